@@ -1,0 +1,148 @@
+"""Fixtures that give tests a database or a server.
+
+| Fixture | Scope | Gives |
+|---|---|---|
+| `database_url` | test | an empty database, the test runs on `sqlite`, `postgres` and `mysql` |
+| `sqlite_database_url`, `postgres_database_url`, `mysql_database_url` | test | the same for one of them |
+| `empty_redis_url` | test | the shared Redis, emptied |
+| `postgres_url`, `mysql_url`, `redis_url` | session | the shared servers themselves |
+| `own_server` | test | `own_server(PostgresServer, durable=False)`: a server the test may restart or kill |
+| `servers` | session | all of it, see `tests.support.servers` |
+
+Servers start on first use. A test that uses one carries the marker `server`.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+import pytest
+
+from tests.support.programs import ServerMissing
+from tests.support.servers import MariaDBServer, PostgresServer, RedisServer, Server, Servers, in_ci
+
+S = TypeVar("S", bound=Server)
+
+NEED_A_SERVER = {
+    "empty_redis_url",
+    "mysql_database_url",
+    "mysql_url",
+    "own_server",
+    "postgres_database_url",
+    "postgres_url",
+    "redis_url",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if NEED_A_SERVER & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.server)
+
+
+def do_without(missing: ServerMissing) -> NoReturn:
+    """Skip for want of a server, in plain sight; where nobody would read it, fail."""
+    if in_ci():
+        pytest.fail(f"{missing} (CI is set, so this is a failure and not a skip)", pytrace=False)
+    pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    with Servers() as servers:
+        yield servers
+
+
+@pytest.fixture(scope="session")
+def postgres_server(servers: Servers) -> PostgresServer:
+    try:
+        return servers.postgres
+    except ServerMissing as missing:
+        do_without(missing)
+
+
+@pytest.fixture(scope="session")
+def mysql_server(servers: Servers) -> MariaDBServer:
+    try:
+        return servers.mariadb
+    except ServerMissing as missing:
+        do_without(missing)
+
+
+@pytest.fixture(scope="session")
+def redis_server(servers: Servers) -> RedisServer:
+    try:
+        return servers.redis
+    except ServerMissing as missing:
+        do_without(missing)
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres_server: PostgresServer) -> str:
+    return postgres_server.url
+
+
+@pytest.fixture(scope="session")
+def mysql_url(mysql_server: MariaDBServer) -> str:
+    return mysql_server.url
+
+
+@pytest.fixture(scope="session")
+def redis_url(redis_server: RedisServer) -> str:
+    return redis_server.url
+
+
+@pytest.fixture
+def sqlite_database_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'horae.db'}"
+
+
+@pytest.fixture
+def postgres_database_url(postgres_server: PostgresServer) -> Iterator[str]:
+    url = postgres_server.create_database()
+    yield url
+    postgres_server.release_database(url)
+
+
+@pytest.fixture
+def mysql_database_url(mysql_server: MariaDBServer) -> Iterator[str]:
+    url = mysql_server.create_database()
+    yield url
+    mysql_server.release_database(url)
+
+
+@pytest.fixture
+def empty_redis_url(redis_server: RedisServer) -> str:
+    redis_server.empty()
+    return redis_server.url
+
+
+@pytest.fixture(
+    params=[
+        "sqlite",
+        pytest.param("postgres", marks=pytest.mark.server),
+        pytest.param("mysql", marks=pytest.mark.server),
+    ]
+)
+def database_url(request: pytest.FixtureRequest) -> str:
+    """An empty database of each kind in turn, in SQLAlchemy form."""
+    url: str = request.getfixturevalue(f"{request.param}_database_url")
+    return url
+
+
+@pytest.fixture
+def own_server(servers: Servers) -> Iterator[Callable[..., Server]]:
+    """Start servers that belong to this test alone; they end with it."""
+    owned: list[Server] = []
+
+    def own(kind: type[S], *, durable: bool = False) -> S:
+        try:
+            server = servers.own(kind, durable=durable)
+        except ServerMissing as missing:
+            do_without(missing)
+        owned.append(server)
+        return server
+
+    yield own
+    for server in owned:
+        servers.discard(server)

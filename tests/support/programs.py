@@ -1,0 +1,162 @@
+"""Finds the server programs the tests need, and installs them where that is allowed.
+
+`find` looks in PATH and in the usual places. `install_missing` asks apt, only as root; packages are installed without
+starting their services. Whoever is not root is told the command to run.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+POLICY = Path("/usr/sbin/policy-rc.d")
+APT = ["apt-get", "-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3"]
+
+
+class ServerMissing(Exception):
+    """A server program that a test needs is not on this machine."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A server program: what it is called, where it hides, and the oldest version that will do."""
+
+    title: str
+    names: tuple[str, ...]
+    places: tuple[str, ...]
+    package: str
+    oldest: tuple[int, ...]
+    version_says: str
+
+    def candidates(self) -> Iterator[Path]:
+        for name in self.names:
+            if found := shutil.which(name):
+                yield Path(found).resolve()
+            for place in self.places:
+                homes = sorted(Path("/").glob(place.lstrip("/")), key=version_in_path, reverse=True)
+                yield from (home / name for home in homes if os.access(home / name, os.X_OK))
+
+
+POSTGRES = Program(
+    "PostgreSQL",
+    ("postgres",),
+    (
+        "/usr/lib/postgresql/*/bin",
+        "/usr/pgsql-*/bin",
+        "/opt/homebrew/opt/postgresql*/bin",
+        "/usr/local/opt/postgresql*/bin",
+    ),
+    "postgresql",
+    (13,),
+    r"PostgreSQL\) (\d+)",
+)
+MARIADB = Program(
+    "MariaDB",
+    ("mariadbd", "mysqld"),
+    ("/usr/sbin", "/usr/libexec", "/opt/homebrew/opt/mariadb*/bin", "/usr/local/opt/mariadb*/bin"),
+    "mariadb-server",
+    (10, 6),
+    r"(\d+)\.(\d+)\.\d+-MariaDB",
+)
+REDIS = Program(
+    "Redis",
+    ("redis-server",),
+    ("/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"),
+    "redis-server",
+    (6, 2),
+    r"v=(\d+)\.(\d+)",
+)
+ALL = (POSTGRES, MARIADB, REDIS)
+
+
+def version_in_path(path: Path) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", str(path))]
+
+
+def version_of(path: Path, says: str) -> tuple[int, ...]:
+    answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(says, answer)
+    return tuple(int(number) for number in found.groups()) if found else ()
+
+
+def find(program: Program) -> Path:
+    """Where the program is; ServerMissing, with the command that mends it, when it is nowhere or too old."""
+    for path in program.candidates():
+        if version_of(path, program.version_says) >= program.oldest:
+            return path
+    oldest = ".".join(map(str, program.oldest))
+    raise ServerMissing(
+        f"{program.title} {oldest} or newer is not installed; install it with: {install_command([program])}"
+    )
+
+
+def missing(programs: Iterable[Program] = ALL) -> list[Program]:
+    absent = []
+    for program in programs:
+        try:
+            find(program)
+        except ServerMissing:
+            absent.append(program)
+    return absent
+
+
+def install_command(programs: Iterable[Program]) -> str:
+    packages = " ".join(program.package for program in programs)
+    if shutil.which("brew"):
+        return f"brew install {packages.replace('-server', '')}"
+    return f"sudo apt-get install --no-install-recommends {packages}"
+
+
+def can_install() -> bool:
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def install_missing(programs: Iterable[Program] = ALL) -> list[Program]:
+    """Install what is missing if this process may; returns what is still missing."""
+    absent = missing(programs)
+    if not absent or not can_install():
+        return absent
+    with one_at_a_time():
+        absent = missing(absent)  # another process may have installed it while we waited
+        if absent:
+            print(f"installing {', '.join(program.title for program in absent)} with apt-get ...", flush=True)
+            apt_install([program.package for program in absent])
+    return missing(absent)
+
+
+def apt_install(packages: list[str]) -> None:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    with services_kept_still():
+        for command in ([*APT, "update", "-q"], [*APT, "install", "-q", "-y", "--no-install-recommends", *packages]):
+            done = subprocess.run(
+                command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+            )
+            if done.returncode:
+                print(f"{' '.join(command)} failed:\n{done.stdout[-4000:]}", flush=True)
+
+
+@contextlib.contextmanager
+def services_kept_still() -> Iterator[None]:
+    """Keep package scripts from starting the services they install."""
+    if POLICY.exists():
+        yield
+        return
+    POLICY.write_text("#!/bin/sh\nexit 101\n")
+    POLICY.chmod(0o755)
+    try:
+        yield
+    finally:
+        POLICY.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def one_at_a_time() -> Iterator[None]:
+    with (Path(tempfile.gettempdir()) / "horae-apt.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
