@@ -1,0 +1,86 @@
+# Everything a contributor does starts here; `make` lists it.
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check --quiet
+EXTRAS := server,postgres,mysql,redis,nats,mcp,otel,dev
+ARGS ?=
+
+# A stamp says "installed with these two files as they are now", so that a second run starts at once.
+STAMP := $(VENV)/.installed
+BENCH_STAMP := $(VENV)/.installed-bench
+
+CHECKED := src tests $(wildcard benchmarks scripts docs)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv run test lint format bench soak docs lock clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(STAMP) ## make .venv with a working .venv/bin/horae (PYTHON=python3.12 picks another interpreter)
+
+run: $(STAMP) ## start Horae on SQLite: worker, service and console
+	@$(VENV)/bin/horae up $(ARGS)
+
+test: $(STAMP) ## run all tests, with private database servers (ARGS="-k lease" picks some)
+	@$(PY) -m tests.support.servers --install
+	@$(PY) -m pytest $(ARGS)
+
+lint: $(STAMP) ## check style, formatting and types
+	@$(PY) -m ruff check $(CHECKED)
+	@$(PY) -m ruff format --check $(CHECKED)
+	@$(PY) -m mypy
+
+format: $(STAMP) ## format the code and sort imports
+	@$(PY) -m ruff check --select I --fix $(CHECKED)
+	@$(PY) -m ruff format $(CHECKED)
+
+bench: $(BENCH_STAMP) ## measure Horae beside its peers and the bare database
+	@$(PY) -m tests.support.servers --install
+	@$(PY) -m benchmarks $(ARGS)
+
+soak: $(STAMP) ## run for hours under faults and count what was lost
+	@$(PY) -m tests.support.servers --install
+	@$(PY) -m benchmarks.soak $(ARGS)
+
+docs: $(STAMP) ## write the generated reference pages again
+	@$(PY) -m scripts.docs $(ARGS)
+
+lock: ## choose the newest allowed versions of everything and pin them in constraints.txt
+	@rm -rf build/lock
+	@$(call make_venv,build/lock)
+	@echo "resolving ..."
+	@build/lock/bin/python -m pip --disable-pip-version-check --quiet install '.[$(EXTRAS),bench]'
+	@{ echo '# Exact versions of everything that `make venv` and `make bench` install. Written by `make lock`; do not edit.'; \
+	   build/lock/bin/python -m pip freeze --exclude horae; } > build/constraints.txt
+	@mv build/constraints.txt constraints.txt
+	@rm -rf build/lock
+	@git --no-pager diff --stat -- constraints.txt || true
+
+clean: ## remove what these targets made
+	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find src tests $(wildcard benchmarks scripts) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(PY) || { echo "making $(VENV) ..."; $(call make_venv,$(VENV)); }
+	@echo "installing Horae and its tools into $(VENV) ..."
+	@$(PIP) install -c constraints.txt -e '.[$(EXTRAS)]'
+	@touch $@
+
+$(BENCH_STAMP): $(STAMP)
+	@echo "installing the peers we compare with ..."
+	@$(PIP) install -c constraints.txt -e '.[bench]'
+	@touch $@
+
+# Debian ships Python without ensurepip unless python3-venv is installed; pip itself can then fill the environment.
+define make_venv
+{ $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+    || { echo "Horae needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Try: make $@ PYTHON=python3.12" >&2; exit 1; }; } \
+&& if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m venv $(1); \
+   elif $(PYTHON) -m pip --version >/dev/null 2>&1; then \
+     $(PYTHON) -m venv --without-pip $(1) && $(PYTHON) -m pip --quiet --python $(1)/bin/python install pip; \
+   else echo "'$(PYTHON)' has neither ensurepip nor pip. On Debian: apt-get install python3-venv" >&2; exit 1; fi
+endef
