@@ -1,0 +1,238 @@
+"""The rules of the house. Each takes a source tree and returns complaints, one line each; none means the rule holds.
+
+A rule that stands in the way is changed here, with a page in docs/decisions that says why; it is not worked around.
+"""
+
+import ast
+import re
+from pathlib import Path
+
+from tests.architecture.reading import Module, modules
+
+BELOW = {"core", "ports", "stores", "actions", "runtime", "service", "console"}
+ROOF = {"alembic", "clock", "definitions", "settings"}
+
+# Who may import whom. `errors` is open to all. A module that is not listed here has no place in the house yet.
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "core": set(),
+    "ports": {"core"},
+    "stores": {"core", "ports"},
+    "actions": {"core", "ports"},
+    "runtime": {"core", "ports", "actions"},
+    "service": {"core", "ports", "actions"},
+    "console": {"service"},
+    "clock": {"core", "ports"},
+    "settings": {"core"},
+    "definitions": {"core", "ports", "actions", "settings"},
+    "alembic": {"stores"},
+    "app": BELOW | ROOF,
+    "testing": BELOW | ROOF | {"app"},
+    "cli": BELOW | ROOF | {"app"},
+    "__init__": BELOW | ROOF | {"app"},
+    "__main__": {"cli"},
+}
+
+# What the core may import: parts of the standard library that compute and nothing else.
+PURE = {
+    "__future__", "abc", "base64", "binascii", "bisect", "calendar", "collections", "contextlib", "copy", "dataclasses",
+    "datetime", "decimal", "enum", "fractions", "functools", "graphlib", "hashlib", "heapq", "hmac", "itertools",
+    "json", "math", "numbers", "operator", "re", "statistics", "string", "struct", "textwrap", "types", "typing",
+    "unicodedata", "zlib", "zoneinfo",
+}  # fmt: skip
+IMPURE_CALLS = {"open", "print", "input", "breakpoint", "globals", "vars"}
+
+CLOCK_READERS = {"clock.py"}  # and testing/, where time is virtual
+CLOCK = {
+    "time.time", "time.time_ns", "time.monotonic", "time.monotonic_ns", "time.perf_counter", "time.perf_counter_ns",
+    "time.process_time", "time.process_time_ns", "time.thread_time", "time.thread_time_ns", "time.clock_gettime",
+    "time.clock_gettime_ns", "time.localtime", "time.gmtime", "time.ctime", "datetime.datetime.now",
+    "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today",
+}  # fmt: skip
+
+SLEEPERS = {"clock.py", "runtime/loop.py"}
+SLEEP = {"time.sleep", "asyncio.sleep", "anyio.sleep", "anyio.sleep_until", "trio.sleep"}
+
+UNSAFE_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle"}
+UNSAFE_NAMES = {"eval", "exec", "compile", "yaml.load", "yaml.unsafe_load", "yaml.full_load", "os.system", "os.popen"}
+
+DIALECT_PLACES = {"stores/dialects.py"}
+LONGEST = 400  # lines
+
+
+def arrows_that_point_up(source: Path) -> list[str]:
+    complaints = []
+    for module in modules(source):
+        if module.floor not in MAY_IMPORT:
+            complaints.append(f"{module.place}: {module.floor} is on no floor; give it a line in MAY_IMPORT")
+            continue
+        allowed = MAY_IMPORT[module.floor] | {module.floor, "errors"}
+        for imported in module.imports:
+            package, _, rest = imported.name.partition(".")
+            if imported.is_relative:
+                complaints.append(f"{module.place}:{imported.line}: relative import; write it as horae.…")
+            elif package == "horae" and module.floor != "__init__" and not (rest and is_floor(rest, source)):
+                complaints.append(f"{module.place}:{imported.line}: import the floor, not the package's public names")
+            elif package == "horae" and rest.split(".")[0] not in allowed and is_floor(rest, source):
+                complaints.append(
+                    f"{module.place}:{imported.line}: {module.floor} must not import {rest.split('.')[0]}"
+                )
+    return complaints
+
+
+def is_floor(rest: str, source: Path) -> bool:
+    floor = rest.split(".")[0]
+    return floor in MAY_IMPORT or (source / floor).is_dir() or (source / f"{floor}.py").is_file()
+
+
+def impurities_of_the_core(source: Path) -> list[str]:
+    complaints = []
+    for module in modules(source):
+        if module.floor != "core":
+            continue
+        for imported in module.imports:
+            package = imported.name.split(".")[0]
+            if package != "horae" and package not in PURE and not imported.is_relative:
+                complaints.append(f"{module.place}:{imported.line}: the core must not import {package}")
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.AsyncFunctionDef | ast.AsyncFor | ast.AsyncWith | ast.Await):
+                complaints.append(f"{module.place}:{node.lineno}: the core does not wait: no async, no await")
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in IMPURE_CALLS:
+                complaints.append(f"{module.place}:{node.lineno}: the core must not call {node.func.id}()")
+        complaints += [
+            f"{module.place}:{line}: the core must not read the clock ({name})" for line, name in clock_reads(module)
+        ]
+    return complaints
+
+
+def clock_reads(module: Module) -> list[tuple[int, str]]:
+    """Where a module reads the time, or hands on a function that does (`default_factory=time.time`)."""
+    reads = [(node.lineno, name) for node, name in module.names_used() if name in CLOCK]
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Attribute) and node.attr == "time" and "loop" in ast.unparse(node.value).lower():
+            reads.append((node.lineno, ast.unparse(node)))
+    return reads
+
+
+def clocks_outside_the_port(source: Path) -> list[str]:
+    return [
+        f"{module.place}:{line}: only the clock port reads time ({name}); take `now` as a parameter or ask the clock"
+        for module in modules(source)
+        if module.place not in CLOCK_READERS and module.floor != "testing"
+        for line, name in clock_reads(module)
+    ]
+
+
+def sleeps_outside_the_loop(source: Path) -> list[str]:
+    complaints = []
+    for module in modules(source):
+        if module.place in SLEEPERS:
+            continue
+        yields = {id(node.func) for node in ast.walk(module.tree) if isinstance(node, ast.Call) and is_zero(node.args)}
+        complaints += [
+            f"{module.place}:{node.lineno}: {name} outside {', '.join(sorted(SLEEPERS))}"
+            for node, name in module.names_used()
+            if name in SLEEP and not (name == "asyncio.sleep" and id(node) in yields)
+        ]
+    return complaints
+
+
+def is_zero(arguments: list[ast.expr]) -> bool:
+    """`asyncio.sleep(0)` only lets others run; it is not a sleep."""
+    match arguments:
+        case [ast.Constant(value=0)]:
+            return True
+    return False
+
+
+def unsafe_reading(source: Path) -> list[str]:
+    """Ways for stored or received bytes to become code."""
+    complaints = []
+    for module in modules(source):
+        complaints += [
+            f"{module.place}:{imported.line}: {imported.name} turns data into code"
+            for imported in module.imports
+            if imported.name.split(".")[0] in UNSAFE_MODULES
+        ]
+        complaints += [
+            f"{module.place}:{node.lineno}: {name} turns data into code"
+            for node, name in module.names_used()
+            if name in UNSAFE_NAMES
+        ]
+        complaints += [
+            f"{module.place}:{node.lineno}: shell=True turns data into code"
+            for node in ast.walk(module.tree)
+            if isinstance(node, ast.keyword) and node.arg == "shell" and ast.unparse(node.value) == "True"
+        ]
+    return complaints
+
+
+def vendors_asked_by_name(source: Path) -> list[str]:
+    """`dialect.name == "sqlite"` anywhere but where the differences between databases are named."""
+    return [
+        f"{module.place}:{node.lineno}: asks for the vendor; ask for a fact of stores/dialects.py instead"
+        for module in modules(source)
+        if module.place not in DIALECT_PLACES
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Compare | ast.Match) and any(names_a_vendor(side) for side in sides(node))
+    ]
+
+
+def sides(node: ast.Compare | ast.Match) -> list[ast.expr]:
+    return [node.subject] if isinstance(node, ast.Match) else [node.left, *node.comparators]
+
+
+def names_a_vendor(node: ast.expr) -> bool:
+    return bool(re.search(r"dialect\.name$|\.drivername$|get_backend_name\(\)$", ast.unparse(node)))
+
+
+def modules_too_long(source: Path) -> list[str]:
+    return [
+        f"{module.place}: {lines} lines; above {LONGEST} a module needs a line `# size: <reason>`"
+        for module in modules(source)
+        if (lines := module.text.count("\n")) > LONGEST and not re.search(r"^# size: \S+", module.text, re.MULTILINE)
+    ]
+
+
+def public_names_in_disorder(source: Path) -> list[str]:
+    """An `__init__` lists its public names, sorted (constants, classes, functions), and holds no code."""
+    complaints = []
+    for module in modules(source):
+        if not module.place.endswith("__init__.py"):
+            continue
+        for node in module.tree.body:
+            if not belongs_in_init(node):
+                complaints.append(f"{module.place}:{node.lineno}: code in __init__; move it to a module")
+        listed = public_names(module)
+        if listed is None:
+            if module.place == "__init__.py" and module.imports:
+                complaints.append(f"{module.place}: says nothing about its public names; write __all__")
+        elif listed != sorted(set(listed), key=public_order):
+            complaints.append(f"{module.place}: __all__ is not sorted or says a name twice")
+    return complaints
+
+
+def belongs_in_init(node: ast.stmt) -> bool:
+    match node:
+        case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant()):
+            return True
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return name.startswith("_")
+        case ast.FunctionDef(name=name):
+            return name in ("__getattr__", "__dir__")  # for names that are imported on first use
+        case ast.If(test=test):
+            return ast.unparse(test) == "TYPE_CHECKING"
+    return False
+
+
+def public_names(module: Module) -> list[str] | None:
+    for node in module.tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=names) | ast.Tuple(elts=names)):
+                return [str(name.value) for name in names if isinstance(name, ast.Constant)]
+    return None
+
+
+def public_order(name: str) -> tuple[int, str]:
+    rank = 0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2
+    return rank, name

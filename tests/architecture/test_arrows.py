@@ -1,0 +1,134 @@
+"""The shape of the house: each rule holds for our sources, and each rule can fail."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.architecture import rules
+from tests.architecture.reading import SOURCE
+
+Rule = Callable[[Path], list[str]]
+
+RULES: list[Rule] = [
+    rules.arrows_that_point_up,
+    rules.clocks_outside_the_port,
+    rules.impurities_of_the_core,
+    rules.modules_too_long,
+    rules.public_names_in_disorder,
+    rules.sleeps_outside_the_loop,
+    rules.unsafe_reading,
+    rules.vendors_asked_by_name,
+]
+
+# (rule, the file, what is planted in it)
+PLANTED: list[tuple[Rule, str, str]] = [
+    (rules.arrows_that_point_up, "core/jobs.py", "from horae.stores.rows import row"),
+    (rules.arrows_that_point_up, "core/jobs.py", "def f():\n    from horae import ports"),
+    (rules.arrows_that_point_up, "core/jobs.py", "if TYPE_CHECKING:\n    import horae.actions.jobs"),
+    (rules.arrows_that_point_up, "core/jobs.py", "importlib.import_module('horae.runtime.worker')"),
+    (rules.arrows_that_point_up, "core/jobs.py", "from horae import App"),
+    (rules.arrows_that_point_up, "core/jobs.py", "import horae"),
+    (rules.arrows_that_point_up, "core/jobs.py", "from . import retry"),
+    (rules.arrows_that_point_up, "core/jobs.py", "from .retry import Retry"),
+    (rules.arrows_that_point_up, "ports.py", "from horae.stores import jobs"),
+    (rules.arrows_that_point_up, "actions/jobs.py", "from horae.stores.jobs import insert"),
+    (rules.arrows_that_point_up, "stores/jobs.py", "from horae.actions.jobs import ack"),
+    (rules.arrows_that_point_up, "runtime/worker.py", "from horae.stores.jobs import claim"),
+    (rules.arrows_that_point_up, "runtime/worker.py", "from horae.definitions import Registry"),
+    (rules.arrows_that_point_up, "service/jobs.py", "from horae.runtime.worker import Worker"),
+    (rules.arrows_that_point_up, "console/pages/jobs.py", "from horae.actions.jobs import cancel"),
+    (rules.arrows_that_point_up, "actions/jobs.py", "from horae.app import Horae"),
+    (rules.arrows_that_point_up, "app.py", "from horae.testing.lab import Lab"),
+    (rules.arrows_that_point_up, "errors.py", "from horae.core.jobs import Job"),
+    (rules.arrows_that_point_up, "helpers.py", "x = 1"),
+    (rules.impurities_of_the_core, "core/jobs.py", "import random"),
+    (rules.impurities_of_the_core, "core/jobs.py", "from uuid import uuid4"),
+    (rules.impurities_of_the_core, "core/jobs.py", "import secrets"),
+    (rules.impurities_of_the_core, "core/jobs.py", "import os"),
+    (rules.impurities_of_the_core, "core/jobs.py", "import logging"),
+    (rules.impurities_of_the_core, "core/jobs.py", "def f():\n    import sqlalchemy"),
+    (rules.impurities_of_the_core, "core/jobs.py", "x = open('file')"),
+    (rules.impurities_of_the_core, "core/jobs.py", "print('hello')"),
+    (rules.impurities_of_the_core, "core/jobs.py", "async def f() -> None: ..."),
+    (rules.impurities_of_the_core, "core/jobs.py", "from datetime import datetime\nx = datetime.now()"),
+    (rules.clocks_outside_the_port, "runtime/worker.py", "import time\nx = time.time()"),
+    (rules.clocks_outside_the_port, "runtime/worker.py", "import time as t\nx = t.monotonic()"),
+    (rules.clocks_outside_the_port, "runtime/worker.py", "from time import perf_counter as tick\nx = tick()"),
+    (rules.clocks_outside_the_port, "runtime/worker.py", "import time\nx = field(default_factory=time.monotonic)"),
+    (rules.clocks_outside_the_port, "service/wire.py", "import datetime as dt\nx = dt.datetime.now(dt.UTC)"),
+    (rules.clocks_outside_the_port, "service/wire.py", "from datetime import datetime\nx = datetime.utcnow()"),
+    (rules.clocks_outside_the_port, "service/wire.py", "from datetime import date\nx = date.today()"),
+    (rules.clocks_outside_the_port, "cli/main.py", "x = asyncio.get_running_loop().time()"),
+    (rules.sleeps_outside_the_loop, "runtime/worker.py", "import asyncio\nasyncio.sleep(1)"),
+    (rules.sleeps_outside_the_loop, "stores/sqlite.py", "from time import sleep\nsleep(0)"),
+    (rules.unsafe_reading, "stores/rows.py", "import pickle"),
+    (rules.unsafe_reading, "stores/rows.py", "from marshal import loads"),
+    (rules.unsafe_reading, "stores/rows.py", "x = eval('1')"),
+    (rules.unsafe_reading, "cli/main.py", "exec('1')"),
+    (rules.unsafe_reading, "settings.py", "import yaml\nyaml.load('')"),
+    (rules.unsafe_reading, "cli/main.py", "subprocess.run('ls', shell=True)"),
+    (rules.vendors_asked_by_name, "stores/jobs.py", "if engine.dialect.name == 'sqlite': ..."),
+    (rules.vendors_asked_by_name, "app.py", "x = url.get_backend_name() in ('mysql', 'mariadb')"),
+    (rules.vendors_asked_by_name, "app.py", "match self.dialect.name:\n    case 'sqlite': ..."),
+    (rules.modules_too_long, "core/jobs.py", "x = 1\n" * 401),
+    (rules.modules_too_long, "core/jobs.py", "# size:\n" + "x = 1\n" * 401),
+    (rules.public_names_in_disorder, "__init__.py", "from horae.app import Horae\n__all__ = ['b', 'a']"),
+    (rules.public_names_in_disorder, "__init__.py", "__all__ = ['a', 'a']"),
+    (rules.public_names_in_disorder, "__init__.py", "from horae.app import Horae"),
+    (rules.public_names_in_disorder, "testing/__init__.py", "def helper(): ..."),
+]
+
+INNOCENT: list[tuple[Rule, str, str]] = [
+    (
+        rules.arrows_that_point_up,
+        "core/jobs.py",
+        "from horae.core.retry import Retry\nfrom horae.errors import LeaseLost",
+    ),
+    (rules.arrows_that_point_up, "actions/jobs.py", "from horae.ports import World\nfrom horae.core import jobs"),
+    (rules.arrows_that_point_up, "__init__.py", "from horae.app import Horae"),
+    (rules.impurities_of_the_core, "core/jobs.py", "import re\nfrom datetime import datetime\nx = re.compile('a')"),
+    (rules.clocks_outside_the_port, "clock.py", "import time\nx = time.monotonic()"),
+    (rules.clocks_outside_the_port, "testing/clock.py", "import time\nx = time.monotonic()"),
+    (rules.clocks_outside_the_port, "runtime/worker.py", "x = world.clock.now()\ny = asyncio.timeout(5)"),
+    (rules.sleeps_outside_the_loop, "runtime/loop.py", "import asyncio\nasyncio.sleep(1)"),
+    (rules.sleeps_outside_the_loop, "runtime/worker.py", "import asyncio\nasyncio.sleep(0)"),
+    (rules.unsafe_reading, "core/jobs.py", "import re\nx = re.compile('a')"),
+    (rules.vendors_asked_by_name, "stores/dialects.py", "if engine.dialect.name == 'sqlite': ..."),
+    (rules.modules_too_long, "core/jobs.py", "# size: one table, unreadable in halves\n" + "x = 1\n" * 401),
+    (
+        rules.public_names_in_disorder,
+        "__init__.py",
+        "from horae.app import Horae, cron\n__all__ = ['MAX', 'Horae', 'cron']",
+    ),
+]
+
+
+def planted(place: str, text: str, house: Path) -> Path:
+    file = house / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text + "\n")
+    return house
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_sources_keep_the_rule(rule: Rule) -> None:
+    assert "\n".join(rule(SOURCE)) == ""
+
+
+@pytest.mark.parametrize(("rule", "place", "text"), PLANTED)
+def test_a_planted_violation_is_found(rule: Rule, place: str, text: str, tmp_path: Path) -> None:
+    assert len(rule(planted(place, text, tmp_path))) == 1
+
+
+@pytest.mark.parametrize(("rule", "place", "text"), INNOCENT)
+def test_what_is_allowed_is_not_reported(rule: Rule, place: str, text: str, tmp_path: Path) -> None:
+    assert rule(planted(place, text, tmp_path)) == []
+
+
+def test_every_rule_has_a_planted_violation() -> None:
+    assert {rule for rule, _, _ in PLANTED} == set(RULES)
+
+
+def test_the_sources_are_really_read() -> None:
+    assert (SOURCE / "core").is_dir()
