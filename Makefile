@@ -21,6 +21,7 @@ help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(STAMP) ## make .venv with a working .venv/bin/horae (PYTHON=python3.12 picks another interpreter)
+	@:
 
 run: $(STAMP) ## start Horae on SQLite: worker, service and console
 	@$(VENV)/bin/horae up $(ARGS)

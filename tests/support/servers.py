@@ -28,7 +28,7 @@ from typing import Self, TypeVar
 
 from tests.support import programs
 from tests.support.ground import Ground
-from tests.support.kinds import MariaDBServer, PostgresServer, RedisServer, Server, ServerFailed
+from tests.support.kinds import MariaDBServer, PostgresServer, RedisServer, Server, ServerFailed, StopMode
 from tests.support.programs import ServerMissing
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "ServerFailed",
     "ServerMissing",
     "Servers",
+    "StopMode",
     "in_ci",
 ]
 
