@@ -1,0 +1,129 @@
+"""Zones as a line of spans: stretches of time during which a zone keeps one offset from UTC.
+
+Inside a span, wall clock and UTC differ by a constant, so every question about gaps and folds becomes a
+question about where one span ends and the next begins. A *reading* is what a wall clock shows. It is written
+as a datetime labelled UTC, so that arithmetic on it never consults a zone.
+
+Nothing here asks for the time. Zone rules come from :class:`zoneinfo.ZoneInfo`; an unknown zone is an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+from horae.errors import UnknownZone
+
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+LATEST = datetime.max.replace(tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+# Two offset changes of one zone are never closer than 6.9 days in the zone database, so that a look every
+# three days cannot miss a pair; tests/core/test_zones.py compares the result with the compiled zone files.
+_STRIDE = timedelta(days=3)
+# Readings reach at most a day into either neighbour of a change, so what happened before this no longer matters.
+_MEMORY = timedelta(days=3)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time with one offset, cut at year ends.
+
+    ``start`` and ``end`` are instants, ``opens`` and ``closes`` the readings at them (end and closes are outside).
+    ``fresh`` is the first reading no earlier span has shown: equal to ``opens`` in quiet times, later than it
+    after a fold (readings before it are repetitions), earlier after a gap (readings from it to ``opens`` are missing).
+    """
+
+    start: datetime
+    end: datetime
+    offset: timedelta
+    opens: datetime
+    closes: datetime
+    fresh: datetime
+
+
+@lru_cache(maxsize=1024)
+def zone_named(name: str) -> ZoneInfo:
+    """The zone with this IANA name. An unknown one is refused: a silent UTC would move jobs by hours."""
+    # The first holds leap seconds and the second means another zone on every host.
+    if not isinstance(name, str) or name.startswith("right/") or name == "localtime":
+        raise UnknownZone(str(name))
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # missing; malformed or no zone file; a folder such as "Europe"
+        raise UnknownZone(name) from None
+
+
+def span_at(zone: ZoneInfo, instant: datetime) -> Span:
+    """The span an instant (in UTC) lies in."""
+    spans = spans_of(zone, instant.year)
+    for span in spans:
+        if instant < span.end:
+            return span
+    return spans[-1]
+
+
+@lru_cache(maxsize=8192)
+def spans_of(zone: ZoneInfo, year: int) -> tuple[Span, ...]:
+    """The spans of one UTC year, in order and without holes between them."""
+    begins = datetime(year, 1, 1, tzinfo=UTC)
+    ends = datetime(year + 1, 1, 1, tzinfo=UTC) if year < LATEST.year else LATEST
+    shown = EARLIEST
+    spans = []
+    for start, end in pairwise([*_changes(zone, _shift(begins, -_MEMORY), ends), ends]):
+        offset = _offset_at(zone, start)
+        closes = _shift(end, offset)
+        if end > begins:
+            cut = start < begins or start == EARLIEST
+            start = max(start, begins)
+            opens = _shift(start, offset)
+            spans.append(Span(start, end, offset, opens, closes, max(shown, opens) if cut else shown))
+        shown = max(shown, closes)
+    return tuple(spans)
+
+
+def _changes(zone: ZoneInfo, begins: datetime, ends: datetime) -> list[datetime]:
+    """Where the offset changes between two instants, after *begins* itself."""
+    changes = [begins]
+    seen, offset = begins, _offset_at(zone, begins)
+    while seen < ends:
+        ahead = min(_shift(seen, _STRIDE), ends)
+        later = _offset_at(zone, ahead)
+        if later != offset:
+            change = _bisect(zone, seen, ahead)
+            if change < ends:
+                changes.append(change)
+        seen, offset = ahead, later
+    return changes
+
+
+def _bisect(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:
+    """The first instant with the later offset; changes happen on whole seconds."""
+    offset = _offset_at(zone, before)
+    low, high = 0, (after - before) // SECOND + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _offset_at(zone, before + middle * SECOND) == offset:
+            low = middle
+        else:
+            high = middle
+    return before + high * SECOND
+
+
+def _offset_at(zone: ZoneInfo, instant: datetime) -> timedelta:
+    try:
+        return instant.astimezone(zone).utcoffset() or timedelta(0)
+    except OverflowError:  # the last hours of year 9999, or the first of year 1, belong to another year there
+        inside = timedelta(days=2) if instant < datetime(2, 1, 1, tzinfo=UTC) else timedelta(days=-2)
+        return (instant + inside).astimezone(zone).utcoffset() or timedelta(0)
+
+
+def _shift(instant: datetime, by: timedelta) -> datetime:
+    """Addition that stops at the ends of the calendar."""
+    try:
+        return instant + by
+    except OverflowError:
+        return EARLIEST if by < timedelta(0) else LATEST
