@@ -79,7 +79,7 @@ $(BENCH_STAMP): $(STAMP)
 # Debian ships Python without ensurepip unless python3-venv is installed; pip itself can then fill the environment.
 define make_venv
 { $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-    || { echo "Horae needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Try: make $@ PYTHON=python3.12" >&2; exit 1; }; } \
+    || { echo "Horae needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Try: make venv PYTHON=python3.12" >&2; exit 1; }; } \
 && if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m venv $(1); \
    elif $(PYTHON) -m pip --version >/dev/null 2>&1; then \
      $(PYTHON) -m venv --without-pip $(1) && $(PYTHON) -m pip --quiet --python $(1)/bin/python install pip; \

@@ -56,7 +56,8 @@ SLEEP = {"time.sleep", "asyncio.sleep", "anyio.sleep", "anyio.sleep_until", "tri
 UNSAFE_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle"}
 UNSAFE_NAMES = {"eval", "exec", "compile", "yaml.load", "yaml.unsafe_load", "yaml.full_load", "os.system", "os.popen"}
 
-DIALECT_PLACES = {"stores/dialects.py"}
+# Where a vendor may be named: the facts, and migrations, which are frozen and must not follow facts that change later.
+VENDOR_PLACES = ("stores/dialects.py", "stores/migrations/")
 LONGEST = 400  # lines
 
 
@@ -172,18 +173,29 @@ def vendors_asked_by_name(source: Path) -> list[str]:
     return [
         f"{module.place}:{node.lineno}: asks for the vendor; ask for a fact of stores/dialects.py instead"
         for module in modules(source)
-        if module.place not in DIALECT_PLACES
+        if not module.place.startswith(VENDOR_PLACES)
         for node in ast.walk(module.tree)
-        if isinstance(node, ast.Compare | ast.Match) and any(names_a_vendor(side) for side in sides(node))
+        if compares_a_vendor(node)
     ]
 
 
-def sides(node: ast.Compare | ast.Match) -> list[ast.expr]:
-    return [node.subject] if isinstance(node, ast.Match) else [node.left, *node.comparators]
+def compares_a_vendor(node: ast.AST) -> bool:
+    """Compared with a literal, that is; looking a name up in a table of facts is how it should be done."""
+    match node:
+        case ast.Match(subject=subject):
+            return names_a_vendor(subject)
+        case ast.Compare(left=left, comparators=[right]):
+            sides = (left, right)
+            return any(map(names_a_vendor, sides)) and any(map(is_literal, sides))
+    return False
 
 
 def names_a_vendor(node: ast.expr) -> bool:
     return bool(re.search(r"dialect\.name$|\.drivername$|get_backend_name\(\)$", ast.unparse(node)))
+
+
+def is_literal(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant | ast.Tuple | ast.List | ast.Set)
 
 
 def modules_too_long(source: Path) -> list[str]:
