@@ -175,18 +175,19 @@ def vendors_asked_by_name(source: Path) -> list[str]:
         for module in modules(source)
         if not module.place.startswith(VENDOR_PLACES)
         for node in ast.walk(module.tree)
-        if compares_a_vendor(node)
+        if isinstance(node, ast.Compare | ast.Match) and compares_a_vendor(node)
     ]
 
 
-def compares_a_vendor(node: ast.AST) -> bool:
+def compares_a_vendor(node: ast.Compare | ast.Match) -> bool:
     """Compared with a literal, that is; looking a name up in a table of facts is how it should be done."""
     match node:
         case ast.Match(subject=subject):
             return names_a_vendor(subject)
-        case ast.Compare(left=left, comparators=[right]):
-            sides = (left, right)
-            return any(map(names_a_vendor, sides)) and any(map(is_literal, sides))
+        case ast.Compare(left=left, comparators=[right], ops=[operator]):
+            if names_a_vendor(left):
+                return is_literal(right)
+            return names_a_vendor(right) and is_literal(left) and isinstance(operator, ast.Eq | ast.NotEq)
     return False
 
 

@@ -71,6 +71,7 @@ PLANTED: list[tuple[Rule, str, str]] = [
     (rules.vendors_asked_by_name, "stores/jobs.py", "if engine.dialect.name == 'sqlite': ..."),
     (rules.vendors_asked_by_name, "app.py", "x = url.get_backend_name() in ('mysql', 'mariadb')"),
     (rules.vendors_asked_by_name, "app.py", "match self.dialect.name:\n    case 'sqlite': ..."),
+    (rules.vendors_asked_by_name, "app.py", "x = 'sqlite' == engine.dialect.name"),
     (rules.modules_too_long, "core/jobs.py", "x = 1\n" * 401),
     (rules.modules_too_long, "core/jobs.py", "# size:\n" + "x = 1\n" * 401),
     (rules.public_names_in_disorder, "__init__.py", "from horae.app import Horae\n__all__ = ['b', 'a']"),
@@ -97,6 +98,7 @@ INNOCENT: list[tuple[Rule, str, str]] = [
     (rules.vendors_asked_by_name, "stores/dialects.py", "if engine.dialect.name == 'sqlite': ..."),
     (rules.vendors_asked_by_name, "stores/migrations/v1.py", "x = bind.dialect.name == 'sqlite'"),
     (rules.vendors_asked_by_name, "stores/opening.py", "x = url.get_backend_name() in BY_NAME"),
+    (rules.vendors_asked_by_name, "stores/opening.py", "x = '+' in url.drivername"),
     (rules.modules_too_long, "core/jobs.py", "# size: one table, unreadable in halves\n" + "x = 1\n" * 401),
     (
         rules.public_names_in_disorder,
