@@ -22,7 +22,7 @@ LATEST = datetime.max.replace(tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 
 # Two offset changes of one zone are never closer than 6.9 days in the zone database, so that a look every
-# three days cannot miss a pair; tests/core/test_zones.py compares the result with the compiled zone files.
+# three days cannot miss a pair; tests/core/test_cron_zones.py compares the result with the compiled zone files.
 _STRIDE = timedelta(days=3)
 # Readings reach at most a day into either neighbour of a change, so what happened before this no longer matters.
 _MEMORY = timedelta(days=3)

@@ -1,0 +1,74 @@
+"""The clocks and the dice: the only module that reads time or draws chance.
+
+On one host the system's time rules. When several hosts share a database, all of them follow that database's
+clock: its reading at the last measurement plus the monotonic time since, so that a wrong or jumping system
+clock on one host can neither fire early nor steal a lease.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+
+class SystemClock:
+    """The host's own time."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class StoreClock:
+    """The database's time, carried forward by the monotonic clock between measurements."""
+
+    def __init__(self, read_time: Callable[[], datetime | None], every: float = 60.0) -> None:
+        self._read_time = read_time
+        self._every = every
+        self._lock = threading.Lock()
+        self._anchor: tuple[datetime, float] | None = None
+        self.offset = timedelta(0)
+
+    def now(self) -> datetime:
+        anchor = self._anchor
+        mono = time.monotonic()
+        if anchor is None or mono - anchor[1] > self._every:
+            anchor = self._measure(anchor)
+        return anchor[0] + timedelta(seconds=time.monotonic() - anchor[1])
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def _measure(self, known: tuple[datetime, float] | None) -> tuple[datetime, float]:
+        if not self._lock.acquire(blocking=known is None):
+            return known or (datetime.now(UTC), time.monotonic())
+        try:
+            sent = time.monotonic()
+            try:
+                store_time = self._read_time()
+            except Exception:
+                if known is None:
+                    raise
+                return known  # the old measurement carries on until the database answers again
+            got = time.monotonic()
+            self._anchor = (store_time or datetime.now(UTC), (sent + got) / 2)
+            self.offset = self._anchor[0] - datetime.now(UTC)
+            return self._anchor
+        finally:
+            self._lock.release()
+
+
+class SystemDice:
+    """Ordinary chance."""
+
+    def roll(self) -> float:
+        return random.random()
+
+    def name(self, length: int = 12) -> str:
+        return secrets.token_hex((length + 1) // 2)[:length]

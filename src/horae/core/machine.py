@@ -1,0 +1,52 @@
+"""A state machine as a table.
+
+The table is the code, the diagram and the test: whatever is not drawn is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from horae.errors import NotAllowed
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Which event leads from which state to which; nothing else is possible."""
+
+    name: str
+    start: str
+    arrows: Mapping[tuple[str, str], str]
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """All states, in the order in which the table first mentions them."""
+        named = [self.start]
+        for (before, _), after in self.arrows.items():
+            named += [before, after]
+        return tuple(dict.fromkeys(named))
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(event for _, event in self.arrows))
+
+    def after(self, state: str, event: str) -> str:
+        """The state that follows, or a refusal that names what would be possible."""
+        try:
+            return self.arrows[state, event]
+        except KeyError:
+            possible = ", ".join(name for (before, name) in self.arrows if before == state) or "nothing: it has ended"
+            raise NotAllowed(
+                f"A {self.name} that is {state} cannot be {event}. From {state} it can be: {possible}."
+            ) from None
+
+    def is_final(self, state: str) -> bool:
+        return all(before != state for before, _ in self.arrows)
+
+    def diagram(self) -> str:
+        """The table as a Mermaid state diagram, for the documentation."""
+        lines = ["stateDiagram-v2", f"    [*] --> {self.start}"]
+        lines += [f"    {before} --> {after}: {event}" for (before, event), after in self.arrows.items()]
+        lines += [f"    {state} --> [*]" for state in self.states if self.is_final(state)]
+        return "\n".join(lines)

@@ -1,0 +1,22 @@
+"""The two ways out of a handler that are neither success nor failure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+
+class Snooze(Exception):  # noqa: N818 - not an error: control flow, named for what it does
+    """Raise in a handler: not now, ask again after *delay*; no attempt is counted."""
+
+    def __init__(self, delay: timedelta | float, reason: str = "") -> None:
+        self.delay = delay if isinstance(delay, timedelta) else timedelta(seconds=delay)
+        self.reason = reason
+        super().__init__(reason or f"snoozed for {self.delay}")
+
+
+class Cancel(Exception):  # noqa: N818
+    """Raise in a handler: this job is no longer wanted; it ends as cancelled and is not tried again."""
+
+    def __init__(self, reason: str = "") -> None:
+        self.reason = reason
+        super().__init__(reason or "cancelled by its handler")

@@ -1,0 +1,81 @@
+"""What may travel with a job: plain JSON, bounded in size and depth, storable in every database."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from horae.errors import InvalidName, InvalidPayload
+
+MAX_BYTES = 1024 * 1024
+MAX_DEPTH = 100
+_ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@-]*")
+_encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
+
+
+def encode(value: Any, what: str = "payload", max_bytes: int = MAX_BYTES) -> str:
+    """The value as compact JSON text, or a refusal that says what is wrong with it."""
+    try:
+        text = _encode(value)
+        size = len(text.encode())
+    except RecursionError:
+        raise _too_deep(what) from None
+    except UnicodeEncodeError:
+        raise InvalidPayload(
+            f"The {what} contains a lone surrogate, which is not text. Decode the bytes it came from properly first."
+        ) from None
+    except (TypeError, ValueError) as problem:
+        raise InvalidPayload(
+            f"The {what} is not plain JSON: {problem}. Send only dict, list, str, int, finite float, bool and None."
+        ) from None
+    if size > max_bytes:
+        raise InvalidPayload(
+            f"The {what} has {size:,} bytes; at most {max_bytes:,} are accepted. Store the data elsewhere and "
+            "send a reference to it."
+        )
+    if "\\u0000" in text and _ESCAPED_NUL.search(text):
+        raise InvalidPayload(f"The {what} contains a NUL character, which databases cannot store as text. Remove it.")
+    if text.count("[") + text.count("{") > MAX_DEPTH and depth(value) > MAX_DEPTH:
+        raise _too_deep(what)
+    return text
+
+
+def decode(text: str) -> Any:
+    return json.loads(text)
+
+
+def depth(value: Any) -> int:
+    """How deeply a JSON value is nested, without recursion."""
+    deepest = 0
+    waiting = [(value, 1)]
+    while waiting:
+        node, level = waiting.pop()
+        if isinstance(node, dict | list | tuple):
+            deepest = max(deepest, level)
+            waiting += [(child, level + 1) for child in (node.values() if isinstance(node, dict) else node)]
+    return deepest
+
+
+def _too_deep(what: str) -> InvalidPayload:
+    return InvalidPayload(f"The {what} is nested deeper than {MAX_DEPTH} levels. Flatten it, or send it as a string.")
+
+
+def name(value: str, what: str, max_length: int = 100) -> str:
+    """A name for queues, handlers and the like: printable, without spaces, safe in URLs and metrics."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value) or len(value) > max_length:
+        raise InvalidName(
+            f"{value!r} cannot name a {what}: use up to {max_length} letters, digits and any of _ . : / @ -, "
+            "beginning with a letter or digit."
+        )
+    return value
+
+
+def label(value: str, what: str, max_length: int = 255) -> str:
+    """Free text of one line (keys, tags): anything printable that every database stores alike."""
+    if not isinstance(value, str) or not value or len(value) > max_length or not value.isprintable():
+        raise InvalidName(
+            f"{value!r} cannot be a {what}: use 1 to {max_length} printable characters, without line breaks."
+        )
+    return value

@@ -1,0 +1,118 @@
+"""After a failed attempt: whether to try again, and how long to wait.
+
+A policy is a value. It travels with the job as JSON, so that any process, also one that does not know the
+handler, can decide what follows a failure or a lost lease.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, Self
+
+from horae.errors import DefinitionError
+
+Kind = Literal["none", "fixed", "exponential", "external"]
+KINDS: tuple[Kind, ...] = ("none", "fixed", "exponential", "external")
+
+
+def span(value: timedelta | float) -> timedelta:
+    """A number is taken as seconds."""
+    return value if isinstance(value, timedelta) else timedelta(seconds=value)
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often a job is tried, and how long it rests between attempts.
+
+    ``attempts`` counts executions, not repetitions: three attempts are one try and two retries.
+    Build one with :meth:`none`, :meth:`fixed`, :meth:`exponential` or :meth:`external`.
+    """
+
+    kind: Kind = "fixed"
+    attempts: int = 3
+    delay: timedelta = timedelta(seconds=300)
+    factor: float = 2.0
+    cap: timedelta = timedelta(hours=1)
+    jitter: bool = True
+    deadline: timedelta = timedelta(seconds=30)
+    gives_up: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise DefinitionError(f"Unknown retry kind {self.kind!r}; choose one of {', '.join(KINDS)}.")
+        if self.attempts < 1:
+            raise DefinitionError(f"A job needs at least one attempt, not {self.attempts}; use Retry.none() for one.")
+        if self.delay < timedelta(0) or self.cap < timedelta(0):
+            raise DefinitionError("A retry delay cannot be negative; give zero for an immediate retry.")
+        if self.factor < 1:
+            raise DefinitionError(f"The retry factor {self.factor} would shrink the wait; use 1 or more.")
+
+    @classmethod
+    def none(cls) -> Self:
+        """One attempt; a failure is final."""
+        return cls("none", attempts=1, delay=timedelta(0))
+
+    @classmethod
+    def fixed(cls, delay: timedelta | float = 300, attempts: int = 3) -> Self:
+        """The same wait after each failure."""
+        return cls("fixed", attempts=attempts, delay=span(delay))
+
+    @classmethod
+    def exponential(
+        cls,
+        first: timedelta | float = 1,
+        attempts: int = 5,
+        factor: float = 2.0,
+        cap: timedelta | float = 3600,
+        jitter: bool = True,
+    ) -> Self:
+        """Waits grow by *factor* up to *cap*; with jitter the wait is drawn evenly from zero up to that bound."""
+        return cls("exponential", attempts=attempts, delay=span(first), factor=factor, cap=span(cap), jitter=jitter)
+
+    @classmethod
+    def external(
+        cls, attempts: int = 3, deadline: timedelta | float = 30, default: timedelta | float | None = None
+    ) -> Self:
+        """Somebody else decides: the definition's ``decide`` callback is asked and must answer within *deadline*.
+
+        Without an answer the job waits *default*, or, when that is None, counts as given up.
+        """
+        wait = timedelta(0) if default is None else span(default)
+        return cls("external", attempts=attempts, delay=wait, deadline=span(deadline), gives_up=default is None)
+
+    def wait(self, failures: int, roll: float) -> timedelta:
+        """How long to rest after the n-th failure; *roll* is a number in [0, 1)."""
+        if self.kind != "exponential":
+            return self.delay
+        ceiling = self.cap
+        if failures < 64:  # beyond that the power overflows a timedelta long after any cap has been reached
+            ceiling = min(self.cap, _scaled(self.delay, self.factor ** (failures - 1), self.cap))
+        return ceiling * roll if self.jitter else ceiling
+
+    def as_json(self) -> dict[str, Any]:
+        """The policy as stored with a job; the number of attempts has a column of its own."""
+        told: dict[str, Any] = {"kind": self.kind, "delay": self.delay.total_seconds()}
+        if self.kind == "exponential":
+            told |= {"factor": self.factor, "cap": self.cap.total_seconds(), "jitter": self.jitter}
+        if self.kind == "external":
+            told |= {"deadline": self.deadline.total_seconds(), "gives_up": self.gives_up}
+        return told
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any], attempts: int) -> Self:
+        return cls(
+            kind=told["kind"],
+            attempts=attempts,
+            delay=timedelta(seconds=told.get("delay", 0)),
+            factor=told.get("factor", 2.0),
+            cap=timedelta(seconds=told.get("cap", 3600)),
+            jitter=told.get("jitter", True),
+            deadline=timedelta(seconds=told.get("deadline", 30)),
+            gives_up=told.get("gives_up", False),
+        )
+
+
+def _scaled(base: timedelta, factor: float, cap: timedelta) -> timedelta:
+    seconds = base.total_seconds() * factor
+    return cap if seconds >= cap.total_seconds() else timedelta(seconds=seconds)

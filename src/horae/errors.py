@@ -1,0 +1,208 @@
+"""The whole family of errors.
+
+::
+
+    HoraeError
+    ├── InvalidInput            a value that cannot be accepted            (also a ValueError)
+    │   ├── InvalidArguments    arguments that do not fit the function
+    │   ├── InvalidPayload      a payload that is not plain, bounded JSON
+    │   ├── InvalidName         a name, key or tag outside the allowed characters
+    │   ├── PastDue             a due time that has already passed, where that is refused
+    │   ├── InvalidCron         cron text that cannot be read; knows field and position
+    │   │   └── NeverFires      cron text that names no day of any year
+    │   ├── InvalidInterval     a period or delay that cannot be kept
+    │   └── UnknownZone         a time zone that the zone database does not know
+    ├── NotFound                no such job, queue, handler …
+    ├── NotAllowed              the state machine does not draw that arrow
+    ├── Conflict                the request contradicts what is stored
+    │   └── KeyConflict         an idempotency key used again for another request
+    ├── LeaseLost               the job has been handed on; this result no longer counts
+    ├── DefinitionError         a declaration that cannot work              (also a ValueError)
+    ├── ConfigurationError      a setting that cannot work
+    ├── StoreError              the database
+    │   ├── StoreUnavailable    cannot be reached, or the outcome of a commit is unknown
+    │   ├── StoreBusy           is locked by somebody else's transaction
+    │   ├── SchemaMissing       has no Horae tables yet, or old ones
+    │   └── SchemaTooNew        was migrated by a newer Horae
+    └── HandlerFailed           how a failed attempt is told to the outside
+
+Every class has a stable ``code``; every message says what happened and what to do next.
+``Snooze`` and ``Cancel`` are not errors but ways out of a handler; they live in ``horae.core.outcomes``.
+"""
+
+from __future__ import annotations
+
+
+class HoraeError(Exception):
+    """Whatever Horae raises on purpose."""
+
+    code = "horae_error"
+
+
+class InvalidInput(HoraeError, ValueError):
+    """A value that cannot be accepted; nothing was stored."""
+
+    code = "invalid_input"
+
+
+class InvalidArguments(InvalidInput):
+    """Arguments that do not fit the signature of the handler."""
+
+    code = "invalid_arguments"
+
+
+class InvalidPayload(InvalidInput):
+    """A payload that is not plain, bounded JSON."""
+
+    code = "invalid_payload"
+
+
+class InvalidName(InvalidInput):
+    """A name, key or tag outside the allowed characters or length."""
+
+    code = "invalid_name"
+
+
+class PastDue(InvalidInput):
+    """A due time in the past, on a door that refuses such times."""
+
+    code = "past_due"
+
+
+class NotFound(HoraeError, LookupError):
+    """The thing asked for is not there, or not yours."""
+
+    code = "not_found"
+
+
+class NotAllowed(HoraeError):
+    """The state machine has no such arrow."""
+
+    code = "not_allowed"
+
+
+class Conflict(HoraeError):
+    """The request contradicts what is already stored."""
+
+    code = "conflict"
+
+
+class KeyConflict(Conflict):
+    """The same idempotency key came with another request."""
+
+    code = "key_conflict"
+
+    def __init__(self, key: str, job_id: str) -> None:
+        super().__init__(
+            f"The key {key!r} already belongs to job {job_id}, which was enqueued with other arguments or options. "
+            "Send exactly the same request to get that job back, or choose another key."
+        )
+        self.key = key
+        self.job_id = job_id
+
+
+class LeaseLost(HoraeError):
+    """A worker tried to write to a job that has been handed on."""
+
+    code = "lease_lost"
+
+    def __init__(self, job_id: str, token: int) -> None:
+        super().__init__(
+            f"Job {job_id} is no longer held with token {token}: its lease ran out, was taken back, or it has ended. "
+            "Drop this result; whoever holds the job now decides."
+        )
+        self.job_id = job_id
+        self.token = token
+
+
+class DefinitionError(HoraeError, ValueError):
+    """A declaration that cannot work; raised when it is declared."""
+
+    code = "invalid_definition"
+
+
+class ConfigurationError(HoraeError):
+    """A setting that cannot work."""
+
+    code = "invalid_configuration"
+
+
+class StoreError(HoraeError):
+    """Something about the database."""
+
+    code = "store_error"
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot be reached, or went away before it answered."""
+
+    code = "store_unavailable"
+
+
+class StoreBusy(StoreError):
+    """Somebody else's transaction holds the database."""
+
+    code = "store_busy"
+
+
+class SchemaMissing(StoreError):
+    """The tables are absent or of an older version."""
+
+    code = "schema_missing"
+
+
+class SchemaTooNew(StoreError):
+    """The tables were migrated by a newer Horae than this one."""
+
+    code = "schema_too_new"
+
+
+class HandlerFailed(HoraeError):
+    """An attempt failed; carries what the handler said."""
+
+    code = "handler_failed"
+
+
+class InvalidCron(InvalidInput):
+    """Cron text that cannot be read; says in which field, where, what was found and what is allowed."""
+
+    code = "invalid_cron"
+
+    def __init__(
+        self, expression: str, *, field: str, position: int, found: str, allowed: str, advice: str = ""
+    ) -> None:
+        super().__init__(
+            f"Cron {expression!r}: at position {position}, field {field}: found {found}; allowed: {allowed}."
+            + (f" {advice}" if advice else "")
+        )
+        self.expression = expression
+        self.field = field
+        self.position = position
+        self.found = found
+        self.allowed = allowed
+        self.advice = advice
+
+
+class NeverFires(InvalidCron):
+    """Cron text that is well formed and names no day of any year."""
+
+    code = "never_fires"
+
+
+class InvalidInterval(InvalidInput):
+    """A period or delay that cannot be kept: not a number, not positive, or finer than a millisecond."""
+
+    code = "invalid_interval"
+
+
+class UnknownZone(InvalidInput):
+    """A time zone that the zone database does not know."""
+
+    code = "unknown_zone"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"There is no time zone {name!r}. Use an IANA name such as Europe/Berlin, Asia/Shanghai or UTC; "
+            "if the name is right, update the tzdata package."
+        )
+        self.name = name

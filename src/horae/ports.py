@@ -1,0 +1,217 @@
+"""What Horae asks of the world: a clock, dice, a store, wake-ups.
+
+Stores and actions do not know each other; they meet here. ``World`` bundles the ports for the verbs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Protocol, TypeVar
+
+from horae.core.audit import Entry
+from horae.core.jobs import Job, Lease, NewJob, Order, Run, Settlement
+
+T = TypeVar("T")
+
+
+class Clock(Protocol):
+    """The one place that knows what time it is."""
+
+    def now(self) -> datetime:
+        """The present instant, aware, in UTC, as all hosts on one store agree on it."""
+
+    def monotonic(self) -> float:
+        """Seconds that never jump, for durations."""
+
+
+class Dice(Protocol):
+    """The one source of chance."""
+
+    def roll(self) -> float:
+        """A number in [0, 1)."""
+
+    def name(self, length: int = 12) -> str:
+        """Fresh random hexadecimal characters, for ids that must not collide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where an enqueue ended: a new job, or, for a known key, the one that was there."""
+
+    number: int
+    deduplicated: bool = False
+    request_hash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A worker's request for due jobs of one queue."""
+
+    queue: str
+    limit: int
+    worker_id: str
+    lease: timedelta
+    order: Order | None = None  # None: the queue's own
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """What a renewal found: who is still held, and who should stop."""
+
+    held: frozenset[int]
+    cancelled: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What one look at the store tells a sleeping process."""
+
+    next_due_at: datetime | None
+    next_expiry_at: datetime | None
+    store_time: datetime | None = None
+    cancelled: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A process that takes part, as shown to people."""
+
+    node_id: str
+    host: str
+    pid: int
+    version: str
+    started_at: datetime
+    seen_at: datetime
+    queues: Mapping[str, int] = field(default_factory=dict)
+    state: str = "running"
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A named stream of jobs and how it is served."""
+
+    name: str
+    order: Order = "priority"
+    max_running: int | None = None
+    paused_at: datetime | None = None
+    paused_by: str | None = None
+    pause_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which jobs somebody wants to see; None means any."""
+
+    states: tuple[str, ...] = ()
+    queue: str | None = None
+    handler: str | None = None
+    owner: str | None = None
+    tag: str | None = None
+    key: str | None = None
+    object_type: str | None = None
+    object_id: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+
+
+class JobRows(Protocol):
+    """Jobs inside one transaction."""
+
+    def get(self, number: int) -> Job | None: ...
+    def lock(self, number: int) -> Job | None: ...
+    def find(self, wanted: Filter, *, limit: int, before: int | None) -> list[Job]: ...
+    def runs(self, number: int) -> list[Run]: ...
+    def counts(self, queue: str | None, owner: str | None) -> dict[tuple[str, str], int]: ...
+    def requeue(self, job: Job, *, run_at: datetime, attempt: int, band: int | None, now: datetime) -> bool: ...
+    def end_waiting(self, job: Job, *, reason: str | None, now: datetime) -> bool: ...
+    def ask_to_cancel(self, job: Job, *, reason: str) -> bool: ...
+    def metrics(self, *, now: datetime, since: datetime, owner: str | None) -> dict[str, Any]: ...
+
+
+class QueueRows(Protocol):
+    def get(self, name: str) -> Queue | None: ...
+    def all(self) -> list[Queue]: ...
+    def put(self, queue: Queue) -> None: ...
+
+
+class NodeRows(Protocol):
+    def all(self) -> list[Node]: ...
+    def put(self, node: Node) -> None: ...
+    def remove(self, node_id: str) -> None: ...
+    def forget_silent(self, before: datetime) -> int: ...
+
+
+class LedgerRows(Protocol):
+    """Effects that must happen once per job and step."""
+
+    def begin(self, number: int, token: int) -> None:
+        """Lock the job and check its token, so that only the current holder may write."""
+
+    def get(self, number: int, name: str) -> str | None: ...
+    def put(self, number: int, name: str, result: str, now: datetime) -> None: ...
+
+
+class AuditRows(Protocol):
+    def append(self, entry: Entry) -> None: ...
+    def find(self, *, object_id: str | None, limit: int, before: int | None) -> list[tuple[int, Entry]]: ...
+
+
+class Tx(Protocol):
+    """One open transaction, room by room."""
+
+    @property
+    def connection(self) -> Any: ...
+    @property
+    def jobs(self) -> JobRows: ...
+    @property
+    def queues(self) -> QueueRows: ...
+    @property
+    def nodes(self) -> NodeRows: ...
+    @property
+    def ledger(self) -> LedgerRows: ...
+    @property
+    def audit(self) -> AuditRows: ...
+
+
+class Store(Protocol):
+    """The database. The hot verbs are one transaction each; everything else goes through ``transact``."""
+
+    def insert(self, jobs: Sequence[NewJob], *, now: datetime) -> list[Placed]: ...
+    def insert_on(self, connection: Any, jobs: Sequence[NewJob], *, now: datetime) -> list[Placed]: ...
+    def claim(self, claim: Claim, *, now: datetime) -> list[Job]: ...
+    def settle(self, settlements: Sequence[Settlement], *, now: datetime) -> set[int]:
+        """Write endings; answers with the numbers of the jobs whose token was no longer current."""
+
+    def renew(self, leases: Iterable[Lease], *, until: datetime) -> Renewed: ...
+    def expired(self, *, now: datetime, limit: int) -> list[Job]: ...
+    def note(self, lease: Lease, *, progress: str | None = None, checkpoint: str | None = None) -> bool: ...
+    def glance(self, queues: Sequence[str], node: Node | None, *, running: bool) -> Glance: ...
+    def transact(self, work: Callable[[Tx], T]) -> T: ...
+    def read(self, work: Callable[[Tx], T]) -> T: ...
+    def read_time(self) -> datetime | None:
+        """The database's own clock, where several hosts share it; None where the system's clock rules."""
+
+    def wake(self, queues: Iterable[str]) -> None:
+        """Tell sleeping processes, this one and others, that there may be work: a hint, never a promise."""
+
+    def close(self) -> None: ...
+
+
+class Wakeups(Protocol):
+    """Hints from elsewhere that there may be work."""
+
+    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """Call *listener* with a queue's name, from any thread; the answer ends the subscription."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything a verb needs from outside."""
+
+    store: Store
+    clock: Clock
+    dice: Dice
+    max_payload_bytes: int = 1024 * 1024
+    key_retention: timedelta = timedelta(days=7)

@@ -1,0 +1,60 @@
+"""How the three databases differ, as named facts. Callers ask for a fact, never for a vendor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What a statement may rely on."""
+
+    name: str
+    partial_indexes: bool  # an index over the waiting rows only
+    locking: str  # appended to a select whose rows are about to be claimed
+    waiting_lock: str  # appended to a select that must wait for the row
+    insert_ignore: tuple[str, str]  # what stands before INTO and after VALUES so that a known key changes nothing
+    placeholder: str
+    shares_clock: bool  # several hosts may use it, so its clock rules
+    transactional_ddl: bool
+    json_as_text: str  # how to ask for a JSON column as text
+    time_micros: str  # the database's own time in microseconds, NULL where the system's clock rules
+
+
+SQLITE = Dialect(
+    name="sqlite",
+    partial_indexes=True,
+    locking="",
+    waiting_lock="",
+    insert_ignore=("INSERT INTO", "ON CONFLICT DO NOTHING"),
+    placeholder="?",
+    shares_clock=False,
+    transactional_ddl=True,
+    json_as_text="{}",
+    time_micros="NULL",
+)
+POSTGRES = Dialect(
+    name="postgresql",
+    partial_indexes=True,
+    locking=" FOR UPDATE SKIP LOCKED",
+    waiting_lock=" FOR UPDATE",
+    insert_ignore=("INSERT INTO", "ON CONFLICT DO NOTHING"),
+    placeholder="%s",
+    shares_clock=True,
+    transactional_ddl=True,
+    json_as_text="{}::text",
+    time_micros="(extract(epoch from clock_timestamp()) * 1000000)::bigint",
+)
+MYSQL = Dialect(
+    name="mysql",
+    partial_indexes=False,
+    locking=" FOR UPDATE SKIP LOCKED",
+    waiting_lock=" FOR UPDATE",
+    insert_ignore=("INSERT IGNORE INTO", ""),
+    placeholder="%s",
+    shares_clock=True,
+    transactional_ddl=False,
+    json_as_text="{}",
+    time_micros="TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
+)
+BY_NAME = {"sqlite": SQLITE, "postgresql": POSTGRES, "mysql": MYSQL, "mariadb": MYSQL}

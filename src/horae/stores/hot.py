@@ -1,0 +1,333 @@
+"""The hot statements and the flows they make up: claim, settle, renew, lose, note, glance.
+
+Written once for all databases against ``Driver``; a store overrides a step where its database can do it in
+fewer round trips. Every write to a running job is guarded by its token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from horae.core.instants import instant, micros
+from horae.core.jobs import Job, Lease, Settlement
+from horae.ports import Claim, Glance, Node, Renewed
+from horae.stores.dialects import Dialect
+from horae.stores.driver import Driver, marks
+from horae.stores.rows import (
+    ATTEMPT,
+    JOB_COLUMNS,
+    JSON_COLUMNS,
+    SNAPSHOT,
+    ending_row,
+    entry_row,
+    job_from,
+    node_row,
+    to_micros,
+)
+
+BANDS = (0, 1, 2)
+ENDING = ("outcome", "attempt", "error", "result", "next_action_at", "audit_event_id")
+MAX_HELD_ROUNDS = 20
+CHUNK = 500  # rows named in one IN list
+STATE, TOKEN, WORKER, LEASED, STARTED = map(
+    JOB_COLUMNS.index, ("state", "token", "worker_id", "leased_until", "started_at")
+)
+CONCURRENCY_KEY = JOB_COLUMNS.index("concurrency_key")
+
+
+def columns(dialect: Dialect) -> str:
+    """The columns of a job; JSON is asked for as text, so that no driver parses it on its own account."""
+    cast = dialect.json_as_text
+    return ", ".join(cast.format(name) if name in JSON_COLUMNS else name for name in JOB_COLUMNS)
+
+
+class Hot:
+    """The flows; ``driver`` is always inside an open transaction."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.job_columns = columns(dialect)
+        self.candidate_sql = (
+            f"SELECT {self.job_columns}, concurrency_limit FROM horae_jobs WHERE queue = %s AND state = 'queued' "
+            "AND held = '' AND band = %s AND run_at <= %s ORDER BY run_at, id LIMIT %s" + dialect.locking
+        )
+        copied = ", ".join(("job_id", "token", *ATTEMPT, *ENDING, "state", "finished_at"))
+        source = ", ".join(("id", "token", *ATTEMPT))
+        self.run_sql = (
+            f"INSERT INTO horae_runs ({copied}) SELECT {source}, {marks(len(ENDING) + 2)} FROM horae_jobs WHERE id = %s"
+        )
+        self.final_run_sql = (
+            f"INSERT INTO horae_runs ({copied}, {', '.join(SNAPSHOT)}) "
+            f"SELECT {source}, {marks(len(ENDING) + 2)}, {', '.join(SNAPSHOT)} FROM horae_jobs WHERE id = %s"
+        )
+
+    # -- claim -------------------------------------------------------------------------------------------------
+
+    def claim(self, driver: Driver, claim: Claim, now: datetime) -> list[Job]:
+        """Lease due jobs of one queue to one worker, in the queue's order, within every limit."""
+        order, room = self._admitted(driver, claim)
+        taken: list[tuple[Any, ...]] = []
+        for _ in range(MAX_HELD_ROUNDS):
+            if room <= len(taken):
+                break
+            rows = self._candidates(driver, claim.queue, order, room - len(taken), micros(now))
+            granted = self._take_slots(driver, rows) if any(row[CONCURRENCY_KEY] is not None for row in rows) else rows
+            taken += granted
+            self._lease(driver, granted, claim, now)
+            if len(granted) == len(rows):
+                break  # nothing was held back, so nothing else can take its place
+        return [_leased(row, claim, now) for row in taken]
+
+    def _admitted(self, driver: Driver, claim: Claim) -> tuple[str, int]:
+        """The queue's order and how many of its jobs may still start."""
+        found = driver.rows("SELECT sorting, max_running, paused_at FROM horae_queues WHERE name = %s", [claim.queue])
+        if not found:
+            return claim.order or "priority", claim.limit
+        sorting, max_running, paused_at = found[0]
+        if paused_at is not None:
+            return sorting, 0
+        room = claim.limit
+        if max_running is not None:
+            driver.rows(
+                "SELECT name FROM horae_queues WHERE name = %s" + self.dialect.waiting_lock, [claim.queue]
+            )  # one claimer at a time counts
+            sql = "SELECT COUNT(*) FROM horae_jobs WHERE queue = %s AND state = 'running'"
+            room = min(room, max_running - driver.rows(sql, [claim.queue])[0][0])
+        return claim.order or sorting, room
+
+    def _candidates(self, driver: Driver, queue: str, order: str, room: int, now: int) -> list[tuple[Any, ...]]:
+        """One bounded range scan for each band, joined or merged."""
+        found: list[tuple[Any, ...]] = []
+        for band in BANDS:
+            wanted = room - len(found) if order == "priority" else room
+            if wanted > 0:
+                found += driver.rows(self.candidate_sql, [queue, band, now, wanted])
+        if order == "run_at":
+            found.sort(key=lambda row: (row[6], row[5], row[0]))
+        return found[:room]
+
+    def _lease(self, driver: Driver, rows: Sequence[tuple[Any, ...]], claim: Claim, now: datetime) -> None:
+        for start in range(0, len(rows), CHUNK):
+            numbers = [row[0] for row in rows[start : start + CHUNK]]
+            driver.change(
+                "UPDATE horae_jobs SET state = 'running', token = token + 1, worker_id = %s, leased_until = %s, "
+                f"started_at = %s WHERE id IN ({marks(len(numbers))})",
+                [claim.worker_id, micros(now + claim.lease), micros(now), *numbers],
+            )
+
+    def _take_slots(self, driver: Driver, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Keep the candidates whose concurrency key has room; the others are held and leave the claim index."""
+        free: dict[str, int] = {}
+        for key, limit in sorted({(row[CONCURRENCY_KEY], row[-1]) for row in rows if row[CONCURRENCY_KEY] is not None}):
+            free[key] = limit - self._busy(driver, key)
+        granted, held = [], []
+        for row in rows:
+            if row[CONCURRENCY_KEY] is None:
+                granted.append(row)
+            elif free[row[CONCURRENCY_KEY]] > 0:
+                free[row[CONCURRENCY_KEY]] -= 1
+                granted.append(row)
+            else:
+                held.append(row[0])
+        if held:
+            driver.change(f"UPDATE horae_jobs SET held = 'slot' WHERE id IN ({marks(len(held))})", held)
+        return granted
+
+    def _busy(self, driver: Driver, key: str) -> int:
+        """How many jobs run under a concurrency key, counted behind its lock."""
+        before, behind = self.dialect.insert_ignore
+        driver.change(f"{before} horae_slots (name) VALUES (%s) {behind}", [key])
+        driver.rows("SELECT name FROM horae_slots WHERE name = %s" + self.dialect.waiting_lock, [key])
+        sql = "SELECT COUNT(*) FROM horae_jobs WHERE concurrency_key = %s AND state = 'running'"
+        return int(driver.rows(sql, [key])[0][0])
+
+    # -- settle ------------------------------------------------------------------------------------------------
+
+    def settle(self, driver: Driver, settlements: Sequence[Settlement], now: datetime) -> tuple[set[int], set[str]]:
+        """Write endings; answers with the rejected numbers and the queues that may have work again."""
+        accepted = self._accepted(driver, settlements)
+        finished = [s for s in accepted if s.change.state in ("succeeded", "cancelled")]
+        again = [s for s in accepted if s.change.state == "queued"]
+        dead = [s for s in accepted if s.change.state == "dead"]
+        self.write_runs(driver, finished, now, final=True)
+        self.write_runs(driver, again + dead, now, final=False)
+        self.remove(driver, [s.number for s in finished])
+        self._requeue(driver, again)
+        self._bury(driver, dead, now)
+        self._free_names(driver, [s.number for s in finished + dead if s.unique])
+        self._append_entries(driver, accepted)
+        queues = self.release_held(driver, {s.concurrency_key for s in accepted if s.concurrency_key is not None})
+        return {s.number for s in settlements} - {s.number for s in accepted}, queues
+
+    def _accepted(self, driver: Driver, settlements: Sequence[Settlement]) -> list[Settlement]:
+        current: dict[int, tuple[int, int]] = {}
+        ordered = sorted(settlements, key=lambda s: s.number)
+        for start in range(0, len(ordered), CHUNK):
+            numbers = [s.number for s in ordered[start : start + CHUNK]]
+            sql = f"SELECT id, token, leased_until FROM horae_jobs WHERE id IN ({marks(len(numbers))}) "
+            for number, token, until in driver.rows(
+                sql + "AND state = 'running' ORDER BY id" + self.dialect.waiting_lock, numbers
+            ):
+                current[number] = (token, until)
+        return [s for s in ordered if _still_holds(s, current.get(s.number))]
+
+    def write_runs(self, driver: Driver, settlements: Sequence[Settlement], now: datetime, *, final: bool) -> None:
+        if settlements:
+            sql = self.final_run_sql if final else self.run_sql
+            at = micros(now)
+            driver.many(
+                sql, [(*ending_row(s), s.change.state if final else None, at, s.number) for s in settlements]
+            )
+
+    def remove(self, driver: Driver, numbers: Sequence[int]) -> None:
+        for start in range(0, len(numbers), CHUNK):
+            chunk = numbers[start : start + CHUNK]
+            driver.change(f"DELETE FROM horae_jobs WHERE id IN ({marks(len(chunk))})", chunk)
+
+    def _requeue(self, driver: Driver, settlements: Sequence[Settlement]) -> None:
+        """Back to the queue with a raised token, so that the old holder's word counts no more."""
+        if settlements:
+            driver.many(
+                "UPDATE horae_jobs SET state = 'queued', token = token + 1, attempt = %s, run_at = %s, last_error = %s, "
+                "worker_id = NULL, leased_until = NULL, started_at = NULL WHERE id = %s",
+                [(s.change.attempt, micros(s.change.run_at), s.change.error, s.number) for s in settlements],
+            )
+
+    def _bury(self, driver: Driver, settlements: Sequence[Settlement], now: datetime) -> None:
+        if settlements:
+            driver.many(
+                "UPDATE horae_jobs SET state = 'dead', token = token + 1, attempt = %s, last_error = %s, "
+                "leased_until = NULL, finished_at = %s WHERE id = %s",
+                [(s.change.attempt, s.change.error, micros(now), s.number) for s in settlements],
+            )
+
+    def _free_names(self, driver: Driver, numbers: Sequence[int]) -> None:
+        """A unique name is free again as soon as its job has ended."""
+        if numbers:
+            driver.change(
+                f"DELETE FROM horae_keys WHERE scope = 'unique' AND job_id IN ({marks(len(numbers))})", numbers
+            )
+
+    def _append_entries(self, driver: Driver, settlements: Sequence[Settlement]) -> None:
+        entries = [entry_row(s.entry) for s in settlements if s.entry is not None]
+        if entries:
+            names = list(entries[0])
+            driver.many(
+                f"INSERT INTO horae_audit ({', '.join(names)}) VALUES ({marks(len(names))})",
+                [tuple(entry.values()) for entry in entries],
+            )
+
+    def release_held(self, driver: Driver, keys: Iterable[str]) -> set[str]:
+        """Let the next held jobs of these concurrency keys back into the claim; answers with their queues."""
+        queues: set[str] = set()
+        for key in sorted(keys):
+            busy = self._busy(driver, key)
+            waiting = driver.rows(
+                "SELECT id, queue, concurrency_limit FROM horae_jobs WHERE concurrency_key = %s AND state = 'queued' "
+                "AND held = 'slot' ORDER BY band, run_at, id LIMIT 100" + self.dialect.locking,
+                [key],
+            )
+            free = [row for place, row in enumerate(waiting) if busy + place < row[2]]
+            if free:
+                numbers = [row[0] for row in free]
+                driver.change(f"UPDATE horae_jobs SET held = '' WHERE id IN ({marks(len(numbers))})", numbers)
+                queues |= {row[1] for row in free}
+        return queues
+
+    # -- leases ------------------------------------------------------------------------------------------------
+
+    def renew(self, driver: Driver, leases: Sequence[Lease], until: datetime) -> Renewed:
+        """Extend what is still held; the rest has been handed on."""
+        tokens = {lease.job_number: lease.token for lease in leases}
+        numbers = sorted(tokens)
+        held, cancelled = [], set()
+        for start in range(0, len(numbers), CHUNK):
+            chunk = numbers[start : start + CHUNK]
+            sql = f"SELECT id, token, cancel_reason FROM horae_jobs WHERE id IN ({marks(len(chunk))}) "
+            for number, token, reason in driver.rows(
+                sql + "AND state = 'running' ORDER BY id" + self.dialect.waiting_lock, chunk
+            ):
+                if tokens[number] == token:
+                    held.append(number)
+                    if reason is not None:
+                        cancelled.add(number)
+        for start in range(0, len(held), CHUNK):
+            chunk = held[start : start + CHUNK]
+            driver.change(
+                f"UPDATE horae_jobs SET leased_until = %s WHERE id IN ({marks(len(chunk))})", [micros(until), *chunk]
+            )
+        return Renewed(frozenset(held), frozenset(cancelled))
+
+    def expired(self, driver: Driver, now: datetime, limit: int) -> list[Job]:
+        """Running jobs whose lease has run out; reading does not change them."""
+        sql = f"SELECT {self.job_columns} FROM horae_jobs WHERE state = 'running' AND leased_until < %s "
+        return [job_from(row) for row in driver.rows(sql + "ORDER BY leased_until LIMIT %s", [micros(now), limit])]
+
+    def note(self, driver: Driver, lease: Lease, progress: str | None, checkpoint: str | None) -> bool:
+        """Write progress or a checkpoint, if the lease is still the current one."""
+        given = {"progress": progress, "checkpoint": checkpoint}
+        named = {name: text for name, text in given.items() if text is not None}
+        sets = ", ".join(f"{name} = %s" for name in named)
+        sql = f"UPDATE horae_jobs SET {sets} WHERE id = %s AND token = %s AND state = 'running'"
+        return driver.change(sql, [*named.values(), lease.job_number, lease.token]) == 1
+
+    # -- look --------------------------------------------------------------------------------------------------
+
+    def glance(self, driver: Driver, queues: Sequence[str], node: Node | None, *, running: bool) -> Glance:
+        """What a sleeping process wants to know, in one statement; with a node, also its heartbeat."""
+        if node is not None:
+            self._beat(driver, node)
+        parts, parameters = [], []
+        for queue in queues:
+            for band in BANDS:
+                parts.append(
+                    "(SELECT run_at FROM horae_jobs WHERE queue = %s AND state = 'queued' AND held = '' AND band = %s "
+                    "AND NOT EXISTS (SELECT 1 FROM horae_queues WHERE name = %s AND paused_at IS NOT NULL) "
+                    "ORDER BY run_at LIMIT 1)"
+                )
+                parameters += [queue, band, queue]
+        parts.append(
+            "(SELECT leased_until FROM horae_jobs WHERE state = 'running' AND leased_until > 0 "
+            "ORDER BY leased_until LIMIT 1)"
+        )
+        parts.append(self.dialect.time_micros)
+        *dues, expiry, time = driver.rows("SELECT " + ", ".join(parts), parameters)[0]
+        due = min((value for value in dues if value is not None), default=None)
+        stopping: frozenset[int] = frozenset()
+        if running and node is not None:
+            sql = "SELECT id FROM horae_jobs WHERE state = 'running' AND worker_id = %s AND cancel_reason IS NOT NULL"
+            stopping = frozenset(row[0] for row in driver.rows(sql, [node.node_id]))
+        return Glance(
+            next_due_at=None if due is None else instant(due),
+            next_expiry_at=None if expiry is None else instant(expiry),
+            store_time=None if time is None else instant(int(time)),
+            cancelled=stopping,
+        )
+
+    def _beat(self, driver: Driver, node: Node) -> None:
+        sql = "UPDATE horae_nodes SET seen_at = %s, state = %s WHERE id = %s"
+        row = node_row(node)
+        if driver.change(sql, [row["seen_at"], row["state"], row["id"]]) == 0:
+            driver.change(
+                f"INSERT INTO horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))})", list(row.values())
+            )
+
+
+def _still_holds(settlement: Settlement, current: tuple[int, int] | None) -> bool:
+    if current is None or current[0] != settlement.token:
+        return False
+    expired_before = to_micros(settlement.expired_before)
+    return expired_before is None or current[1] < expired_before
+
+
+def _leased(row: Sequence[Any], claim: Claim, now: datetime) -> Job:
+    """The candidate as its claim has just written it."""
+    values = list(row)
+    values[STATE] = "running"
+    values[TOKEN] += 1
+    values[WORKER] = claim.worker_id
+    values[LEASED] = micros(now + claim.lease)
+    values[STARTED] = micros(now)
+    return job_from(values)

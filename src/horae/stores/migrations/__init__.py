@@ -1,0 +1,1 @@
+"""Alembic revisions; one set for all databases."""

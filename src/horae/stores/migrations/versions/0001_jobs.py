@@ -1,0 +1,271 @@
+"""Jobs, runs, keys, ledger, slots, nodes, queues, audit.
+
+Revision ID: 0001
+Revises:
+
+A frozen copy of the tables as they were then: a migration never follows later changes of ``tables.py``.
+"""
+
+# size: a frozen copy of the whole first schema, kept in one piece on purpose
+
+from __future__ import annotations
+
+from typing import Any
+
+from alembic import op
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    inspect,
+    text,
+)
+from sqlalchemy.dialects import mysql
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.types import UserDefinedType
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+metadata = MetaData()
+
+
+class Json(UserDefinedType[str]):
+    """JSON kept as the text it came as, so that every database gives back the same bytes."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: Any) -> str:
+        return "JSON"
+
+
+@compiles(Json, "sqlite")
+def _json_is_text_on_sqlite(*_: Any, **__: Any) -> str:
+    return "TEXT"  # a column declared JSON would turn the text '1' into a number
+
+
+Number = BigInteger().with_variant(Integer, "sqlite")
+LongText = Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
+# Names are compared byte by byte, so that "A" and "a" are two keys on every database.
+Name = String(255).with_variant(mysql.VARCHAR(255, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb")
+
+jobs = Table(
+    "horae_jobs",
+    metadata,
+    Column("id", Number, primary_key=True, autoincrement=True),
+    Column("queue", String(100), nullable=False),
+    Column("state", String(12), nullable=False),
+    Column("held", String(12), nullable=False, server_default=""),
+    Column("band", SmallInteger, nullable=False),
+    Column("run_at", BigInteger, nullable=False),
+    Column("planned_at", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("handler", String(200), nullable=False),
+    Column("owner", Name, nullable=False),
+    Column("token", BigInteger, nullable=False, server_default="0"),
+    Column("attempt", Integer, nullable=False, server_default="0"),
+    Column("max_attempts", Integer, nullable=False),
+    Column("leased_until", BigInteger),
+    Column("worker_id", String(200)),
+    Column("started_at", BigInteger),
+    Column("finished_at", BigInteger),
+    Column("timeout", BigInteger),
+    Column("retry", Json),
+    Column("idempotency_key", Name),
+    Column("unique_key", Name),
+    Column("concurrency_key", Name),
+    Column("concurrency_limit", Integer, nullable=False, server_default="1"),
+    Column("object_type", String(20)),
+    Column("object_id", Name),
+    Column("action", String(20)),
+    Column("trace_id", String(64)),
+    Column("tags", Json),
+    Column("payload", Json, nullable=False),
+    Column("progress", Json),
+    Column("checkpoint", Json),
+    Column("last_error", LongText),
+    Column("cancel_reason", Text),
+    sqlite_autoincrement=True,
+    postgresql_with={"fillfactor": "70", "autovacuum_vacuum_scale_factor": "0.0", "autovacuum_vacuum_threshold": "2000"},
+    mysql_charset="utf8mb4",
+    mysql_engine="InnoDB",
+)
+
+# An attempt is written once, when it ends. The last one (``state`` is set) also carries the job's snapshot.
+runs = Table(
+    "horae_runs",
+    metadata,
+    Column("job_id", Number, nullable=False),
+    Column("token", BigInteger, nullable=False),
+    Column("outcome", String(12), nullable=False),
+    Column("state", String(12)),
+    Column("attempt", Integer, nullable=False),
+    Column("queue", String(100), nullable=False),
+    Column("handler", String(200), nullable=False),
+    Column("owner", Name, nullable=False),
+    Column("worker_id", String(200)),
+    Column("started_at", BigInteger),
+    Column("finished_at", BigInteger, nullable=False),
+    Column("error", LongText),
+    Column("result", Json),
+    Column("next_action_at", BigInteger),
+    Column("audit_event_id", String(100)),
+    Column("trace_id", String(64)),
+    Column("band", SmallInteger),
+    Column("run_at", BigInteger),
+    Column("planned_at", BigInteger),
+    Column("created_at", BigInteger),
+    Column("max_attempts", Integer),
+    Column("timeout", BigInteger),
+    Column("retry", Json),
+    Column("idempotency_key", Name),
+    Column("unique_key", Name),
+    Column("concurrency_key", Name),
+    Column("object_type", String(20)),
+    Column("object_id", Name),
+    Column("action", String(20)),
+    Column("tags", Json),
+    Column("payload", Json),
+    Column("progress", Json),
+    Column("checkpoint", Json),
+    Column("cancel_reason", Text),
+    PrimaryKeyConstraint("job_id", "token"),
+    Index("horae_runs_finished", "finished_at"),
+    mysql_charset="utf8mb4",
+    mysql_engine="InnoDB",
+)
+
+keys = Table(
+    "horae_keys",
+    metadata,
+    Column("scope", String(8), nullable=False),  # key: outlives the job; unique: holds while it is live
+    Column("owner", Name, nullable=False),
+    Column("name", Name, nullable=False),
+    Column("job_id", Number, nullable=False),
+    Column("request_hash", String(64), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("scope", "owner", "name"),
+    Index("horae_keys_job", "job_id"),
+    Index("horae_keys_created", "created_at"),
+    mysql_charset="utf8mb4",
+    mysql_engine="InnoDB",
+)
+
+ledger = Table(
+    "horae_ledger",
+    metadata,
+    Column("job_id", Number, nullable=False),
+    Column("name", Name, nullable=False),
+    Column("result", Json, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("job_id", "name"),
+    Index("horae_ledger_created", "created_at"),
+    mysql_charset="utf8mb4",
+    mysql_engine="InnoDB",
+)
+
+# One row for each concurrency key in use: the lock behind which its running jobs are counted.
+slots = Table(
+    "horae_slots",
+    metadata,
+    Column("name", Name, primary_key=True),
+    mysql_charset="utf8mb4",
+    mysql_engine="InnoDB",
+)
+
+nodes = Table(
+    "horae_nodes",
+    metadata,
+    Column("id", String(200), primary_key=True),
+    Column("host", String(255), nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("version", String(40), nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
+    Column("state", String(12), nullable=False),
+    Column("queues", Json, nullable=False),
+    mysql_charset="utf8mb4",
+    mysql_engine="InnoDB",
+)
+
+queues = Table(
+    "horae_queues",
+    metadata,
+    Column("name", String(100), primary_key=True),
+    Column("sorting", String(12), nullable=False),
+    Column("max_running", Integer),
+    Column("paused_at", BigInteger),
+    Column("paused_by", Name),
+    Column("pause_reason", Text),
+    mysql_charset="utf8mb4",
+    mysql_engine="InnoDB",
+)
+
+audit = Table(
+    "horae_audit",
+    metadata,
+    Column("id", Number, primary_key=True, autoincrement=True),
+    Column("at", BigInteger, nullable=False),
+    Column("actor", Name, nullable=False),
+    Column("verb", String(40), nullable=False),
+    Column("object_type", String(40), nullable=False),
+    Column("object_id", Name, nullable=False),
+    Column("owner", Name, nullable=False),
+    Column("reason", LongText),
+    Column("state_before", Json, nullable=False),
+    Column("state_after", Json, nullable=False),
+    Column("evidence", Json, nullable=False),
+    Index("horae_audit_object", "object_id"),
+    sqlite_autoincrement=True,
+    mysql_charset="utf8mb4",
+    mysql_engine="InnoDB",
+)
+
+
+# name, columns, condition: where the database has partial indexes
+PARTIAL_INDEXES = (
+    ("horae_jobs_waiting", "queue, band, run_at, id", "state = 'queued' AND held = ''"),
+    ("horae_jobs_leases", "leased_until", "state = 'running'"),
+    ("horae_jobs_busy", "concurrency_key", "state = 'running' AND concurrency_key IS NOT NULL"),
+    ("horae_jobs_slots", "concurrency_key, band, run_at, id", "held = 'slot'"),
+    ("horae_jobs_dead", "id", "state = 'dead'"),
+)
+# … and where it has none. Both satisfy the whole ORDER BY of a claim, so that no future or overdue row is walked.
+FULL_INDEXES = (
+    ("horae_jobs_waiting", "queue, state, held, band, run_at, id", ""),
+    ("horae_jobs_leases", "state, leased_until", ""),
+    ("horae_jobs_slots", "concurrency_key, state, held, band, run_at, id", ""),
+)
+
+
+def job_indexes(partial: bool) -> dict[str, str]:
+    """The statements that index the job table, by name."""
+    if not partial:
+        return {name: f"CREATE INDEX {name} ON horae_jobs ({columns})" for name, columns, _ in FULL_INDEXES}
+    return {
+        name: f"CREATE INDEX {name} ON horae_jobs ({columns}) WHERE {condition}"
+        for name, columns, condition in PARTIAL_INDEXES
+    }
+
+
+def upgrade() -> None:
+    """Every step may be repeated: a database without transactional DDL may have stopped halfway."""
+    connection = op.get_bind()
+    metadata.create_all(connection, checkfirst=True)
+    there = {index["name"] for index in inspect(connection).get_indexes("horae_jobs")}
+    for name, statement in job_indexes(partial=connection.dialect.name in ("postgresql", "sqlite")).items():
+        if name not in there:
+            connection.execute(text(statement))
+
+
+def downgrade() -> None:
+    metadata.drop_all(op.get_bind())

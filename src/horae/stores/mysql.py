@@ -1,0 +1,121 @@
+"""MariaDB 10.6 and later (and MySQL 8's common subset): select with SKIP LOCKED, update by key, commit.
+
+There is no NOTIFY; sleeping workers of other processes look often instead.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+
+import pymysql
+from pymysql.constants import ER
+from sqlalchemy import Connection, Engine, create_engine
+
+from horae.core.instants import micros
+from horae.core.jobs import NewJob, Settlement
+from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreUnavailable
+from horae.stores.dialects import MYSQL
+from horae.stores.driver import Driver, marks
+from horae.stores.hot import ENDING, Hot
+from horae.stores.rows import ATTEMPT, INSERT_COLUMNS, SNAPSHOT, ending_row, new_job_row
+from horae.stores.store import SqlStore
+
+RETRIED = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT}
+GONE = {2003, 2006, 2013, 2055, 1053, 1152, 1158, 1159, 1160, 1161, 1205, 4031}
+DISK_FULL = {1021, 1114}
+INSERT_HEAD = f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES "
+_COLUMNS = (
+    "id BIGINT PATH '$[0]', outcome VARCHAR(12) PATH '$[1]', attempt INT PATH '$[2]', error LONGTEXT PATH '$[3]', "
+    "result LONGTEXT PATH '$[4]', next_action_at BIGINT PATH '$[5]', audit_event_id VARCHAR(100) PATH '$[6]', "
+    "state VARCHAR(12) PATH '$[7]'"
+)
+
+
+def create_mysql_engine(url: str) -> Engine:
+    return create_engine(url, isolation_level="READ COMMITTED", pool_pre_ping=True, pool_recycle=1800, max_overflow=20)
+
+
+def _write_run(final: bool) -> str:
+    names = ("job_id", "token", *ATTEMPT, *ENDING, "state", "finished_at", *(SNAPSHOT if final else ()))
+    source = ["j.id", "j.token", *(f"j.{name}" for name in ATTEMPT), *(f"e.{name}" for name in (*ENDING, "state")), "%s"]
+    source += [f"j.{name}" for name in SNAPSHOT] if final else []
+    return (
+        f"INSERT INTO horae_runs ({', '.join(names)}) SELECT {', '.join(source)} "
+        f"FROM horae_jobs j JOIN JSON_TABLE(%s, '$[*]' COLUMNS ({_COLUMNS})) e ON j.id = e.id"
+    )
+
+
+WRITE_RUN = {final: _write_run(final) for final in (True, False)}
+
+
+class MysqlHot(Hot):
+    """The flows whose steps MariaDB can do in one statement for many rows."""
+
+    def write_runs(self, driver: Driver, settlements: Sequence[Settlement], now: datetime, *, final: bool) -> None:
+        if settlements:
+            rows = [[s.number, *ending_row(s), s.change.state if final else None] for s in settlements]
+            driver.change(WRITE_RUN[final], [micros(now), json.dumps(rows)])
+
+
+class MysqlStore(SqlStore):
+    """MariaDB, shared by many hosts."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine, MYSQL)
+        self.returns = bool(getattr(engine.dialect, "is_mariadb", False))
+
+    def make_hot(self) -> Hot:
+        return MysqlHot(self.dialect)
+
+    @contextmanager
+    def driving(self) -> Iterator[Driver]:
+        pooled = self.engine.raw_connection()
+        try:
+            yield Driver(pooled.driver_connection)
+            pooled.commit()
+        except BaseException:
+            pooled.invalidate()
+            raise
+        pooled.close()
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        with self.engine.begin() as connection:
+            yield connection
+
+    reading = writing
+
+    def add_plain(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
+        rows = [new_job_row(job, now) for job in jobs]
+        row = f"({marks(len(INSERT_COLUMNS))})"
+        sql = INSERT_HEAD + ", ".join([row] * len(rows)) + (" RETURNING id" if self.returns else "")
+        cursor = driver.connection.cursor()
+        cursor.execute(sql, [value for told in rows for value in told])
+        answer = [found[0] for found in cursor.fetchall()] if self.returns else []
+        first = int(cursor.lastrowid)  # without RETURNING: a multi-row INSERT … VALUES draws consecutive numbers
+        cursor.close()
+        return answer or list(range(first, first + len(rows)))
+
+    def translated(self, problem: Exception) -> Exception:
+        if not isinstance(problem, pymysql.MySQLError):
+            return problem
+        number = problem.args[0] if problem.args else None
+        text = str(problem.args[-1]) if problem.args else type(problem).__name__
+        if number in (ER.NO_SUCH_TABLE, ER.BAD_FIELD_ERROR):
+            return SchemaMissing(f"The database has no (or old) Horae tables: {text}. Run: horae db migrate")
+        if number in RETRIED:
+            return StoreBusy("MariaDB kept refusing because of other transactions; try again in a moment.")
+        if number in GONE | DISK_FULL or isinstance(problem, pymysql.OperationalError | pymysql.InterfaceError):
+            return StoreUnavailable(
+                f"MariaDB cannot be reached or went away: {text}. Whether the last commit arrived is unknown; repeat "
+                "an enqueue with the same key=… and it cannot happen twice."
+            )
+        return StoreError(f"MariaDB refused: {text}.")
+
+    def may_retry(self, problem: Exception) -> bool:
+        return isinstance(problem, pymysql.MySQLError) and bool(problem.args) and problem.args[0] in RETRIED
+
+

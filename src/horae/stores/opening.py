@@ -1,0 +1,83 @@
+"""From a URL or an engine to a store, with its tables in place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from horae.errors import ConfigurationError
+from horae.stores.dialects import BY_NAME
+from horae.stores.schema import create_all, migrate, require_current
+from horae.stores.sqlite import SqliteStore, create_sqlite_engine
+from horae.stores.store import SqlStore
+
+DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "mysql": "mysql+pymysql",
+           "mariadb": "mariadb+pymysql"}  # fmt: skip
+EXTRAS = {"postgresql": "postgres", "mysql": "mysql"}
+
+
+def create_store_engine(url: str, synchronous: Any = "FULL") -> Engine:
+    """An engine set up as Horae needs it."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise ConfigurationError(
+            "The database URL cannot be read. It looks like sqlite:///horae.db, postgresql://user@host/name or "
+            "mysql://user@host/name."
+        ) from None
+    if "+" not in parsed.drivername and parsed.drivername in DRIVERS:
+        parsed = parsed.set(drivername=DRIVERS[parsed.drivername])
+    kind = parsed.get_backend_name()
+    if kind not in BY_NAME:
+        raise ConfigurationError(f"Horae does not speak to {kind!r}. Use sqlite, postgresql or mysql (MariaDB).")
+    text = parsed.render_as_string(hide_password=False)
+    try:
+        if BY_NAME[kind].name == "sqlite":
+            _make_folder(parsed.database)
+            return create_sqlite_engine(text, synchronous)
+        if BY_NAME[kind].name == "postgresql":
+            from horae.stores.postgres import create_postgres_engine
+
+            return create_postgres_engine(text)
+        from horae.stores.mysql import create_mysql_engine
+
+        return create_mysql_engine(text)
+    except (ImportError, NoSuchModuleError) as problem:
+        extra = EXTRAS.get(BY_NAME[kind].name, kind)
+        raise ConfigurationError(
+            f"The driver for {kind} is not installed ({problem}). Run: pip install 'horae[{extra}]'"
+        ) from problem
+
+
+def _make_folder(database: str | None) -> None:
+    if database and database != ":memory:" and not database.startswith("file:"):
+        Path(database).parent.mkdir(parents=True, exist_ok=True)
+
+
+def store_on(engine: Engine) -> SqlStore:
+    """The store that fits an engine; nothing is read or written yet."""
+    kind = BY_NAME[engine.dialect.name].name
+    if kind == "sqlite":
+        return SqliteStore(engine)
+    if kind == "postgresql":
+        from horae.stores.postgres import PostgresStore
+
+        return PostgresStore(engine)
+    from horae.stores.mysql import MysqlStore
+
+    return MysqlStore(engine)
+
+
+def open_store(engine: Engine) -> SqlStore:
+    """A store whose tables are there and current: made at once on SQLite, demanded elsewhere."""
+    store = store_on(engine)
+    if isinstance(store, SqliteStore) and store.in_memory:
+        create_all(engine)
+    elif isinstance(store, SqliteStore):
+        migrate(engine)
+    else:
+        require_current(engine)
+    return store

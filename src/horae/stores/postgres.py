@@ -1,0 +1,276 @@
+"""PostgreSQL: claims with SKIP LOCKED and fenced endings in one round trip each, wake-ups by NOTIFY."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+import psycopg
+from psycopg import errors as pg
+from sqlalchemy import Connection, Engine, create_engine, func, select
+
+from horae.core.instants import micros
+from horae.core.jobs import Job, NewJob, Settlement
+from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreUnavailable
+from horae.ports import Claim
+from horae.stores.dialects import POSTGRES
+from horae.stores.driver import Driver
+from horae.stores.hot import BANDS, ENDING, Hot, columns
+from horae.stores.notify import CHANNEL, Notifier
+from horae.stores.rows import (
+    ATTEMPT,
+    INSERT_COLUMNS,
+    JOB_COLUMNS,
+    JSON_COLUMNS,
+    SNAPSHOT,
+    ending_row,
+    job_from,
+    new_job_row,
+)
+from horae.stores.store import SqlStore
+
+CLAIM_SIZES = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
+RETRIED = (pg.DeadlockDetected, pg.SerializationFailure, pg.LockNotAvailable)
+MAX_SPARE = 16
+RUN_AT, BAND = JOB_COLUMNS.index("run_at"), JOB_COLUMNS.index("band")
+
+
+def create_postgres_engine(url: str) -> Engine:
+    return create_engine(url, pool_size=5, max_overflow=20, pool_pre_ping=True)
+
+
+# The type of each inserted column, for arrays that are unnested into rows.
+_TYPES = {"band": "int", "run_at": "bigint", "planned_at": "bigint", "created_at": "bigint", "max_attempts": "int",
+          "timeout": "bigint", "concurrency_limit": "int", "retry": "json", "tags": "json", "payload": "json"}  # fmt: skip
+INSERT_ONE = (
+    f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) "
+    f"VALUES ({', '.join('%s::json' if name in JSON_COLUMNS else '%s' for name in INSERT_COLUMNS)}) RETURNING id"
+)
+INSERT_MANY = (
+    f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) SELECT * FROM unnest("
+    + ", ".join(f"%s::{_TYPES.get(name, 'text')}[]" for name in INSERT_COLUMNS)
+    + ") RETURNING id"
+)
+_ENDING_TYPES = ("text", "int", "text", "json", "bigint", "text")
+_UNNESTED = ", ".join(["%s::bigint[]", "%s::bigint[]", *(f"%s::{kind}[]" for kind in _ENDING_TYPES), "%s::text[]"])
+_ENDINGS = f"ended AS MATERIALIZED (SELECT * FROM unnest({_UNNESTED}) AS e (id, token, {', '.join(ENDING)}, state))"
+_RUN_COLUMNS = ", ".join(("job_id", "token", *ATTEMPT, *ENDING, "state", "finished_at"))
+
+
+def _listed(prefix: str, names: Iterable[str]) -> str:
+    return ", ".join(f"{prefix}{name}" for name in names)
+
+
+# Ends a batch in one statement: fenced delete of the jobs, feeding their final run rows; tells which were accepted.
+FINISH = (
+    f"WITH {_ENDINGS}, done AS (DELETE FROM horae_jobs j USING ended e WHERE j.id = e.id AND j.token = e.token "
+    f"AND j.state = 'running' RETURNING j.id, j.token, {_listed('j.', (*ATTEMPT, *SNAPSHOT))}, "
+    + ", ".join(f"e.{name} AS e_{name}" for name in (*ENDING, "state"))
+    + f") INSERT INTO horae_runs ({_RUN_COLUMNS}, {', '.join(SNAPSHOT)}) SELECT id, token, {', '.join(ATTEMPT)}, "
+    f"{_listed('e_', (*ENDING, 'state'))}, %s::bigint, {', '.join(SNAPSHOT)} FROM done RETURNING job_id"
+)
+
+
+def _write_run(final: bool) -> str:
+    names, source = ("", "") if not final else (", " + ", ".join(SNAPSHOT), ", " + _listed("j.", SNAPSHOT))
+    return (
+        f"WITH {_ENDINGS} INSERT INTO horae_runs ({_RUN_COLUMNS}{names}) SELECT j.id, j.token, "
+        f"{_listed('j.', ATTEMPT)}, {_listed('e.', (*ENDING, 'state'))}, %s::bigint{source} "
+        "FROM horae_jobs j JOIN ended e ON j.id = e.id"
+    )
+
+
+WRITE_RUN = {final: _write_run(final) for final in (True, False)}
+
+
+@lru_cache(maxsize=64)
+def claim_sql(order: str | None, limit: int) -> str:
+    """One claim, band by band, in one statement. The inner limit is a literal, so that the planner trusts the
+    index; the outer one is exact, and no more rows are locked than it lets through.
+
+    A queue with settings of its own, or a candidate with a concurrency key, needs the longer way round: then a
+    row marked true comes back, and nothing of that kind has been touched.
+    """
+    special = "paused_at IS NOT NULL OR max_running IS NOT NULL" + ("" if order else " OR sorting <> 'priority'")
+    arms = " UNION ALL ".join(
+        "SELECT * FROM (SELECT id, concurrency_key, run_at, band FROM horae_jobs WHERE (SELECT ok FROM plain) "
+        f"AND queue = %s AND state = 'queued' AND held = '' AND band = {band} AND run_at <= %s "
+        f"ORDER BY run_at, id LIMIT {limit} FOR UPDATE SKIP LOCKED) b{band}"
+        for band in BANDS
+    )
+    sorting = " ORDER BY run_at, band, id" if order == "run_at" else ""
+    return (
+        f"WITH plain AS MATERIALIZED (SELECT NOT EXISTS (SELECT 1 FROM horae_queues WHERE name = %s AND ({special})) "
+        f"AS ok), picked AS MATERIALIZED (SELECT id, concurrency_key FROM ({arms}) c{sorting} LIMIT %s), "
+        "taken AS (UPDATE horae_jobs SET state = 'running', token = token + 1, worker_id = %s, leased_until = %s, "
+        "started_at = %s WHERE id = ANY(ARRAY(SELECT id FROM picked WHERE concurrency_key IS NULL)) "
+        f"RETURNING {columns(POSTGRES)}) SELECT false, taken.* FROM taken UNION ALL "
+        f"SELECT true{', NULL' * len(JOB_COLUMNS)} WHERE NOT (SELECT ok FROM plain) "
+        "OR EXISTS (SELECT 1 FROM picked WHERE concurrency_key IS NOT NULL)"
+    )
+
+
+def _endings(settlements: Sequence[Settlement], *, final: bool) -> list[list[Any]]:
+    """The endings column by column, for unnest."""
+    rows = [(s.number, s.token, *ending_row(s), s.change.state if final else None) for s in settlements]
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+class PostgresHot(Hot):
+    """The flows whose steps PostgreSQL can do in one statement for many rows."""
+
+    def write_runs(self, driver: Driver, settlements: Sequence[Settlement], now: datetime, *, final: bool) -> None:
+        if settlements:
+            driver.change(WRITE_RUN[final], [*_endings(settlements, final=final), micros(now)])
+
+
+class PostgresStore(SqlStore):
+    """The store for many hosts."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine, POSTGRES)
+        self.insert_chunk = 5_000
+        self._spare: list[psycopg.Connection[Any]] = []
+        self._notifier = Notifier(self)
+
+    def make_hot(self) -> Hot:
+        return PostgresHot(self.dialect)
+
+    # -- connections ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def direct(self) -> Iterator[psycopg.Connection[Any]]:
+        """A driver connection in autocommit, so that a single statement is a single round trip."""
+        connection = self._spare.pop() if self._spare else self.open_direct()
+        try:
+            yield connection
+        except BaseException:
+            connection.close()  # whatever state it is in, nobody else shall find out
+            raise
+        if len(self._spare) < MAX_SPARE and not connection.closed:
+            self._spare.append(connection)
+        else:
+            connection.close()
+
+    def open_direct(self) -> psycopg.Connection[Any]:
+        pooled = self.engine.raw_connection()
+        connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]
+        pooled.detach()
+        connection.rollback()
+        connection.autocommit = True
+        connection.execute("SET plan_cache_mode = force_generic_plan")
+        return connection
+
+    @contextmanager
+    def driving(self) -> Iterator[Driver]:
+        with self.direct() as connection, connection.transaction():
+            yield Driver(connection)
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        with self.engine.begin() as connection:
+            yield connection
+
+    reading = writing
+
+    # -- hot verbs in one round trip -----------------------------------------------------------------------------
+
+    def insert_plain(self, jobs: Sequence[NewJob], now: datetime) -> list[int]:
+        if len(jobs) != 1:
+            return super().insert_plain(jobs, now)
+        return self.persistently(lambda: self._insert_one(new_job_row(jobs[0], now)))
+
+    def _insert_one(self, row: Sequence[Any]) -> list[int]:
+        with self.direct() as connection:
+            found = connection.execute(INSERT_ONE, row, prepare=True).fetchone()
+        assert found is not None
+        return [found[0]]
+
+    def add_plain(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
+        arrays = [list(column) for column in zip(*(new_job_row(job, now) for job in jobs), strict=True)]
+        return sorted(row[0] for row in driver.rows(INSERT_MANY, arrays))  # numbers are drawn in the rows' order
+
+    def claim(self, claim: Claim, *, now: datetime) -> list[Job]:
+        taken, special = self.persistently(lambda: self._claim_at_once(claim, now))
+        if special and len(taken) < claim.limit:
+            rest = Claim(claim.queue, claim.limit - len(taken), claim.worker_id, claim.lease, claim.order)
+            taken += super().claim(rest, now=now)
+        return taken
+
+    def _claim_at_once(self, claim: Claim, now: datetime) -> tuple[list[Job], bool]:
+        size = next((size for size in CLAIM_SIZES if size >= claim.limit), CLAIM_SIZES[-1])
+        at, queue = micros(now), claim.queue
+        limit = min(claim.limit, size)
+        parameters = [queue, *[queue, at] * len(BANDS), limit, claim.worker_id, micros(now + claim.lease), at]
+        with self.direct() as connection:
+            rows = connection.execute(claim_sql(claim.order, size), parameters, prepare=True).fetchall()
+        by_time = claim.order == "run_at"
+        taken = [row[1:] for row in rows if not row[0]]
+        taken.sort(key=lambda row: (row[RUN_AT], row[BAND], row[0]) if by_time else (row[BAND], row[RUN_AT], row[0]))
+        return [job_from(row) for row in taken], len(taken) < len(rows)
+
+    def settle(self, settlements: Sequence[Settlement], *, now: datetime) -> set[int]:
+        if not settlements or any(not _is_plain(s) for s in settlements):
+            return super().settle(settlements, now=now)
+        return self.persistently(lambda: self._finish_at_once(settlements, now))
+
+    def _finish_at_once(self, settlements: Sequence[Settlement], now: datetime) -> set[int]:
+        with self.direct() as connection:
+            parameters = [*_endings(settlements, final=True), micros(now)]
+            accepted = {row[0] for row in connection.execute(FINISH, parameters, prepare=True).fetchall()}
+        return {s.number for s in settlements} - accepted
+
+    # -- errors --------------------------------------------------------------------------------------------------
+
+    def translated(self, problem: Exception) -> Exception:
+        if isinstance(problem, pg.UndefinedTable | pg.UndefinedColumn):
+            text = str(problem).splitlines()[0]
+            return SchemaMissing(f"The database has no (or old) Horae tables: {text}. Run: horae db migrate")
+        if isinstance(problem, RETRIED):
+            return StoreBusy("PostgreSQL kept refusing because of other transactions; try again in a moment.")
+        if isinstance(problem, pg.DiskFull | psycopg.OperationalError | psycopg.InterfaceError):
+            return StoreUnavailable(
+                f"PostgreSQL cannot be reached or went away: {_first_line(problem)} Whether the last commit arrived is "
+                "unknown; repeat an enqueue with the same key=… and it cannot happen twice."
+            )
+        if isinstance(problem, psycopg.Error):
+            return StoreError(f"PostgreSQL refused: {_first_line(problem)}")
+        return problem
+
+    def may_retry(self, problem: Exception) -> bool:
+        return isinstance(problem, RETRIED)
+
+    # -- wake-ups ------------------------------------------------------------------------------------------------
+
+    def wake(self, queues: Iterable[str]) -> None:
+        named = list(queues)
+        super().wake(named)
+        self._notifier.tell(named)
+
+    def announce_on(self, connection: Connection, queues: Iterable[str]) -> None:
+        for queue in sorted(queues):
+            connection.execute(select(func.pg_notify(CHANNEL, queue)))
+
+    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        unsubscribe = super().subscribe(listener)
+        self._notifier.listen()
+        return unsubscribe
+
+    def close(self) -> None:
+        self._notifier.close()
+        while self._spare:
+            self._spare.pop().close()
+        super().close()
+
+
+def _is_plain(settlement: Settlement) -> bool:
+    """Nothing but a run row to write: no retry, no name to free, no slot to hand on."""
+    ends = settlement.change.state in ("succeeded", "cancelled")
+    return ends and not settlement.unique and settlement.concurrency_key is None and settlement.entry is None
+
+
+def _first_line(problem: Exception) -> str:
+    return (str(problem).splitlines() or [type(problem).__name__])[0].rstrip(".") + "."

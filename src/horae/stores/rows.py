@@ -1,0 +1,258 @@
+"""Rows to values and back: with tables.py the only place that knows column names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from horae.core.audit import Entry
+from horae.core.instants import EPOCH, instant, micros
+from horae.core.jobs import PRIORITIES, Job, NewJob, Run, Settlement
+from horae.core.retry import Retry
+from horae.ports import Node, Queue
+from horae.stores.tables import jobs, runs
+
+# The columns of a job, in the order in which ``job_from`` reads them; ``result`` exists only once it has ended.
+JOB_COLUMNS = (
+    "id", "handler", "payload", "state", "queue", "band", "run_at", "planned_at", "created_at", "owner", "attempt",
+    "max_attempts", "retry", "timeout", "token", "worker_id", "leased_until", "started_at", "finished_at",
+    "idempotency_key", "unique_key", "concurrency_key", "held", "tags", "trace_id", "progress", "checkpoint",
+    "last_error", "cancel_reason", "object_type", "object_id", "action",
+)  # fmt: skip
+JSON_COLUMNS = frozenset({"payload", "retry", "tags", "progress", "checkpoint"})
+
+# What a final run row copies from the job, beyond what every run row has.
+SNAPSHOT = (
+    "band", "run_at", "planned_at", "created_at", "max_attempts", "timeout", "retry", "idempotency_key", "unique_key",
+    "concurrency_key", "object_type", "object_id", "action", "tags", "payload", "progress", "checkpoint",
+    "cancel_reason",
+)  # fmt: skip
+ATTEMPT = ("queue", "handler", "owner", "worker_id", "started_at", "trace_id")
+
+INSERT_COLUMNS = (
+    "queue", "state", "held", "band", "run_at", "planned_at", "created_at", "handler", "owner", "max_attempts",
+    "timeout", "retry", "idempotency_key", "unique_key", "concurrency_key", "concurrency_limit", "object_type",
+    "object_id", "action", "trace_id", "tags", "payload",
+)  # fmt: skip
+
+
+def at(value: int | None) -> datetime | None:
+    return None if value is None else EPOCH + timedelta(microseconds=value)
+
+
+def to_micros(value: datetime | None) -> int | None:
+    return None if value is None else micros(value)
+
+
+def _json(text: str | None) -> Any:
+    return None if text is None else json.loads(text)
+
+
+@lru_cache(maxsize=1024)
+def _retry(text: str | None, attempts: int) -> Retry:
+    return Retry(attempts=attempts) if text is None else Retry.from_json(json.loads(text), attempts)
+
+
+@lru_cache(maxsize=1024)
+def _tags(text: str | None) -> tuple[str, ...]:
+    return () if text is None else tuple(json.loads(text))
+
+
+def job_from(row: Sequence[Any]) -> Job:
+    """A row of JOB_COLUMNS as a value."""
+    return Job(
+        number=row[0],
+        handler=row[1],
+        payload=_json(row[2]),
+        state=row[3],
+        queue=row[4],
+        priority=PRIORITIES[row[5]],
+        run_at=instant(row[6]),
+        planned_at=instant(row[7]),
+        created_at=instant(row[8]),
+        owner=row[9],
+        attempt=row[10],
+        max_attempts=row[11],
+        retry=_retry(row[12], row[11]),
+        timeout=None if row[13] is None else timedelta(microseconds=row[13]),
+        token=row[14],
+        worker_id=row[15],
+        leased_until=at(row[16]),
+        started_at=at(row[17]),
+        finished_at=at(row[18]),
+        key=row[19],
+        unique=row[20],
+        concurrency_key=row[21],
+        held=row[22],
+        tags=_tags(row[23]),
+        trace_id=row[24],
+        progress=_json(row[25]),
+        checkpoint=_json(row[26]),
+        last_error=row[27],
+        cancel_reason=row[28],
+        object_type=row[29],
+        object_id=row[30],
+        action=row[31],
+    )
+
+
+def finished_job_from(row: Mapping[Any, Any]) -> Job:
+    """The final run row read back as the job it ended."""
+    return Job(
+        number=row["job_id"],
+        handler=row["handler"],
+        payload=_json(row["payload"]),
+        state=row["state"],
+        queue=row["queue"],
+        priority=PRIORITIES[row["band"]],
+        run_at=instant(row["run_at"]),
+        planned_at=instant(row["planned_at"]),
+        created_at=instant(row["created_at"]),
+        owner=row["owner"],
+        attempt=row["attempt"],
+        max_attempts=row["max_attempts"],
+        retry=_retry(row["retry"], row["max_attempts"]),
+        timeout=None if row["timeout"] is None else timedelta(microseconds=row["timeout"]),
+        token=row["token"],
+        worker_id=row["worker_id"],
+        started_at=at(row["started_at"]),
+        finished_at=at(row["finished_at"]),
+        key=row["idempotency_key"],
+        unique=row["unique_key"],
+        concurrency_key=row["concurrency_key"],
+        tags=_tags(row["tags"]),
+        trace_id=row["trace_id"],
+        progress=_json(row["progress"]),
+        checkpoint=_json(row["checkpoint"]),
+        result=_json(row["result"]),
+        last_error=row["error"],
+        cancel_reason=row["cancel_reason"],
+        object_type=row["object_type"],
+        object_id=row["object_id"],
+        action=row["action"],
+    )
+
+
+def run_from(row: Mapping[Any, Any]) -> Run:
+    return Run(
+        job_number=row["job_id"],
+        token=row["token"],
+        outcome=row["outcome"],
+        attempt=row["attempt"],
+        handler=row["handler"],
+        queue=row["queue"],
+        owner=row["owner"],
+        worker_id=row["worker_id"],
+        started_at=at(row["started_at"]),
+        finished_at=at(row["finished_at"]),
+        error=row["error"],
+        result=_json(row["result"]),
+        next_action_at=at(row["next_action_at"]),
+        audit_event_id=row["audit_event_id"],
+        trace_id=row["trace_id"],
+    )
+
+
+def running_run(job: Job) -> Run:
+    """The attempt under way, which exists only in the job row."""
+    return Run(
+        job.number, job.token, "running", job.attempt + 1, job.handler, job.queue, job.owner, job.worker_id,
+        job.started_at, None, trace_id=job.trace_id,
+    )  # fmt: skip
+
+
+def new_job_row(job: NewJob, now: datetime) -> tuple[Any, ...]:
+    """The values of INSERT_COLUMNS."""
+    return (
+        job.queue, "queued", "", job.band, micros(job.run_at), micros(job.planned_at), micros(now), job.handler,
+        job.owner, job.max_attempts, None if job.timeout is None else job.timeout // timedelta(microseconds=1),
+        job.retry, job.key, job.unique, job.concurrency_key, job.concurrency_limit, job.object_type, job.object_id,
+        job.action, job.trace_id, job.tags, job.payload,
+    )  # fmt: skip
+
+
+def ending_row(done: Settlement) -> tuple[Any, ...]:
+    """What an ending adds to the run row: outcome, attempt, error, result, next action, audit link."""
+    outcome = done.outcome
+    return (
+        outcome.ending,
+        done.change.attempt,
+        outcome.error if done.change.error is None else done.change.error,
+        outcome.result,
+        to_micros(outcome.next_action_at),
+        outcome.audit_event_id,
+    )
+
+
+def queue_from(row: Mapping[Any, Any]) -> Queue:
+    return Queue(
+        name=row["name"],
+        order=row["sorting"],
+        max_running=row["max_running"],
+        paused_at=at(row["paused_at"]),
+        paused_by=row["paused_by"],
+        pause_reason=row["pause_reason"],
+    )
+
+
+def node_from(row: Mapping[Any, Any]) -> Node:
+    return Node(
+        node_id=row["id"],
+        host=row["host"],
+        pid=row["pid"],
+        version=row["version"],
+        started_at=instant(row["started_at"]),
+        seen_at=instant(row["seen_at"]),
+        queues=json.loads(row["queues"]),
+        state=row["state"],
+    )
+
+
+def node_row(node: Node) -> dict[str, Any]:
+    return {
+        "id": node.node_id,
+        "host": node.host,
+        "pid": node.pid,
+        "version": node.version,
+        "started_at": micros(node.started_at),
+        "seen_at": micros(node.seen_at),
+        "state": node.state,
+        "queues": json.dumps(dict(node.queues)),
+    }
+
+
+def entry_row(entry: Entry) -> dict[str, Any]:
+    return {
+        "at": micros(entry.at),
+        "actor": entry.actor,
+        "verb": entry.verb,
+        "object_type": entry.object_type,
+        "object_id": entry.object_id,
+        "owner": entry.owner,
+        "reason": entry.reason,
+        "state_before": json.dumps(dict(entry.before), default=str),
+        "state_after": json.dumps(dict(entry.after), default=str),
+        "evidence": json.dumps(list(entry.evidence)),
+    }
+
+
+def entry_from(row: Mapping[Any, Any]) -> Entry:
+    return Entry(
+        at=instant(row["at"]),
+        actor=row["actor"],
+        verb=row["verb"],
+        object_type=row["object_type"],
+        object_id=row["object_id"],
+        owner=row["owner"],
+        reason=row["reason"],
+        before=json.loads(row["state_before"]),
+        after=json.loads(row["state_after"]),
+        evidence=tuple(json.loads(row["evidence"])),
+    )
+
+
+JOB_SELECT = [jobs.c[name] for name in JOB_COLUMNS]
+RUN_SELECT = list(runs.c)

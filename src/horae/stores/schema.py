@@ -1,0 +1,123 @@
+"""The version of the tables: check it, bring it up to date, refuse what is newer than this code.
+
+Migrations run under a lock, so that any number of processes may start at once. The version table is
+``horae_version``, so that Alembic inside an application never meets ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, inspect, text
+
+from horae.errors import SchemaMissing, SchemaTooNew
+from horae.stores.dialects import BY_NAME
+from horae.stores.tables import job_indexes, metadata
+
+VERSION_TABLE = "horae_version"
+HEAD = "0001"
+KNOWN = ("0001",)
+LOCK = 4_715_113_082  # any number nobody else uses: the advisory lock of our migrations
+SCRIPTS = Path(__file__).parent / "migrations"
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What a database has, and what this code wants."""
+
+    found: str | None
+    wanted: str = HEAD
+
+    @property
+    def is_current(self) -> bool:
+        return self.found == self.wanted
+
+
+def inspect_schema(engine: Engine) -> Schema:
+    """Which version the tables have; None where there are none. A newer one is refused."""
+    with engine.connect() as connection:
+        found = _version(connection)
+    if found is not None and found not in KNOWN:
+        raise SchemaTooNew(
+            f"The database has Horae tables of version {found}, which this Horae (tables {HEAD}) does not know. "
+            "Upgrade the horae package to at least the version that migrated it."
+        )
+    return Schema(found)
+
+
+def require_current(engine: Engine) -> None:
+    """Refuse to work with missing or old tables."""
+    schema = inspect_schema(engine)
+    if not schema.is_current:
+        have = "no Horae tables" if schema.found is None else f"Horae tables of version {schema.found}"
+        raise SchemaMissing(f"The database has {have}; this Horae needs {schema.wanted}. Run: horae db migrate")
+
+
+def migrate(engine: Engine) -> Schema:
+    """Bring the tables up to date; safe when several processes do so at once. Answers with what was found before."""
+    before = inspect_schema(engine)
+    if before.is_current:
+        return before
+    with _locked(engine) as connection:
+        found = _version(connection)
+        if found != HEAD:
+            _upgrade(connection)
+    return before
+
+
+def create_all(engine: Engine) -> None:
+    """The current tables at once, for a database in memory that nobody will ever migrate."""
+    with engine.begin() as connection:
+        metadata.create_all(connection)
+        for statement in job_indexes(BY_NAME[connection.dialect.name].partial_indexes).values():
+            connection.execute(text(statement))
+        connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"))
+        connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:head)"), {"head": HEAD})
+
+
+def _version(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+    return None if found is None else str(found)
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic.config import Config
+    from alembic.operations import Operations
+    from alembic.runtime.migration import MigrationContext
+    from alembic.script import ScriptDirectory
+
+    config = Config()
+    config.set_main_option("script_location", str(SCRIPTS))
+    scripts = ScriptDirectory.from_config(config)
+    step: Callable[..., Any] = lambda revision, _context: scripts._upgrade_revs("head", revision)  # noqa: E731
+    options = {"version_table": VERSION_TABLE, "fn": step, "transactional_ddl": False}
+    context = MigrationContext.configure(connection, opts=options)
+    with Operations.context(context):
+        context.run_migrations()
+
+
+@contextmanager
+def _locked(engine: Engine) -> Iterator[Connection]:
+    """A connection on which nobody else migrates; the transaction, where DDL has one, covers the whole upgrade."""
+    name = BY_NAME[engine.dialect.name].name
+    with engine.connect() as connection:
+        if name == "postgresql":
+            with connection.begin():
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
+                yield connection
+        elif name == "mysql":
+            connection.execute(text(f"SELECT GET_LOCK('{LOCK}', 600)"))
+            try:
+                yield connection
+                connection.commit()
+            finally:
+                connection.execute(text(f"SELECT RELEASE_LOCK('{LOCK}')"))
+        else:
+            with connection.begin():  # BEGIN IMMEDIATE: the file itself is the lock
+                yield connection

@@ -1,0 +1,285 @@
+"""SQLite: one file, one writer at a time, group commit.
+
+Inside a process all writes go through one lock, and enqueues that wait for it are written together by whoever
+gets it first. Between processes ``BEGIN IMMEDIATE`` and a busy timeout queue the writers up. Readers never block.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.pool import QueuePool, StaticPool
+
+from horae.core.jobs import NewJob
+from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreUnavailable
+from horae.stores.dialects import SQLITE
+from horae.stores.driver import Driver, marks
+from horae.stores.rows import INSERT_COLUMNS, new_job_row
+from horae.stores.store import SqlStore
+
+BUSY_TIMEOUT_MS = 30_000
+WATCH_EVERY = 0.05
+MAX_GROUP = 5_000
+INSERT = f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES ({marks(len(INSERT_COLUMNS))})"
+Synchronous = Literal["FULL", "NORMAL", "EXTRA", "OFF"]
+
+
+def prepare_sqlite(engine: Engine, synchronous: Synchronous = "FULL") -> Engine:
+    """Set an application's own SQLite engine up so that it and Horae can write to one file side by side.
+
+    WAL journal, a busy timeout, and ``BEGIN IMMEDIATE`` for transactions, so that a writer waits for its turn
+    instead of failing halfway.
+    """
+    in_memory = _in_memory(engine)
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # transactions are begun by the hook below, not by the driver's guess
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+        if not in_memory:
+            _switch_to_wal(cursor)
+        cursor.execute(f"PRAGMA synchronous = {synchronous}")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        reading = connection.get_execution_options().get("horae_reading", False)
+        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _switch_to_wal(cursor: Any) -> None:
+    """Several processes may open a new file at once; the switch itself does not wait for its turn."""
+    patience = threading.Event()
+    for tries_left in range(200, -1, -1):
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as problem:
+            if not tries_left or "locked" not in str(problem):
+                raise
+            patience.wait(0.02)
+
+
+def _in_memory(engine: Engine) -> bool:
+    database = engine.url.database
+    return not database or database == ":memory:" or "mode=memory" in str(engine.url)
+
+
+def create_sqlite_engine(url: str, synchronous: Synchronous = "FULL") -> Engine:
+    parsed = make_url(url)
+    in_memory = not parsed.database or parsed.database == ":memory:"
+    pool: dict[str, Any] = {"poolclass": StaticPool} if in_memory else {"poolclass": QueuePool, "max_overflow": 20}
+    engine = create_engine(parsed, connect_args={"check_same_thread": False}, **pool)
+    return prepare_sqlite(engine, synchronous)
+
+
+class _Ticket:
+    """One enqueue waiting to be written together with others."""
+
+    __slots__ = ("jobs", "now", "numbers", "problem")
+
+    def __init__(self, jobs: Sequence[NewJob], now: datetime) -> None:
+        self.jobs = jobs
+        self.now = now
+        self.numbers: list[int] | None = None
+        self.problem: Exception | None = None
+
+
+class SqliteStore(SqlStore):
+    """The store of the first minute, and of everything that fits one machine."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine, SQLITE)
+        self.in_memory = _in_memory(engine)
+        self._lock = threading.Lock()
+        self._writer: int | None = None
+        self._hot_connection: Any = None
+        self._waiting: deque[_Ticket] = deque()
+        self._watch: _Watch | None = None
+
+    # -- connections ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """The process's turn to write; a thread that already has it would wait for itself."""
+        me = threading.get_ident()
+        if self._writer == me:
+            raise StoreBusy(
+                "This thread is already inside a Horae transaction on this SQLite file and would wait for itself. "
+                "Inside ctx.once, or a transaction of your own, pass connection=… so that the call joins it."
+            )
+        with self._lock:
+            self._writer = me
+            try:
+                yield
+            finally:
+                self._writer = None
+
+    @contextmanager
+    def driving(self) -> Iterator[Driver]:
+        with self._alone():
+            connection = self._hot()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield Driver(connection, self.dialect.placeholder)
+                connection.execute("COMMIT")
+            except BaseException:
+                self._undo(connection)
+                raise
+
+    def _hot(self) -> sqlite3.Connection:
+        if self._hot_connection is None:
+            self._hot_connection = self.engine.raw_connection()
+        connection: sqlite3.Connection = self._hot_connection.driver_connection
+        return connection
+
+    def _undo(self, connection: sqlite3.Connection) -> None:
+        with suppress(sqlite3.Error):
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        with self._alone(), self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        if self.in_memory:
+            with self.writing() as connection:
+                yield connection
+            return
+        with self.engine.connect() as connection:
+            connection = connection.execution_options(horae_reading=True)
+            with connection.begin():
+                yield connection
+
+    # -- enqueue with group commit -------------------------------------------------------------------------------
+
+    def insert_plain(self, jobs: Sequence[NewJob], now: datetime) -> list[int]:
+        ticket = _Ticket(jobs, now)
+        self._waiting.append(ticket)
+        self.persistently(lambda: self._write_waiting(ticket))
+        if ticket.problem is not None:
+            raise ticket.problem
+        assert ticket.numbers is not None
+        return ticket.numbers
+
+    def _write_waiting(self, ticket: _Ticket) -> None:
+        """Write this ticket and whoever waits behind it in one transaction, unless somebody already has."""
+        if ticket.numbers is not None or ticket.problem is not None:
+            return
+        try:
+            with self._alone():
+                if ticket.numbers is None and ticket.problem is None:
+                    self._write_group(self._next_group(ticket))
+        except StoreBusy:
+            with suppress(ValueError):
+                self._waiting.remove(ticket)
+            raise
+
+    def _next_group(self, ticket: _Ticket) -> list[_Ticket]:
+        group, size = [ticket], len(ticket.jobs)
+        with suppress(ValueError):
+            self._waiting.remove(ticket)
+        while self._waiting and size < MAX_GROUP:
+            other = self._waiting.popleft()
+            group.append(other)
+            size += len(other.jobs)
+        return group
+
+    def _write_group(self, group: list[_Ticket]) -> None:
+        connection = self._hot()
+        driver = Driver(connection, self.dialect.placeholder)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            numbers = [self.add_plain(driver, ticket.jobs, ticket.now) for ticket in group]
+            connection.execute("COMMIT")
+        except Exception as problem:
+            self._undo(connection)
+            for ticket in group:
+                ticket.problem = self.translated(problem)
+            return
+        for ticket, placed in zip(group, numbers, strict=True):
+            ticket.numbers = placed
+
+    def add_plain(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
+        cursor = driver.connection.cursor()
+        sql = INSERT.replace("%s", "?")
+        numbers = []
+        for job in jobs:
+            cursor.execute(sql, new_job_row(job, now))
+            numbers.append(int(cursor.lastrowid))
+        cursor.close()
+        return numbers
+
+    # -- errors --------------------------------------------------------------------------------------------------
+
+    def translated(self, problem: Exception) -> Exception:
+        if not isinstance(problem, sqlite3.Error):
+            return problem
+        text = str(problem)
+        if "locked" in text or "busy" in text:
+            return StoreBusy(
+                "Another transaction holds the SQLite file. End it sooner, or hand it to Horae with connection=…; "
+                "horae.prepare_sqlite(engine) makes an application's own writers queue up instead of failing."
+            )
+        if "no such table" in text or "no such column" in text:
+            return SchemaMissing(f"The database has no (or old) Horae tables: {text}. Run: horae db migrate")
+        if isinstance(problem, sqlite3.OperationalError):
+            return StoreUnavailable(f"SQLite cannot write or read: {text}. Check the disk and the file's permissions.")
+        return StoreError(f"SQLite refused: {text}.")
+
+    def may_retry(self, problem: Exception) -> bool:
+        return False
+
+    # -- wake-ups ------------------------------------------------------------------------------------------------
+
+    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        unsubscribe = super().subscribe(listener)
+        if self._watch is None and not self.in_memory:
+            self._watch = _Watch(self)
+            self._watch.start()
+        return unsubscribe
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.stop()
+        with self._lock:
+            if self._hot_connection is not None:
+                self._hot_connection.close()
+                self._hot_connection = None
+        super().close()
+
+
+class _Watch(threading.Thread):
+    """Notices commits of other processes: reads a counter in shared memory, twenty times a second."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        super().__init__(name="horae-sqlite-watch", daemon=True)
+        self._store = store
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        with self._store.engine.connect() as connection:
+            cursor = connection.connection.cursor()
+            seen = None
+            while not self._ended.wait(WATCH_EVERY):
+                version = cursor.execute("PRAGMA data_version").fetchone()[0]
+                if seen is not None and version != seen:
+                    self._store.tell_listeners("*")
+                seen = version
+
+    def stop(self) -> None:
+        self._ended.set()
+        self.join(timeout=5)

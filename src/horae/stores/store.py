@@ -1,0 +1,233 @@
+"""What the three stores have in common: transactions, retries, error words, wake-ups, the control plane."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
+from functools import cached_property
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from horae.core.instants import instant
+from horae.core.jobs import Job, Lease, NewJob, Settlement
+from horae.errors import StoreError
+from horae.ports import Claim, Glance, Node, Placed, Renewed
+from horae.stores.audit import Audit
+from horae.stores.dialects import Dialect
+from horae.stores.driver import Driver
+from horae.stores.hot import Hot
+from horae.stores.jobs import Jobs
+from horae.stores.ledger import Ledger
+from horae.stores.nodes import Nodes
+from horae.stores.queues import Queues
+
+T = TypeVar("T")
+MAX_TRIES = 8
+INSERT_CHUNK = 1000
+
+
+class Transaction:
+    """One open transaction, room by room."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        return Jobs(self.connection)
+
+    @cached_property
+    def queues(self) -> Queues:
+        return Queues(self.connection)
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        return Nodes(self.connection)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        return Ledger(self.connection)
+
+    @cached_property
+    def audit(self) -> Audit:
+        return Audit(self.connection)
+
+
+class SqlStore(ABC):
+    """The port ``Store`` over SQLAlchemy and a driver; subclasses know one database each."""
+
+    def __init__(self, engine: Engine, dialect: Dialect) -> None:
+        self.engine = engine
+        self.dialect = dialect
+        self.hot = self.make_hot()
+        self.insert_chunk = INSERT_CHUNK
+        self._listeners: list[Callable[[str], None]] = []
+        self._listeners_lock = threading.Lock()
+
+    # -- what a database must know -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def driving(self) -> AbstractContextManager[Driver]:
+        """A driver connection inside a write transaction, committed at the end."""
+
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[Connection]:
+        """An SQLAlchemy connection inside a write transaction."""
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[Connection]: ...
+
+    @abstractmethod
+    def add_plain(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
+        """Insert jobs without keys; their numbers, in order."""
+
+    @abstractmethod
+    def translated(self, problem: Exception) -> Exception:
+        """A driver's error in our words; what is not the database's fault comes back unchanged."""
+
+    @abstractmethod
+    def may_retry(self, problem: Exception) -> bool:
+        """Deadlocks and the like: surely rolled back, and worth another try."""
+
+    def make_hot(self) -> Hot:
+        return Hot(self.dialect)
+
+    # -- transactions --------------------------------------------------------------------------------------------
+
+    def transact(self, work: Callable[[Transaction], T]) -> T:
+        def attempt() -> T:
+            with self.writing() as connection:
+                return work(Transaction(connection))
+
+        return self.persistently(attempt)
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        def attempt() -> T:
+            with self.reading() as connection:
+                return work(Transaction(connection))
+
+        return self.persistently(attempt)
+
+    def driven(self, work: Callable[[Driver], T]) -> T:
+        def attempt() -> T:
+            with self.driving() as driver:
+                return work(driver)
+
+        return self.persistently(attempt)
+
+    def persistently(self, attempt: Callable[[], T]) -> T:
+        """Run a transaction; again where it was surely rolled back; in our words where it failed."""
+        for tries_left in range(MAX_TRIES - 1, -1, -1):
+            try:
+                return attempt()
+            except Exception as problem:
+                cause = problem.orig if isinstance(problem, DBAPIError) and problem.orig is not None else problem
+                if tries_left and isinstance(cause, Exception) and self.may_retry(cause):
+                    continue
+                told = self.translated(cause) if isinstance(cause, Exception) else problem
+                if told is cause:
+                    raise
+                raise told from problem
+        raise StoreError("unreachable")  # the last round always returns or raises
+
+    # -- the hot verbs -------------------------------------------------------------------------------------------
+
+    def insert(self, jobs: Sequence[NewJob], *, now: datetime) -> list[Placed]:
+        if any(job.key is not None or job.unique is not None for job in jobs):
+            placed = self.transact(lambda tx: tx.jobs.insert(jobs, now))
+        else:
+            numbers = self.insert_plain(jobs, now)
+            placed = [Placed(number) for number in numbers]
+        self.wake({job.queue for job in jobs})
+        return placed
+
+    def insert_plain(self, jobs: Sequence[NewJob], now: datetime) -> list[int]:
+        return self.driven(lambda driver: self._add_in_chunks(driver, jobs, now))
+
+    def _add_in_chunks(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
+        numbers: list[int] = []
+        for start in range(0, len(jobs), self.insert_chunk):
+            numbers += self.add_plain(driver, jobs[start : start + self.insert_chunk], now)
+        return numbers
+
+    def insert_on(self, connection: Any, jobs: Sequence[NewJob], *, now: datetime) -> list[Placed]:
+        """Join the caller's own transaction: if it rolls back, these jobs never existed."""
+        try:
+            placed = Jobs(connection).insert(jobs, now)
+        except DBAPIError as problem:
+            cause = problem.orig if isinstance(problem.orig, Exception) else problem
+            told = self.translated(cause)
+            raise (problem if told is cause else told) from problem
+        self.announce_on(connection, {job.queue for job in jobs})
+        return placed
+
+    def announce_on(self, connection: Connection, queues: Iterable[str]) -> None:
+        """Let the caller's commit wake sleepers, where the database can; elsewhere they look by themselves."""
+
+    def claim(self, claim: Claim, *, now: datetime) -> list[Job]:
+        return self.driven(lambda driver: self.hot.claim(driver, claim, now))
+
+    def settle(self, settlements: Sequence[Settlement], *, now: datetime) -> set[int]:
+        if not settlements:
+            return set()
+        rejected, queues = self.driven(lambda driver: self.hot.settle(driver, settlements, now))
+        self.wake(queues)
+        return rejected
+
+    def renew(self, leases: Iterable[Lease], *, until: datetime) -> Renewed:
+        held = list(leases)
+        return self.driven(lambda driver: self.hot.renew(driver, held, until))
+
+    def expired(self, *, now: datetime, limit: int) -> list[Job]:
+        return self.driven(lambda driver: self.hot.expired(driver, now, limit))
+
+    def note(self, lease: Lease, *, progress: str | None = None, checkpoint: str | None = None) -> bool:
+        return self.driven(lambda driver: self.hot.note(driver, lease, progress, checkpoint))
+
+    def glance(self, queues: Sequence[str], node: Node | None, *, running: bool) -> Glance:
+        return self.driven(lambda driver: self.hot.glance(driver, queues, node, running=running))
+
+    def read_time(self) -> datetime | None:
+        if not self.dialect.shares_clock:
+            return None
+        return self.driven(lambda driver: instant(int(driver.rows("SELECT " + self.dialect.time_micros)[0][0])))
+
+    # -- wake-ups ------------------------------------------------------------------------------------------------
+
+    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        with self._listeners_lock:
+            self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            with self._listeners_lock:
+                if listener in self._listeners:
+                    self._listeners.remove(listener)
+
+        return unsubscribe
+
+    def wake(self, queues: Iterable[str]) -> None:
+        for queue in queues:
+            self.tell_listeners(queue)
+
+    def tell_listeners(self, queue: str) -> None:
+        with self._listeners_lock:
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener(queue)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+@contextmanager
+def committed(connection: Connection) -> Iterator[Connection]:
+    """Begin, commit, roll back, and always give the connection back."""
+    with connection, connection.begin():
+        yield connection
+
+
