@@ -32,6 +32,7 @@ OBJECT_ACTIONS = ("verify", "revalidate", "decay", "archive", "reinstate-check")
 SYSTEM = "system"
 LOSSES_ALWAYS_FORGIVEN = 3  # so that a deploy that kills two workers cannot kill a job with one attempt
 PAST_TOLERANCE = timedelta(seconds=5)
+THREE_TIMES = Retry()
 
 JOB = Machine(
     "job",
@@ -68,7 +69,7 @@ class Job:
     owner: str = SYSTEM
     attempt: int = 0
     max_attempts: int = 3
-    retry: Retry = Retry()
+    retry: Retry = THREE_TIMES
     timeout: timedelta | None = None
     token: int = 0
     worker_id: str | None = None

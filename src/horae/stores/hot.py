@@ -177,9 +177,7 @@ class Hot:
         if settlements:
             sql = self.final_run_sql if final else self.run_sql
             at = micros(now)
-            driver.many(
-                sql, [(*ending_row(s), s.change.state if final else None, at, s.number) for s in settlements]
-            )
+            driver.many(sql, [(*ending_row(s), s.change.state if final else None, at, s.number) for s in settlements])
 
     def remove(self, driver: Driver, numbers: Sequence[int]) -> None:
         for start in range(0, len(numbers), CHUNK):
@@ -190,8 +188,8 @@ class Hot:
         """Back to the queue with a raised token, so that the old holder's word counts no more."""
         if settlements:
             driver.many(
-                "UPDATE horae_jobs SET state = 'queued', token = token + 1, attempt = %s, run_at = %s, last_error = %s, "
-                "worker_id = NULL, leased_until = NULL, started_at = NULL WHERE id = %s",
+                "UPDATE horae_jobs SET state = 'queued', token = token + 1, attempt = %s, run_at = %s, "
+                "last_error = %s, worker_id = NULL, leased_until = NULL, started_at = NULL WHERE id = %s",
                 [(s.change.attempt, micros(s.change.run_at), s.change.error, s.number) for s in settlements],
             )
 
@@ -310,9 +308,7 @@ class Hot:
         sql = "UPDATE horae_nodes SET seen_at = %s, state = %s WHERE id = %s"
         row = node_row(node)
         if driver.change(sql, [row["seen_at"], row["state"], row["id"]]) == 0:
-            driver.change(
-                f"INSERT INTO horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))})", list(row.values())
-            )
+            driver.change(f"INSERT INTO horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))})", list(row.values()))
 
 
 def _still_holds(settlement: Settlement, current: tuple[int, int] | None) -> bool:

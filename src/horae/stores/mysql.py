@@ -40,7 +40,13 @@ def create_mysql_engine(url: str) -> Engine:
 
 def _write_run(final: bool) -> str:
     names = ("job_id", "token", *ATTEMPT, *ENDING, "state", "finished_at", *(SNAPSHOT if final else ()))
-    source = ["j.id", "j.token", *(f"j.{name}" for name in ATTEMPT), *(f"e.{name}" for name in (*ENDING, "state")), "%s"]
+    source = [
+        "j.id",
+        "j.token",
+        *(f"j.{name}" for name in ATTEMPT),
+        *(f"e.{name}" for name in (*ENDING, "state")),
+        "%s",
+    ]
     source += [f"j.{name}" for name in SNAPSHOT] if final else []
     return (
         f"INSERT INTO horae_runs ({', '.join(names)}) SELECT {', '.join(source)} "
@@ -117,5 +123,3 @@ class MysqlStore(SqlStore):
 
     def may_retry(self, problem: Exception) -> bool:
         return isinstance(problem, pymysql.MySQLError) and bool(problem.args) and problem.args[0] in RETRIED
-
-

@@ -43,8 +43,11 @@ def create_postgres_engine(url: str) -> Engine:
 
 
 # The type of each inserted column, for arrays that are unnested into rows.
-_TYPES = {"band": "int", "run_at": "bigint", "planned_at": "bigint", "created_at": "bigint", "max_attempts": "int",
-          "timeout": "bigint", "concurrency_limit": "int", "retry": "json", "tags": "json", "payload": "json"}  # fmt: skip
+_TYPES = {
+    **dict.fromkeys(("run_at", "planned_at", "created_at", "timeout"), "bigint"),
+    **dict.fromkeys(("band", "max_attempts", "concurrency_limit"), "int"),
+    **dict.fromkeys(("retry", "tags", "payload"), "json"),
+}
 INSERT_ONE = (
     f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) "
     f"VALUES ({', '.join('%s::json' if name in JSON_COLUMNS else '%s' for name in INSERT_COLUMNS)}) RETURNING id"

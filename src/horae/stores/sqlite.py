@@ -94,6 +94,9 @@ class _Ticket:
         self.numbers: list[int] | None = None
         self.problem: Exception | None = None
 
+    def is_written(self) -> bool:
+        return self.numbers is not None or self.problem is not None
+
 
 class SqliteStore(SqlStore):
     """The store of the first minute, and of everything that fits one machine."""
@@ -177,11 +180,11 @@ class SqliteStore(SqlStore):
 
     def _write_waiting(self, ticket: _Ticket) -> None:
         """Write this ticket and whoever waits behind it in one transaction, unless somebody already has."""
-        if ticket.numbers is not None or ticket.problem is not None:
+        if ticket.is_written():
             return
         try:
             with self._alone():
-                if ticket.numbers is None and ticket.problem is None:
+                if not ticket.is_written():
                     self._write_group(self._next_group(ticket))
         except StoreBusy:
             with suppress(ValueError):

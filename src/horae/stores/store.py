@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar
@@ -126,10 +126,10 @@ class SqlStore(ABC):
             try:
                 return attempt()
             except Exception as problem:
-                cause = problem.orig if isinstance(problem, DBAPIError) and problem.orig is not None else problem
-                if tries_left and isinstance(cause, Exception) and self.may_retry(cause):
+                cause = driver_error(problem)
+                if tries_left and self.may_retry(cause):
                     continue
-                told = self.translated(cause) if isinstance(cause, Exception) else problem
+                told = self.translated(cause)
                 if told is cause:
                     raise
                 raise told from problem
@@ -160,13 +160,13 @@ class SqlStore(ABC):
         try:
             placed = Jobs(connection).insert(jobs, now)
         except DBAPIError as problem:
-            cause = problem.orig if isinstance(problem.orig, Exception) else problem
+            cause = driver_error(problem)
             told = self.translated(cause)
             raise (problem if told is cause else told) from problem
         self.announce_on(connection, {job.queue for job in jobs})
         return placed
 
-    def announce_on(self, connection: Connection, queues: Iterable[str]) -> None:
+    def announce_on(self, connection: Connection, queues: Iterable[str]) -> None:  # noqa: B027 - doing nothing is right
         """Let the caller's commit wake sleepers, where the database can; elsewhere they look by themselves."""
 
     def claim(self, claim: Claim, *, now: datetime) -> list[Job]:
@@ -224,10 +224,7 @@ class SqlStore(ABC):
         self.engine.dispose()
 
 
-@contextmanager
-def committed(connection: Connection) -> Iterator[Connection]:
-    """Begin, commit, roll back, and always give the connection back."""
-    with connection, connection.begin():
-        yield connection
-
-
+def driver_error(problem: Exception) -> Exception:
+    """What the driver said, without SQLAlchemy's wrapping."""
+    inner = problem.orig if isinstance(problem, DBAPIError) else None
+    return inner if isinstance(inner, Exception) else problem

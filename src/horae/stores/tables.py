@@ -88,7 +88,11 @@ jobs = Table(
     Column("last_error", LongText),
     Column("cancel_reason", Text),
     sqlite_autoincrement=True,
-    postgresql_with={"fillfactor": "70", "autovacuum_vacuum_scale_factor": "0.0", "autovacuum_vacuum_threshold": "2000"},
+    postgresql_with={
+        "fillfactor": "70",
+        "autovacuum_vacuum_scale_factor": "0.0",
+        "autovacuum_vacuum_threshold": "2000",
+    },
     mysql_charset="utf8mb4",
     mysql_engine="InnoDB",
 )

@@ -1,0 +1,516 @@
+"""The verbs of the job queue. Each is one transaction; library, HTTP, worker and command line all enter here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from horae.core.audit import Entry
+from horae.core.instants import aware, instant, iso
+from horae.core.jobs import (
+    JOB,
+    OBJECT_ACTIONS,
+    OBJECT_TYPES,
+    PRIORITIES,
+    SYSTEM,
+    Job,
+    Lease,
+    NewJob,
+    Order,
+    Outcome,
+    Priority,
+    Run,
+    band_of,
+    check_run_at,
+    default_key,
+    job_number,
+    request_hash,
+    settlement,
+)
+from horae.core.payloads import decode, encode, label, name
+from horae.core.retry import Retry
+from horae.errors import Conflict, InvalidInput, LeaseLost, NotAllowed, NotFound
+from horae.ports import Claim, Filter, Placed, Renewed, Tx, World
+
+DEFAULT_QUEUE = "default"
+DEFAULT_LEASE = timedelta(seconds=30)
+HTTP_LEASE = timedelta(seconds=120)
+DEFAULT_RETRY = Retry.fixed(300, attempts=3)
+MAX_PULL = 1000
+MAX_PAGE = 1000
+MAX_TAGS = 50
+WINDOW = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What somebody asks to be run, and when. Everything but the handler has a default."""
+
+    handler: str
+    payload: Any = None
+    queue: str = DEFAULT_QUEUE
+    priority: Priority = "medium"
+    run_at: datetime | None = None
+    delay: timedelta | None = None
+    planned_at: datetime | None = None
+    owner: str = SYSTEM
+    retry: Retry = DEFAULT_RETRY
+    timeout: timedelta | None = None
+    key: str | None = None
+    unique: str | None = None
+    concurrency_key: str | None = None
+    concurrency_limit: int = 1
+    tags: tuple[str, ...] = ()
+    trace_id: str | None = None
+    object_type: str | None = None
+    object_id: str | None = None
+    action: str | None = None
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """The job that now stands for a request; ``deduplicated`` when it was there before."""
+
+    job: Job
+    deduplicated: bool = False
+    late: bool = False
+
+    @property
+    def id(self) -> str:
+        return self.job.id
+
+
+# -- enqueue -----------------------------------------------------------------------------------------------------
+
+
+def enqueue(world: World, request: Request, *, connection: Any = None) -> Enqueued:
+    """Store one job; durable when this returns. With *connection* it joins the caller's own transaction."""
+    return enqueue_many(world, [request], connection=connection)[0]
+
+
+def enqueue_many(world: World, requests: Sequence[Request], *, connection: Any = None) -> list[Enqueued]:
+    """Store many jobs in one transaction: all of them, or, when one is refused, none."""
+    if not requests:
+        return []
+    now = world.clock.now()
+    new = [_new_job(world, request, now) for request in requests]
+    joins = connection is not None
+    placed = world.store.insert_on(connection, new, now=now) if joins else world.store.insert(new, now=now)
+    known = _known_jobs(world, placed, connection)
+    return [
+        Enqueued(known[where.number], deduplicated=True)
+        if where.deduplicated and where.number in known
+        else Enqueued(_as_stored(request, row, where.number, now), where.deduplicated, late=row.run_at < now)
+        for request, row, where in zip(requests, new, placed, strict=True)
+    ]
+
+
+def _known_jobs(world: World, placed: Iterable[Placed], connection: Any) -> dict[int, Job]:
+    """The jobs behind known keys. On a caller's connection they are not read: its snapshot is the caller's business."""
+    numbers = {where.number for where in placed if where.deduplicated}
+    if not numbers or connection is not None:
+        return {}
+    found = world.store.read(lambda tx: [tx.jobs.get(number) for number in sorted(numbers)])
+    return {job.number: job for job in found if job is not None}
+
+
+def _new_job(world: World, request: Request, now: datetime) -> NewJob:
+    run_at = _run_at(request, now)
+    check_run_at(run_at, now=now, strict=request.strict)
+    planned_at = run_at if request.planned_at is None else aware(request.planned_at, "planned_at")
+    if len(request.tags) > MAX_TAGS:
+        raise InvalidInput(f"{len(request.tags)} tags are too many; at most {MAX_TAGS} are accepted.")
+    if request.concurrency_limit < 1:
+        raise InvalidInput(f"A concurrency limit of {request.concurrency_limit} would never run; use 1 or more.")
+    payload = encode({} if request.payload is None else request.payload, max_bytes=world.max_payload_bytes)
+    key = _key(request, planned_at)
+    return NewJob(
+        handler=name(request.handler, "handler", 200),
+        payload=payload,
+        queue=name(request.queue, "queue"),
+        band=band_of(request.priority),
+        run_at=run_at,
+        planned_at=planned_at,
+        owner=label(request.owner, "owner"),
+        max_attempts=request.retry.attempts,
+        retry=None if request.retry == DEFAULT_RETRY else encode(request.retry.as_json()),
+        timeout=request.timeout,
+        key=key,
+        unique=None if request.unique is None else label(request.unique, "unique name"),
+        concurrency_key=None if request.concurrency_key is None else label(request.concurrency_key, "concurrency key"),
+        concurrency_limit=request.concurrency_limit,
+        tags=encode([label(tag, "tag", 100) for tag in request.tags]) if request.tags else None,
+        trace_id=None if request.trace_id is None else label(request.trace_id, "trace id", 64),
+        object_type=request.object_type,
+        object_id=request.object_id,
+        action=request.action,
+        request_hash="" if key is None else _hash(request, payload),
+    )
+
+
+def _run_at(request: Request, now: datetime) -> datetime:
+    if request.run_at is not None and request.delay is not None:
+        raise InvalidInput("Give run_at or delay, not both.")
+    if request.delay is not None:
+        return now + request.delay
+    return now if request.run_at is None else aware(request.run_at, "run_at")
+
+
+def _key(request: Request, planned_at: datetime) -> str | None:
+    """The caller's own key, or for a governed job the one that its object, action and planned time make."""
+    if request.object_type is None and request.object_id is None and request.action is None:
+        return None if request.key is None else label(request.key, "key")
+    if request.object_type not in OBJECT_TYPES:
+        raise InvalidInput(f"Unknown object_type {request.object_type!r}; choose one of {', '.join(OBJECT_TYPES)}.")
+    if request.action not in OBJECT_ACTIONS:
+        raise InvalidInput(f"Unknown action {request.action!r}; choose one of {', '.join(OBJECT_ACTIONS)}.")
+    object_id = label(request.object_id or "", "object_id", 150)
+    return label(request.key or default_key(request.object_type, object_id, request.action, planned_at), "key")
+
+
+def _hash(request: Request, payload: str) -> str:
+    """What makes two requests the same: everything asked for, but not the moment of asking."""
+    asked = {
+        "handler": request.handler,
+        "payload": payload,
+        "queue": request.queue,
+        "priority": request.priority,
+        "run_at": None if request.run_at is None else iso(request.run_at),
+        "delay": request.delay,
+        "object": [request.object_type, request.object_id, request.action],
+    }
+    return request_hash(asked)
+
+
+def _as_stored(request: Request, row: NewJob, number: int, now: datetime) -> Job:
+    """The job that was just written, without reading it back."""
+    return Job(
+        number=number,
+        handler=row.handler,
+        payload={} if request.payload is None else request.payload,
+        state="queued",
+        queue=row.queue,
+        priority=PRIORITIES[row.band],
+        run_at=row.run_at,
+        planned_at=row.planned_at,
+        created_at=now,
+        owner=row.owner,
+        max_attempts=row.max_attempts,
+        retry=request.retry,
+        timeout=row.timeout,
+        key=row.key,
+        unique=row.unique,
+        concurrency_key=row.concurrency_key,
+        tags=request.tags,
+        trace_id=row.trace_id,
+        object_type=row.object_type,
+        object_id=row.object_id,
+        action=row.action,
+    )
+
+
+# -- the worker's side -------------------------------------------------------------------------------------------
+
+
+def pull(
+    world: World,
+    *,
+    worker_id: str,
+    queues: Sequence[str] = (DEFAULT_QUEUE,),
+    limit: int = 100,
+    lease: timedelta = DEFAULT_LEASE,
+    order: Order | None = None,
+) -> list[Job]:
+    """Take up to *limit* due jobs under a lease, queue after queue; nothing that is not due is ever taken."""
+    if not 1 <= limit <= MAX_PULL:
+        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PULL}.")
+    if lease < timedelta(seconds=1):
+        raise InvalidInput(f"A lease of {lease} is too short to be kept; use one second or more.")
+    taken: list[Job] = []
+    for queue in queues:
+        room = limit - len(taken)
+        if room > 0:
+            claim = Claim(name(queue, "queue"), room, label(worker_id, "worker id", 200), lease, order)
+            taken += world.store.claim(claim, now=world.clock.now())
+    return taken
+
+
+def settle(world: World, endings: Sequence[tuple[Job, Outcome]]) -> dict[str, bool]:
+    """End a batch of held jobs in one transaction; answers, by id, whose token was still current.
+
+    The jobs are the values that their claim returned; what follows is decided from them.
+    """
+    now = world.clock.now()
+    written = [settlement(job, outcome, now=now, roll=world.dice.roll()) for job, outcome in endings]
+    rejected = world.store.settle(written, now=now)
+    return {job.id: job.number not in rejected for job, _ in endings}
+
+
+def ack(
+    world: World,
+    job_id: str,
+    token: int,
+    *,
+    result: Any = None,
+    next_action_at: datetime | None = None,
+    audit_event_id: str | None = None,
+) -> Job:
+    """The job is done; only its current holder may say so."""
+    told = None if result is None else encode(result, "result", world.max_payload_bytes)
+    due = None if next_action_at is None else aware(next_action_at, "next_action_at")
+    link = None if audit_event_id is None else label(audit_event_id, "audit event id", 100)
+    return _end(world, job_id, token, Outcome("succeeded", result=told, next_action_at=due, audit_event_id=link))
+
+
+def fail(
+    world: World,
+    job_id: str,
+    token: int,
+    error: str,
+    *,
+    retry_delay: timedelta | None = None,
+    from_run_at: bool = False,
+    final: bool = False,
+) -> Job:
+    """The attempt failed; the job is tried again by *retry_delay* or its own policy, or ends dead at the cap."""
+    if retry_delay is not None and retry_delay < timedelta(0):
+        raise InvalidInput(f"A retry delay of {retry_delay} lies in the past; use zero or more.")
+    outcome = Outcome("failed", error=shown(error), delay=retry_delay, from_run_at=from_run_at, final=final)
+    return _end(world, job_id, token, outcome)
+
+
+def release(world: World, job_id: str, token: int | None = None, *, actor: str = SYSTEM, reason: str = "") -> Job:
+    """Give a running job back to its queue at once; no attempt is counted.
+
+    A worker gives its token. An operator gives none: then the current holder, whoever it is, loses the job.
+    """
+    job = get(world, job_id)
+    if job.state != "running":
+        JOB.after(job.state, "released")
+    if token is None:
+        token = job.token
+        world.store.transact(lambda tx: tx.audit.append(_entry(world, "release", job, actor, reason)))
+    return _end(world, job_id, token, Outcome("released", error=reason or None))
+
+
+def _end(world: World, job_id: str, token: int, outcome: Outcome) -> Job:
+    job = get(world, job_id)
+    if job.state != "running" or job.token != token:
+        raise LeaseLost(job.id, token)
+    if not settle(world, [(job, outcome)])[job.id]:
+        raise LeaseLost(job.id, token)
+    return get(world, job_id)
+
+
+def renew(world: World, leases: Iterable[Lease], *, lease: timedelta = DEFAULT_LEASE) -> Renewed:
+    """Extend leases from now on; who is missing from the answer has lost the job."""
+    return world.store.renew(leases, until=world.clock.now() + lease)
+
+
+def progress(world: World, lease: Lease, value: Any) -> None:
+    """Show how far the attempt has come."""
+    if not world.store.note(lease, progress=encode(value, "progress", world.max_payload_bytes)):
+        raise LeaseLost(lease.job_id, lease.token)
+
+
+def checkpoint(world: World, lease: Lease, value: Any) -> None:
+    """Keep what a later attempt needs to go on from here."""
+    if not world.store.note(lease, checkpoint=encode(value, "checkpoint", world.max_payload_bytes)):
+        raise LeaseLost(lease.job_id, lease.token)
+
+
+def once(world: World, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any:
+    """Run ``work(connection)`` and remember its result in one transaction; a later attempt gets the result back."""
+    label(step, "step")
+
+    def write(tx: Tx) -> Any:
+        tx.ledger.begin(lease.job_number, lease.token)
+        known = tx.ledger.get(lease.job_number, step)
+        if known is None:
+            known = encode({"value": work(tx.connection)}, "result", world.max_payload_bytes)
+            tx.ledger.put(lease.job_number, step, known, world.clock.now())
+        return decode(known)["value"]
+
+    return world.store.transact(write)
+
+
+def lose_expired(world: World, limit: int = 100) -> list[tuple[Job, bool]]:
+    """Close attempts whose lease ran out; answers with the jobs as they were and whether each is dead now."""
+    now = world.clock.now()
+    silent = world.store.expired(now=now, limit=limit)
+    if not silent:
+        return []
+    written = [settlement(job, Outcome("lost"), now=now, roll=world.dice.roll()) for job in silent]
+    rejected = world.store.settle(written, now=now)
+    lost = [
+        (job, done.change.state == "dead")
+        for job, done in zip(silent, written, strict=True)
+        if job.number not in rejected
+    ]
+    world.store.wake({job.queue for job, dead in lost if not dead})
+    return lost
+
+
+# -- a person's side ---------------------------------------------------------------------------------------------
+
+
+def get(world: World, job_id: str, *, owner: str | None = None) -> Job:
+    """One job, live or finished; with *owner*, somebody else's does not exist."""
+    number = job_number(job_id)
+    job = world.store.read(lambda tx: tx.jobs.get(number))
+    if job is None or (owner is not None and job.owner != owner):
+        raise NotFound(f"There is no job {job_id}. It may have been cleaned up; `horae job list` shows what there is.")
+    return job
+
+
+def runs(world: World, job_id: str, *, owner: str | None = None) -> list[Run]:
+    """Every attempt at a job, the oldest first, the one under way last."""
+    job = get(world, job_id, owner=owner)
+    return world.store.read(lambda tx: tx.jobs.runs(job.number))
+
+
+def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before: str | None = None) -> list[Job]:
+    """Jobs, newest first; *before* is the last id of the page before."""
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")
+    wanted = wanted or Filter()
+    unknown = set(wanted.states) - set(JOB.states)
+    if unknown:
+        raise InvalidInput(f"Unknown state {sorted(unknown)[0]!r}; choose from {', '.join(JOB.states)}.")
+    number = None if before is None else job_number(before)
+    return world.store.read(lambda tx: tx.jobs.find(wanted, limit=limit, before=number))
+
+
+def counts(world: World, *, queue: str | None = None, owner: str | None = None) -> dict[str, dict[str, int]]:
+    """How many jobs stand where: queue → state → number."""
+    told: dict[str, dict[str, int]] = {}
+    for (queue_name, state), count in world.store.read(lambda tx: tx.jobs.counts(queue, owner)).items():
+        told.setdefault(queue_name, dict.fromkeys(JOB.states, 0))[state] = count
+    return told
+
+
+def metrics(world: World, *, window: timedelta = WINDOW, owner: str | None = None) -> dict[str, float]:
+    """The five figures of S0-29 to S0-33; rates look back over *window*."""
+    now = world.clock.now()
+    raw = world.store.read(lambda tx: tx.jobs.metrics(now=now, since=now - window, owner=owner))
+    ended = raw["finished"] + raw["dead_recently"]
+    seen = raw["finished"] + raw["live"]
+    oldest = raw["oldest_due"]
+    return {
+        "jobs_due_count": raw["due"],
+        "jobs_lag_seconds": 0.0 if oldest is None else max(0.0, (now - instant(oldest)).total_seconds()),
+        "job_success_rate": raw["succeeded"] / ended if ended else 1.0,
+        "job_retry_rate": (raw["finished_after_retry"] + raw["live_after_retry"]) / seen if seen else 0.0,
+        "dead_letter_count": raw["dead"],
+    }
+
+
+def cancel(world: World, job_id: str, *, actor: str = SYSTEM, reason: str = "", owner: str | None = None) -> Job:
+    """End a waiting job at once; ask a running one to stop, which its worker obeys at the next safe moment."""
+
+    def write(tx: Tx) -> Job:
+        job = _locked(tx, world, job_id, owner)
+        JOB.after(job.state, "cancelled")
+        now = world.clock.now()
+        if job.state == "running":
+            _one_row(tx.jobs.ask_to_cancel(job, reason=reason or f"asked by {actor}"), job)
+        else:
+            _one_row(tx.jobs.end_waiting(job, reason=reason or f"by {actor}", now=now), job)
+        tx.audit.append(_entry(world, "cancel", job, actor, reason))
+        return job
+
+    job = world.store.transact(write)
+    if job.state == "running":
+        world.store.wake([job.queue])
+    return get(world, job_id)
+
+
+def revive(world: World, job_id: str, *, actor: str = SYSTEM, reason: str = "", owner: str | None = None) -> Job:
+    """Give a dead job a new life: all its attempts again, due now."""
+
+    def write(tx: Tx) -> Job:
+        job = _locked(tx, world, job_id, owner)
+        JOB.after(job.state, "revived")
+        now = world.clock.now()
+        if not tx.jobs.requeue(job, run_at=now, attempt=0, band=None, now=now):
+            raise Conflict(f"Job {job.id} cannot be revived: another live job has its unique name {job.unique!r}.")
+        tx.audit.append(_entry(world, "revive", job, actor, reason))
+        return job
+
+    job = world.store.transact(write)
+    world.store.wake([job.queue])
+    return get(world, job_id)
+
+
+def reschedule(
+    world: World,
+    job_id: str,
+    *,
+    run_at: datetime | None = None,
+    priority: Priority | None = None,
+    actor: str = SYSTEM,
+    reason: str = "",
+    owner: str | None = None,
+) -> Job:
+    """Move a waiting job to another time or band; its planned time and its key stay what they were."""
+
+    def write(tx: Tx) -> Job:
+        job = _locked(tx, world, job_id, owner)
+        JOB.after(job.state, "rescheduled")
+        when = job.run_at if run_at is None else aware(run_at, "run_at")
+        band = None if priority is None else band_of(priority)
+        _one_row(tx.jobs.requeue(job, run_at=when, attempt=job.attempt, band=band, now=world.clock.now()), job)
+        tx.audit.append(_entry(world, "reschedule", job, actor, reason, run_at=iso(when), priority=priority))
+        return job
+
+    job = world.store.transact(write)
+    world.store.wake([job.queue])
+    return get(world, job_id)
+
+
+def each(world: World, verb: Callable[..., Job], job_ids: Iterable[str], **options: Any) -> dict[str, str]:
+    """Do one verb to many jobs; answers, by id, "ok" or what stood in the way. One refusal stops nobody else."""
+    told: dict[str, str] = {}
+    for job_id in job_ids:
+        try:
+            verb(world, job_id, **options)
+            told[job_id] = "ok"
+        except (NotFound, NotAllowed, Conflict) as problem:
+            told[job_id] = str(problem)
+    return told
+
+
+def _locked(tx: Tx, world: World, job_id: str, owner: str | None) -> Job:
+    number = job_number(job_id)
+    job = tx.jobs.lock(number) or tx.jobs.get(number)
+    if job is None or (owner is not None and job.owner != owner):
+        raise NotFound(f"There is no job {job_id}.")
+    return job
+
+
+def _one_row(changed: bool, job: Job) -> None:
+    if not changed:
+        raise Conflict(f"Job {job.id} changed while it was being worked on; look at it again and repeat.")
+
+
+def _entry(world: World, verb: str, job: Job, actor: str, reason: str, **after: Any) -> Entry:
+    return Entry(
+        at=world.clock.now(),
+        actor=actor,
+        verb=verb,
+        object_type="job",
+        object_id=job.id,
+        owner=job.owner,
+        reason=reason or None,
+        before={"state": job.state, "run_at": iso(job.run_at), "attempt": job.attempt, "token": job.token},
+        after={key: value for key, value in after.items() if value is not None},
+    )
+
+
+def shown(error: str, limit: int = 20_000) -> str:
+    """An error as text that every database can store, cut where it gets too long."""
+    clean = error.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+    return clean if len(clean) <= limit else clean[: limit - 20] + " … (cut)"

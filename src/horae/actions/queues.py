@@ -1,0 +1,87 @@
+"""The verbs of queues: pause, resume, limit, order, list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from horae.actions.jobs import counts
+from horae.core.audit import Entry
+from horae.core.jobs import ORDERS, SYSTEM, Order
+from horae.core.payloads import name
+from horae.errors import InvalidInput
+from horae.ports import Node, Queue, Tx, World
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """A queue as people see it: its settings, its jobs by state, and who serves it."""
+
+    queue: Queue
+    counts: dict[str, int]
+    workers: tuple[str, ...]
+
+
+def pause_queue(world: World, queue: str, *, actor: str = SYSTEM, reason: str = "") -> Queue:
+    """Stop handing out jobs of a queue; running ones go on, enqueueing goes on."""
+    now = world.clock.now()
+    return _change(world, queue, "pause", actor, reason, paused_at=now, paused_by=actor, pause_reason=reason or None)
+
+
+def resume_queue(world: World, queue: str, *, actor: str = SYSTEM, reason: str = "") -> Queue:
+    changed = _change(world, queue, "resume", actor, reason, paused_at=None, paused_by=None, pause_reason=None)
+    world.store.wake([queue])
+    return changed
+
+
+def limit_queue(world: World, queue: str, max_running: int | None, *, actor: str = SYSTEM, reason: str = "") -> Queue:
+    """At most so many jobs of the queue run at once, over all workers; None lifts the limit."""
+    if max_running is not None and max_running < 1:
+        raise InvalidInput(f"A limit of {max_running} would stop the queue; pause it instead, or use 1 or more.")
+    changed = _change(world, queue, "limit", actor, reason, max_running=max_running)
+    world.store.wake([queue])
+    return changed
+
+
+def order_queue(world: World, queue: str, order: Order, *, actor: str = SYSTEM, reason: str = "") -> Queue:
+    """Serve by band first ("priority") or by due time first ("run_at")."""
+    if order not in ORDERS:
+        raise InvalidInput(f"Unknown order {order!r}; choose one of {', '.join(ORDERS)}.")
+    return _change(world, queue, "order", actor, reason, order=order)
+
+
+def list_queues(world: World) -> list[QueueView]:
+    """Every queue that has settings, jobs or a worker."""
+    numbers = counts(world)
+    settings, nodes = world.store.read(lambda tx: (tx.queues.all(), tx.nodes.all()))
+    known = {queue.name: queue for queue in settings}
+    names = sorted({*known, *numbers, *(served for node in nodes for served in node.queues)})
+    return [QueueView(known.get(each, Queue(each)), numbers.get(each, {}), _servers(nodes, each)) for each in names]
+
+
+def _servers(nodes: list[Node], queue: str) -> tuple[str, ...]:
+    return tuple(node.node_id for node in nodes if queue in node.queues)
+
+
+def _change(world: World, queue: str, verb: str, actor: str, reason: str, **changes: object) -> Queue:
+    name(queue, "queue")
+
+    def write(tx: Tx) -> Queue:
+        before = tx.queues.get(queue) or Queue(queue)
+        after = replace(before, **changes)  # type: ignore[arg-type]
+        tx.queues.put(after)
+        told = {key: str(value) for key, value in changes.items()}
+        tx.audit.append(
+            Entry(
+                world.clock.now(),
+                actor,
+                verb,
+                "queue",
+                queue,
+                reason=reason or None,
+                before={key: str(getattr(before, key)) for key in changes},
+                after=told,
+            )  # fmt: skip
+        )
+        return after
+
+    return world.store.transact(write)
