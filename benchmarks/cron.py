@@ -1,8 +1,8 @@
 """How long the next fire takes: Horae beside croniter and cronsim, in one run.
 
 ``python -m benchmarks.cron`` prints a table in microseconds, ``--json`` the same as JSON. *kept* asks a schedule that
-was read once, *anew* reads the text each time, *cold* also forgets every cached field (but not the zone) before reading.
-A figure is the best of several rounds, because the machine's other work can only add to it.
+was read once, *anew* reads the text each time, *cold* also forgets every cached field (but not the zone). A figure
+is the best of several rounds, because the machine's other work can only add to it.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ class Cron:
 
     Five fields (minute, hour, day, month, weekday with Sunday = 0), or six with leading seconds. Day and weekday must
     both match; ``day_match="or"`` lets one suffice. ``gap`` and ``fold`` say what becomes of a time of day that a
-    change of offset skips or repeats. ``lenient=True`` reads the wider dialect of docs/reference/cron.md. Text that cannot be
-    read raises :class:`InvalidCron`; a date that no year has (30 February) raises its subclass :class:`NeverFires`.
+    change of offset skips or repeats. ``lenient=True`` reads the wider dialect of docs/reference/cron.md. Text that
+    cannot be read raises :class:`InvalidCron`; a date no year has (30 February) raises its kind :class:`NeverFires`.
 
     Values are equal when text (apart from spacing), zone and options are equal.
     """

@@ -102,10 +102,11 @@ def parse(expression: str, *, lenient: bool = False) -> Parsed:
             raise _refusal(expression, field, mistake, has_seconds, lenient) from None
         bits.append(allowed)
         marks += found
-    any_day = bits[3] == DAY.full and columns[3][0] in "*?"
-    any_weekday = bits[5] == WEEKDAY.full and columns[5][0] in "*?"
+    seconds, minutes, hours, days, months, weekdays = bits
+    any_day = days == DAY.full and columns[3][0] in "*?"
+    any_weekday = weekdays == WEEKDAY.full and columns[5][0] in "*?"
     fixed_time = columns[1][0] != "*" and columns[2][0] != "*"
-    parsed = Parsed(*bits, has_seconds, fixed_time, any_day, any_weekday)
+    parsed = Parsed(seconds, minutes, hours, days, months, weekdays, has_seconds, fixed_time, any_day, any_weekday)
     return _marked(parsed, set(marks)) if marks else parsed
 
 

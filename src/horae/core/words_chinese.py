@@ -66,7 +66,7 @@ def _time(time: Time) -> str:
         case OnClock(seconds, minutes, hours):
             said = [_hours(hours), _numbers(minutes, "分钟")]
             said += [] if seconds is None else [_numbers(seconds, "秒")]
-            return "的".join(said)
+            return said[0] + "".join(text if text.startswith("从") else f"的{text}" for text in said[1:])
 
 
 def _rhythm(time: Rhythm) -> str:

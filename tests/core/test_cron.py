@@ -1,0 +1,296 @@
+"""The dialect, by example."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import islice
+
+import pytest
+
+from horae.core.cron import Cron
+from horae.errors import HoraeError, InvalidCron, InvalidInput, NeverFires, UnknownZone
+from tests.core.cron_oracle import at, fires
+
+
+@pytest.mark.parametrize(
+    ("expression", "after", "expected"),
+    [
+        ("* * * * *", "2030-01-01 00:00:00", "2030-01-01 00:01"),
+        ("* * * * *", "2030-01-01 00:00:59.999999", "2030-01-01 00:01"),
+        ("*/15 * * * *", "2030-01-01 00:46", "2030-01-01 01:00"),
+        ("5-59/15 * * * *", "2030-01-01 00:20", "2030-01-01 00:35"),
+        ("0 9 * * 1-5", "2030-01-04 09:00", "2030-01-07 09:00"),
+        ("0 0 * * 0", "2030-01-01 00:00", "2030-01-06 00:00"),
+        ("59 23 31 12 *", "2030-12-31 23:59", "2031-12-31 23:59"),
+        ("0 0 1 1 *", "2030-12-31 23:59:59", "2031-01-01 00:00"),
+        ("0 0 29 2 *", "2024-02-29 00:00", "2028-02-29 00:00"),
+        ("0 0 29 2 *", "2096-03-01 00:00", "2104-02-29 00:00"),  # 2100 is no leap year
+        ("0 0 29 2 1", "2044-02-29 00:00", "2072-02-29 00:00"),
+        ("0 0 29 2 1", "2072-02-29 00:00", "2112-02-29 00:00"),  # forty years, the longest wait there is
+        ("0 9 15 * 1", "2030-01-01 00:00", "2030-04-15 09:00"),
+        ("0 0 31 * *", "2030-01-31 00:00", "2030-03-31 00:00"),
+        ("0 0 31 2,4,5 *", "2030-01-01 00:00", "2030-05-31 00:00"),
+        ("1,2,3 0 * * *", "2030-01-01 00:02", "2030-01-01 00:03"),
+        ("05 07 * * *", "2030-01-01 00:00", "2030-01-01 07:05"),
+        ("*/20 * * * * *", "2030-01-01 00:00:40", "2030-01-01 00:01"),
+        ("30 0 9 * * *", "2030-01-01 09:00:29.5", "2030-01-01 09:00:30"),
+        ("59 59 23 31 12 *", "2030-12-31 23:59:58", "2030-12-31 23:59:59"),
+    ],
+)
+def test_the_next_fire_is(expression: str, after: str, expected: str) -> None:
+    assert fires(Cron(expression), after, 1) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("0 0 * JAN MON", "2030-01-07 00:00"),
+        ("0 0 * * 7", "2030-01-06 00:00"),
+        ("0 0 * * sat-sun", "2030-01-05 00:00"),
+        ("0 0 * * 5-7", "2030-01-04 00:00"),
+        ("50/5 * * * *", "2030-01-01 00:50"),
+        ("@daily", "2030-01-02 00:00"),
+        ("@Midnight", "2030-01-02 00:00"),
+        ("@hourly", "2030-01-01 01:00"),
+        ("@weekly", "2030-01-06 00:00"),
+        ("@monthly", "2030-02-01 00:00"),
+        ("@yearly", "2031-01-01 00:00"),
+        ("@annually", "2031-01-01 00:00"),
+        ("0 0 ? * 3", "2030-01-02 00:00"),
+        ("0 0 L * ?", "2030-01-31 00:00"),
+        ("0 0 L 2 *", "2030-02-28 00:00"),
+        ("0 0 LW 3 *", "2030-03-29 00:00"),  # 31 March 2030 is a Sunday
+        ("0 0 5W 1 *", "2030-01-04 00:00"),  # the 5th is a Saturday
+        ("0 0 6W 1 *", "2030-01-07 00:00"),  # the 6th is a Sunday
+        ("0 0 1W 6 *", "2030-06-03 00:00"),  # 1 June is a Saturday: not back into May
+        ("0 0 31W 3 *", "2030-03-29 00:00"),  # not on into April
+        ("0 0 * * 5L", "2030-01-25 00:00"),
+        ("0 0 * * FRI#2", "2030-01-11 00:00"),
+        ("0 0 * * 7#1", "2030-01-06 00:00"),
+        ("0 0 10,L * *", "2030-01-10 00:00"),
+        ("0 0 * 2 MON#5", "2044-02-29 00:00"),
+    ],
+)
+def test_the_lenient_dialect_reads(expression: str, expected: str) -> None:
+    assert fires(Cron(expression, lenient=True), "2030-01-01 00:00", 1) == [expected]
+
+
+def test_day_and_weekday_must_both_match_unless_or_is_asked_for() -> None:
+    assert fires(Cron("0 0 15 * 1"), "2030-01-01", 2) == ["2030-04-15 00:00", "2030-07-15 00:00"]
+    assert fires(Cron("0 0 15 * 1", day_match="or"), "2030-01-08", 2) == ["2030-01-14 00:00", "2030-01-15 00:00"]
+
+
+def test_or_leaves_the_decision_to_the_other_field_when_one_is_a_star() -> None:
+    assert fires(Cron("0 0 * * 1", day_match="or"), "2030-01-01", 1) == ["2030-01-07 00:00"]
+    assert fires(Cron("0 0 15 * *", day_match="or"), "2030-01-01", 1) == ["2030-01-15 00:00"]
+
+
+def test_a_step_counts_as_a_restriction_for_or() -> None:
+    assert fires(Cron("0 0 */10 * 1", day_match="or"), "2030-01-01", 3) == [
+        "2030-01-07 00:00",
+        "2030-01-11 00:00",
+        "2030-01-14 00:00",
+    ]
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "field", "position", "found"),
+    [
+        ("60 * * * *", "minute", 1, "60"),
+        ("* 24 * * *", "hour", 3, "24"),
+        ("* * 0 * *", "day", 5, "0"),
+        ("* * 32 * *", "day", 5, "32"),
+        ("* * * 13 *", "month", 7, "13"),
+        ("* * * * 7", "weekday", 9, "7"),
+        ("* * * * MON", "weekday", 9, "MON"),
+        ("* * * JAN-MAR *", "month", 7, "JAN"),
+        ("  5   x * * *", "hour", 7, "x"),
+        ("1,,3 * * * *", "minute", 3, "nothing"),
+        ("1,2, * * * *", "minute", 5, "nothing"),
+        ("10-5 * * * *", "minute", 1, "10-5"),
+        ("0-99 * * * *", "minute", 3, "99"),
+        ("*/0 * * * *", "minute", 3, "0"),
+        ("*/60 * * * *", "minute", 3, "60"),
+        ("* */24 * * *", "hour", 5, "24"),
+        ("5/15 * * * *", "minute", 1, "5/15"),
+        ("0 0 1,5/2 * *", "day", 7, "5/2"),
+        ("-5 * * * *", "minute", 1, "-5"),
+        ("+5 * * * *", "minute", 1, "+5"),
+        ("1.5 * * * *", "minute", 1, "1.5"),
+        ("５ * * * *", "minute", 1, "５"),
+        ("** * * * *", "minute", 1, "**"),
+        ("*/*/2 * * * *", "minute", 1, "*/*/2"),
+        ("1-2-3 * * * *", "minute", 1, "1-2-3"),
+        ("99999999999 * * * *", "minute", 1, "99999999999"),
+        ("* * L * *", "day", 5, "L"),
+        ("* * ? * *", "day", 5, "?"),
+        ("* * 15W * *", "day", 5, "15W"),
+        ("* * * * 5L", "weekday", 9, "5L"),
+        ("* * * * 1#2", "weekday", 9, "1#2"),
+        ("60 * * * * *", "second", 1, "60"),
+        ("@daily", "expression", 1, '"@daily"'),
+        ("* * * *", "expression", 1, "4 fields"),
+        ("* * * * * * *", "expression", 1, "7 fields"),
+        ("", "expression", 1, "nothing"),
+        (" \t ", "expression", 1, "nothing"),
+        ("* " * 600, "expression", 1, "1200 characters"),
+    ],
+)
+def test_strict_text_is_refused_with_field_and_position(expression: str, field: str, position: int, found: str) -> None:
+    with pytest.raises(InvalidCron) as refusal:
+        Cron(expression)
+
+    assert (refusal.value.field, refusal.value.position, refusal.value.found) == (field, position, found)
+    assert field in str(refusal.value)
+    assert str(position) in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "position"),
+    [
+        ("@reboot", 1),
+        ("@daily *", 1),
+        ("0 0 * * FRI-MON", 9),
+        ("0 0 * * 8", 9),
+        ("0 0 * * MON#6", 13),
+        ("0 0 * * L", 9),
+        ("0 0 32W * *", 5),
+        ("0 0 L-3 * *", 5),
+        ("0 0 1,? * *", 7),
+        ("? 0 * * *", 1),
+        ("L 0 * * *", 1),
+        ("0 0 * * 1-5L", 9),
+        ("0 0 * FOO *", 7),
+        ("H * * * *", 1),
+        ("0 0 * * 1-5#2", 9),
+    ],
+)
+def test_lenient_does_not_mean_guessing(expression: str, position: int) -> None:
+    with pytest.raises(InvalidCron) as refusal:
+        Cron(expression, lenient=True)
+
+    assert refusal.value.position == position
+
+
+def test_a_refusal_is_a_value_error_of_our_family_and_says_what_to_do() -> None:
+    with pytest.raises(InvalidCron, match="5-59/15") as refusal:
+        Cron("5/15 * * * *")
+
+    assert issubclass(InvalidCron, HoraeError)
+    assert issubclass(InvalidCron, ValueError)
+    assert refusal.value.code == "invalid_cron"
+    assert refusal.value.allowed.startswith("0-59")
+
+
+@pytest.mark.parametrize(
+    ("expression", "lenient"),
+    [
+        ("0 0 30 2 *", False),
+        ("0 0 31 4,6 *", False),
+        ("0 0 30,31 2 1", False),
+        ("0 0 31 2,4,6,9,11 *", False),
+        ("0 0 LW * 6", True),
+        ("0 0 15W * 0,6", True),
+        ("0 0 31W 4 *", True),
+        ("0 0 1-7 * 1#2", True),
+        ("0 0 1-21 * 5L", True),
+        ("0 0 30,31 2 1#5", True),
+    ],
+)
+def test_a_date_that_no_year_has_is_refused(expression: str, lenient: bool) -> None:
+    with pytest.raises(NeverFires, match="never fires") as refusal:
+        Cron(expression, lenient=lenient)
+
+    assert refusal.value.field == "day"
+    assert refusal.value.position == 5
+
+
+def test_or_saves_an_impossible_date_by_its_weekday() -> None:
+    assert fires(Cron("0 0 30 2 1", day_match="or"), "2030-01-01", 1) == ["2030-02-04 00:00"]
+
+
+@pytest.mark.parametrize(
+    "zone",
+    ["Mars/Olympus", "", "europe/berlin!", "Europe", "../etc/passwd", "/etc/localtime", "localtime", "right/UTC"],
+)
+def test_an_unknown_zone_is_an_error_and_never_utc(zone: str) -> None:
+    with pytest.raises(UnknownZone, match="IANA"):
+        Cron("* * * * *", zone)
+
+
+@pytest.mark.parametrize("option", ["day_match", "gap", "fold"])
+def test_an_unknown_option_is_refused_by_name(option: str) -> None:
+    with pytest.raises(InvalidInput, match=option):
+        Cron("* * * * *", **{option: "perhaps"})  # type: ignore[arg-type]
+
+
+def test_a_naive_instant_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="time zone"):
+        Cron("* * * * *").next_after(datetime(2030, 1, 1))  # noqa: DTZ001  the point of the test
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def test_equal_schedules_are_equal_values() -> None:
+    one, same = Cron("0  9 * * 1-5", "Europe/Berlin"), Cron("0 9 * * 1-5", "Europe/Berlin")
+
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one != Cron("0 9 * * 1-5")
+    assert one != Cron("0 9 * * 1-5", "Europe/Berlin", fold="both")
+    assert repr(one).startswith("Cron(expression='0 9 * * 1-5', zone='Europe/Berlin'")
+
+
+def test_a_schedule_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        Cron("* * * * *").zone = "Europe/Berlin"  # type: ignore[misc]
+
+
+def test_an_instant_may_come_in_any_zone_and_the_answer_is_utc() -> None:
+    instant = datetime(2030, 1, 1, 10, tzinfo=timezone(timedelta(hours=8)))
+
+    assert Cron("0 9 * * *", "Asia/Shanghai").next_after(instant) == at("2030-01-02 01:00")
+
+
+def test_a_range_is_lazy_open_at_the_start_and_closed_at_the_end() -> None:
+    cron = Cron("0 * * * *")
+
+    assert list(cron.between(at("2030-01-01 01:00"), at("2030-01-01 03:00"))) == [
+        at("2030-01-01 02:00"),
+        at("2030-01-01 03:00"),
+    ]
+    assert list(cron.between(at("2030-01-01 03:00"), at("2030-01-01 01:00"))) == []
+    assert len(list(islice(cron.between(at("2030-01-01"), at("9999-01-01")), 3))) == 3
+
+
+# --- the ends of the calendar -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago", "America/New_York"])
+@pytest.mark.parametrize("expression", ["* * * * *", "0 0 1 1 *", "59 23 31 12 *", "0 0 29 2 1"])
+def test_after_the_last_fire_of_the_calendar_there_is_none(zone: str, expression: str) -> None:
+    cron = Cron(expression, zone)
+
+    assert cron.next_after(datetime.max.replace(tzinfo=UTC)) is None
+    assert cron.next_after(at("9999-12-31 23:59")) is None
+    assert len(list(cron.between(at("9999-12-31 20:00"), datetime.max.replace(tzinfo=UTC)))) <= 240
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "America/New_York"])
+def test_the_first_instants_of_the_calendar_have_a_next_fire(zone: str) -> None:
+    start = datetime.min.replace(tzinfo=UTC)
+
+    fire = Cron("0 0 1 1 *", zone).next_after(start)
+
+    assert fire is not None
+    assert start < fire < at("0003-01-01")
+
+
+def test_a_time_that_its_zone_always_skips_ends_in_none_and_not_in_a_hang() -> None:
+    always_lost = Cron("0 0 * 4 5L", "Africa/Cairo", gap="skip", lenient=True)  # the night the clocks go forward
+
+    assert always_lost.next_after(at("2025-01-01")) is None
