@@ -187,7 +187,12 @@ class Store(Protocol):
     def renew(self, leases: Iterable[Lease], *, until: datetime) -> Renewed: ...
     def expired(self, *, now: datetime, limit: int) -> list[Job]: ...
     def note(self, lease: Lease, *, progress: str | None = None, checkpoint: str | None = None) -> bool: ...
-    def glance(self, queues: Sequence[str], node: Node | None, *, running: bool) -> Glance: ...
+    def glance(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
+        """One look: what is due next; with *node* also its heartbeat, with *worker_id* whom it should stop."""
+
+    def hears(self) -> bool:
+        """Whether hints from other processes arrive; if not, sleepers look often."""
+
     def transact(self, work: Callable[[Tx], T]) -> T: ...
     def read(self, work: Callable[[Tx], T]) -> T: ...
     def read_time(self) -> datetime | None:
@@ -196,14 +201,10 @@ class Store(Protocol):
     def wake(self, queues: Iterable[str]) -> None:
         """Tell sleeping processes, this one and others, that there may be work: a hint, never a promise."""
 
-    def close(self) -> None: ...
-
-
-class Wakeups(Protocol):
-    """Hints from elsewhere that there may be work."""
-
     def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
-        """Call *listener* with a queue's name, from any thread; the answer ends the subscription."""
+        """Call *listener* with a queue's name ("*" for any) from any thread; the answer ends the subscription."""
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from horae.core.jobs import (
     OBJECT_TYPES,
     PRIORITIES,
     SYSTEM,
+    Change,
     Job,
     Lease,
     NewJob,
@@ -238,15 +239,17 @@ def pull(
     return taken
 
 
-def settle(world: World, endings: Sequence[tuple[Job, Outcome]]) -> dict[str, bool]:
-    """End a batch of held jobs in one transaction; answers, by id, whose token was still current.
+def settle(world: World, endings: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
+    """End a batch of held jobs in one transaction; answers, by id, what became of each, None if it was too late.
 
     The jobs are the values that their claim returned; what follows is decided from them.
     """
     now = world.clock.now()
     written = [settlement(job, outcome, now=now, roll=world.dice.roll()) for job, outcome in endings]
     rejected = world.store.settle(written, now=now)
-    return {job.id: job.number not in rejected for job, _ in endings}
+    return {
+        job.id: None if job.number in rejected else done.change for (job, _), done in zip(endings, written, strict=True)
+    }
 
 
 def ack(
@@ -300,7 +303,7 @@ def _end(world: World, job_id: str, token: int, outcome: Outcome) -> Job:
     job = get(world, job_id)
     if job.state != "running" or job.token != token:
         raise LeaseLost(job.id, token)
-    if not settle(world, [(job, outcome)])[job.id]:
+    if settle(world, [(job, outcome)])[job.id] is None:
         raise LeaseLost(job.id, token)
     return get(world, job_id)
 

@@ -70,18 +70,9 @@ def _change(world: World, queue: str, verb: str, actor: str, reason: str, **chan
         after = replace(before, **changes)  # type: ignore[arg-type]
         tx.queues.put(after)
         told = {key: str(value) for key, value in changes.items()}
-        tx.audit.append(
-            Entry(
-                world.clock.now(),
-                actor,
-                verb,
-                "queue",
-                queue,
-                reason=reason or None,
-                before={key: str(getattr(before, key)) for key in changes},
-                after=told,
-            )  # fmt: skip
-        )
+        was = {key: str(getattr(before, key)) for key in changes}
+        now = world.clock.now()
+        tx.audit.append(Entry(now, actor, verb, "queue", queue, reason=reason or None, before=was, after=told))
         return after
 
     return world.store.transact(write)

@@ -111,7 +111,11 @@ class Calendar:
         lengths = [31] if months & _LONG else []
         lengths += [30] if months & _MIDDLE else []
         lengths += [29, 28] if months & 0b100 else []
-        return not any(self._pattern(first, length) for length in lengths for first in range(7))
+        for length in lengths:
+            for first in range(7):
+                if self._pattern(first, length):
+                    return False
+        return True
 
     def _pattern(self, first: int, length: int) -> int:
         """The matching days of a month that begins on weekday *first* (Sunday is 0)."""

@@ -169,6 +169,8 @@ def _read_field(field: Field, text: str, lenient: bool) -> tuple[int, tuple[_Mar
 
 def _read_item(field: Field, item: str, lenient: bool) -> int:
     """A star, a number or a range, each perhaps with a step."""
+    if item.isdecimal() and item.isascii() and field.low <= int(item[:4]) <= field.high and len(item) <= 4:
+        return 1 << int(item)
     match = _ITEM.fullmatch(item)
     if match is None:
         raise _strange(field, item, lenient)
@@ -193,6 +195,8 @@ def _read_item(field: Field, item: str, lenient: bool) -> int:
 
 
 def _progression(low: int, high: int, step: int) -> int:
+    if step == 1:
+        return (2 << high) - (1 << low)
     bits = 0
     for value in range(low, high + 1, step):
         bits |= 1 << value

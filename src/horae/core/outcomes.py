@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 
-class Snooze(Exception):  # noqa: N818 - not an error: control flow, named for what it does
+class Snooze(Exception):
     """Raise in a handler: not now, ask again after *delay*; no attempt is counted."""
 
     def __init__(self, delay: timedelta | float, reason: str = "") -> None:
@@ -14,7 +14,7 @@ class Snooze(Exception):  # noqa: N818 - not an error: control flow, named for w
         super().__init__(reason or f"snoozed for {self.delay}")
 
 
-class Cancel(Exception):  # noqa: N818
+class Cancel(Exception):
     """Raise in a handler: this job is no longer wanted; it ends as cancelled and is not tried again."""
 
     def __init__(self, reason: str = "") -> None:

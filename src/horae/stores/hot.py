@@ -273,7 +273,7 @@ class Hot:
 
     # -- look --------------------------------------------------------------------------------------------------
 
-    def glance(self, driver: Driver, queues: Sequence[str], node: Node | None, *, running: bool) -> Glance:
+    def glance(self, driver: Driver, queues: Sequence[str], node: Node | None, worker_id: str | None) -> Glance:
         """What a sleeping process wants to know, in one statement; with a node, also its heartbeat."""
         if node is not None:
             self._beat(driver, node)
@@ -294,9 +294,9 @@ class Hot:
         *dues, expiry, time = driver.rows("SELECT " + ", ".join(parts), parameters)[0]
         due = min((value for value in dues if value is not None), default=None)
         stopping: frozenset[int] = frozenset()
-        if running and node is not None:
+        if worker_id is not None:
             sql = "SELECT id FROM horae_jobs WHERE state = 'running' AND worker_id = %s AND cancel_reason IS NOT NULL"
-            stopping = frozenset(row[0] for row in driver.rows(sql, [node.node_id]))
+            stopping = frozenset(row[0] for row in driver.rows(sql, [worker_id]))
         return Glance(
             next_due_at=None if due is None else instant(due),
             next_expiry_at=None if expiry is None else instant(expiry),

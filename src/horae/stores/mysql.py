@@ -101,9 +101,12 @@ class MysqlStore(SqlStore):
         cursor = driver.connection.cursor()
         cursor.execute(sql, [value for told in rows for value in told])
         answer = [found[0] for found in cursor.fetchall()] if self.returns else []
-        first = int(cursor.lastrowid)  # without RETURNING: a multi-row INSERT … VALUES draws consecutive numbers
+        first = int(cursor.lastrowid or 0)  # without RETURNING: a multi-row INSERT … VALUES draws consecutive numbers
         cursor.close()
         return answer or list(range(first, first + len(rows)))
+
+    def hears(self) -> bool:
+        return False
 
     def translated(self, problem: Exception) -> Exception:
         if not isinstance(problem, pymysql.MySQLError):

@@ -248,6 +248,9 @@ class PostgresStore(SqlStore):
 
     # -- wake-ups ------------------------------------------------------------------------------------------------
 
+    def hears(self) -> bool:
+        return self._notifier.hears
+
     def wake(self, queues: Iterable[str]) -> None:
         named = list(queues)
         super().wake(named)

@@ -189,8 +189,8 @@ class SqlStore(ABC):
     def note(self, lease: Lease, *, progress: str | None = None, checkpoint: str | None = None) -> bool:
         return self.driven(lambda driver: self.hot.note(driver, lease, progress, checkpoint))
 
-    def glance(self, queues: Sequence[str], node: Node | None, *, running: bool) -> Glance:
-        return self.driven(lambda driver: self.hot.glance(driver, queues, node, running=running))
+    def glance(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
+        return self.driven(lambda driver: self.hot.glance(driver, queues, node, worker_id))
 
     def read_time(self) -> datetime | None:
         if not self.dialect.shares_clock:
@@ -198,6 +198,9 @@ class SqlStore(ABC):
         return self.driven(lambda driver: instant(int(driver.rows("SELECT " + self.dialect.time_micros)[0][0])))
 
     # -- wake-ups ------------------------------------------------------------------------------------------------
+
+    def hears(self) -> bool:
+        return True
 
     def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
         with self._listeners_lock:

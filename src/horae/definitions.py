@@ -1,0 +1,190 @@
+"""A function becomes a definition: what may run, under which name, with which policy.
+
+The function itself stays a plain function. A definition knows its signature, so that arguments are checked when a
+job is enqueued and not when it fails at three in the morning.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Literal, get_type_hints
+
+from horae.core.jobs import PRIORITIES, Job, Priority
+from horae.core.payloads import name as checked_name
+from horae.core.retry import Retry
+from horae.errors import DefinitionError, InvalidArguments, NotFound
+
+Runner = Literal["async", "thread", "process"]
+Decide = Callable[[Job, str], timedelta | Awaitable[timedelta | None] | None]
+DEFAULT_RETRY = Retry.fixed(300, attempts=3)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What may run: a function and the policy of its jobs."""
+
+    name: str
+    function: Callable[..., Any]
+    queue: str = "default"
+    priority: Priority = "medium"
+    retry: Retry = DEFAULT_RETRY
+    timeout: timedelta | None = None
+    concurrency_key: str | Callable[..., str] | None = None
+    concurrency_limit: int = 1
+    executor: Runner = "thread"
+    decide: Decide | None = None
+    takes_context: bool = False
+    signature: inspect.Signature = field(default_factory=inspect.Signature)
+
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The call as named arguments, or a refusal that shows the signature."""
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as problem:
+            raise InvalidArguments(
+                f"{self.name} cannot be enqueued like that: {problem}.{self._advice(kwargs)}"
+            ) from None
+        told: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            kind = self.signature.parameters[name].kind
+            if kind is inspect.Parameter.VAR_KEYWORD:
+                told |= value
+            else:
+                told[name] = value
+        return told
+
+    def _advice(self, kwargs: dict[str, Any]) -> str:
+        names = list(self.signature.parameters)
+        for given in kwargs:
+            close = difflib.get_close_matches(given, names, n=1)
+            if given not in names and close:
+                return f" Did you mean {close[0]}? It takes {self.name}{self.signature}."
+        return f" It takes {self.name}{self.signature}."
+
+    def key_for(self, arguments: dict[str, Any]) -> str | None:
+        """The concurrency key of one job, from a template such as "customer:{customer_id}" or a function."""
+        if self.concurrency_key is None:
+            return None
+        if callable(self.concurrency_key):
+            return str(self.concurrency_key(**arguments))
+        try:
+            return self.concurrency_key.format(**arguments)
+        except (KeyError, IndexError) as problem:
+            raise InvalidArguments(
+                f"The concurrency key {self.concurrency_key!r} of {self.name} needs the argument {problem}."
+            ) from None
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function)
+
+
+def define(
+    name: str,
+    function: Callable[..., Any],
+    *,
+    context_type: type,
+    queue: str = "default",
+    priority: Priority = "medium",
+    retry: Retry | None = None,
+    timeout: timedelta | float | None = None,
+    concurrency_key: str | Callable[..., str] | None = None,
+    concurrency_limit: int = 1,
+    executor: Runner | None = None,
+    decide: Decide | None = None,
+) -> Definition:
+    """Check a declaration and make it a definition; whatever cannot work is refused here."""
+    if not callable(function):
+        raise DefinitionError(f"{function!r} cannot be a job: decorate a function.")
+    if priority not in PRIORITIES:
+        raise DefinitionError(f"Unknown priority {priority!r} of {name}; choose one of {', '.join(PRIORITIES)}.")
+    if concurrency_limit < 1:
+        raise DefinitionError(f"The concurrency limit {concurrency_limit} of {name} would never run; use 1 or more.")
+    policy = DEFAULT_RETRY if retry is None else retry
+    if (policy.kind == "external") != (decide is not None):
+        raise DefinitionError(f"{name} needs both Retry.external(…) and decide=…, or neither.")
+    limit = timedelta(seconds=timeout) if isinstance(timeout, int | float) else timeout
+    if limit is not None and limit <= timedelta(0):
+        raise DefinitionError(f"The timeout of {name} must be positive, or None for no limit.")
+    signature, takes_context = _signature(name, function, context_type)
+    return Definition(
+        name=checked_name(name, "job", 200),
+        function=function,
+        queue=checked_name(queue, "queue"),
+        priority=priority,
+        retry=policy,
+        timeout=limit,
+        concurrency_key=concurrency_key,
+        concurrency_limit=concurrency_limit,
+        executor=_runner(name, function, executor),
+        decide=decide,
+        takes_context=takes_context,
+        signature=signature,
+    )
+
+
+def _runner(name: str, function: Callable[..., Any], asked: Runner | None) -> Runner:
+    is_async = inspect.iscoroutinefunction(function)
+    if asked is None:
+        return "async" if is_async else "thread"
+    if asked not in ("async", "thread", "process"):
+        raise DefinitionError(f"Unknown executor {asked!r} of {name}; choose async, thread or process.")
+    if asked == "async" and not is_async:
+        raise DefinitionError(f"{name} is not an async function; drop executor=, or use thread or process.")
+    if asked == "thread" and is_async:
+        raise DefinitionError(f"{name} is an async function; drop executor=, or use async or process.")
+    return asked
+
+
+def _signature(name: str, function: Callable[..., Any], context_type: type) -> tuple[inspect.Signature, bool]:
+    """The signature of the arguments alone, and whether the function wants its context first."""
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    for parameter in parameters:
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            raise DefinitionError(
+                f"The parameter {parameter} of {name} cannot travel as JSON by name; make it an ordinary parameter."
+            )
+    if parameters and _is_context(function, parameters[0], context_type):
+        return signature.replace(parameters=parameters[1:]), True
+    return signature, False
+
+
+def _is_context(function: Callable[..., Any], parameter: inspect.Parameter, context_type: type) -> bool:
+    if parameter.name == "ctx":
+        return True
+    try:
+        hint = get_type_hints(function).get(parameter.name)
+    except (NameError, TypeError):  # a name that exists only for the type checker
+        return False
+    return isinstance(hint, type) and issubclass(hint, context_type)
+
+
+class Definitions:
+    """All definitions of one application, by name."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Definition] = {}
+
+    def add(self, definition: Definition) -> None:
+        if definition.name in self._by_name:
+            raise DefinitionError(f"There is already a job named {definition.name!r}; names are unique in one app.")
+        self._by_name[definition.name] = definition
+
+    def find(self, name: str) -> Definition | None:
+        return self._by_name.get(name)
+
+    def get(self, name: str) -> Definition:
+        found = self._by_name.get(name)
+        if found is None:
+            close = difflib.get_close_matches(name, self._by_name, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise NotFound(f"No job named {name!r} is declared.{hint}")
+        return found
+
+    def __iter__(self) -> Iterator[Definition]:
+        return iter(self._by_name.values())

@@ -1,0 +1,118 @@
+"""What a handler gets told, and what it may ask, while it holds its job."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+from horae.core.jobs import Job, Lease
+
+T = TypeVar("T")
+
+
+class Desk(Protocol):
+    """Who carries out what a context asks for: the worker itself, or a child process through its parent."""
+
+    def progress(self, lease: Lease, value: Any) -> None: ...
+    def checkpoint(self, lease: Lease, value: Any) -> None: ...
+    def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any: ...
+    def call(self, work: Callable[[], T]) -> Awaitable[T]:
+        """Run a blocking call off the event loop."""
+
+
+class Context:
+    """One attempt at a job, as its handler sees it."""
+
+    def __init__(self, job: Job, desk: Desk) -> None:
+        self.job = job
+        self.lease = Lease(job.number, job.token)
+        self._desk = desk
+        self._checkpoint = job.checkpoint
+        self._stop = threading.Event()
+        self.logger = logging.LoggerAdapter(
+            logging.getLogger(f"horae.jobs.{job.handler}"),
+            {"job_id": job.id, "run_id": job.run_id, "handler": job.handler, "queue": job.queue, "owner": job.owner},
+        )
+
+    @property
+    def job_id(self) -> str:
+        return self.job.id
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first try."""
+        return self.job.attempt + 1
+
+    @property
+    def token(self) -> int:
+        """The fencing number of this attempt: hand it to whatever can refuse an older one."""
+        return self.job.token
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt at this job: hand it to services that know such keys."""
+        return self.job.key or self.job.id
+
+    @property
+    def planned_at(self) -> datetime:
+        """The nominal time; retries do not move it."""
+        return self.job.planned_at
+
+    @property
+    def due_at(self) -> datetime:
+        """When this attempt was due."""
+        return self.job.run_at
+
+    @property
+    def owner(self) -> str:
+        return self.job.owner
+
+    @property
+    def last_checkpoint(self) -> Any:
+        """What an earlier attempt, or this one, saved last; None at first."""
+        return self._checkpoint
+
+    @property
+    def cancelled(self) -> bool:
+        """True once somebody asked the job to stop, its time is up, or its lease is lost: end soon."""
+        return self._stop.is_set()
+
+    def cancel(self) -> None:
+        """For the runtime: tell the handler to end."""
+        self._stop.set()
+
+    def progress(self, value: Any) -> None:
+        """Show how far this attempt has come: any JSON value."""
+        self._desk.progress(self.lease, value)
+
+    def checkpoint(self, value: Any) -> None:
+        """Save what a later attempt needs to go on from here: any JSON value."""
+        self._desk.checkpoint(self.lease, value)
+        self._checkpoint = value
+
+    def once(self, step: str, work: Callable[[Any], T]) -> T:
+        """Run ``work(connection)`` exactly once for this job, whatever the number of attempts.
+
+        It runs inside the transaction that remembers its result, so keep it short; what it writes through
+        *connection* is committed together with the memory of it.
+        """
+        result: T = self._desk.once(self.lease, step, work)
+        return result
+
+    async def progress_async(self, value: Any) -> None:
+        await self._desk.call(lambda: self.progress(value))
+
+    async def checkpoint_async(self, value: Any) -> None:
+        await self._desk.call(lambda: self.checkpoint(value))
+
+    async def once_async(self, step: str, work: Callable[[Any], T]) -> T:
+        return await self._desk.call(lambda: self.once(step, work))
+
+    async def until_cancelled(self) -> None:
+        """Wait for the request to stop; for handlers that wait for something else at the same time."""
+        while not self.cancelled:
+            await asyncio.to_thread(self._stop.wait, 1.0)

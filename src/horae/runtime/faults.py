@@ -1,0 +1,40 @@
+"""Planted faults for tests of crashes: off unless ``HORAE_FAULT`` is set.
+
+``HORAE_FAULT=settle.before:kill:3`` kills the process, as ``kill -9`` would, the third time it is about to settle.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+
+from horae.errors import ConfigurationError
+
+POINTS = ("claim.after", "run.before", "settle.before", "settle.after")
+ACTIONS = ("kill", "stop")
+
+
+class Faults:
+    """Counts how often each point is passed and strikes at the chosen one."""
+
+    def __init__(self, text: str = "") -> None:
+        self._passed: Counter[str] = Counter()
+        self._point = ""
+        if not text:
+            return
+        point, _, rest = text.partition(":")
+        action, _, count = rest.partition(":")
+        if point not in POINTS or action not in ACTIONS:
+            raise ConfigurationError(
+                f"HORAE_FAULT={text!r} cannot be read; write point:action:count with a point from {', '.join(POINTS)} "
+                f"and an action from {', '.join(ACTIONS)}."
+            )
+        self._point, self._action, self._count = point, action, int(count or 1)
+
+    def at(self, point: str) -> None:
+        if point != self._point:
+            return
+        self._passed[point] += 1
+        if self._passed[point] == self._count:
+            os.kill(os.getpid(), signal.SIGKILL if self._action == "kill" else signal.SIGSTOP)

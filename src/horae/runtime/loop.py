@@ -1,0 +1,67 @@
+"""Sleeping: the only module that does it.
+
+A loop is a step and a rhythm. An ``Alarm`` sleeps until an instant of the clock, or until somebody rings it, from
+any thread; it never sleeps longer than it is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+
+from horae.ports import Clock, Dice
+
+
+class Alarm:
+    """One sleeper and the bell that wakes it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._rung = asyncio.Event()
+
+    def ring(self) -> None:
+        """From the loop's own thread."""
+        self._rung.set()
+
+    def ring_from_elsewhere(self) -> None:
+        """From any thread; a loop that has ended no longer needs waking."""
+        if not self._loop.is_closed():
+            try:
+                self._loop.call_soon_threadsafe(self._rung.set)
+            except RuntimeError:
+                return
+
+    async def sleep(self, until: datetime | None, at_most: timedelta) -> bool:
+        """Sleep until the instant, the bell or the limit; true when the bell rang."""
+        wait = at_most.total_seconds()
+        if until is not None:
+            wait = min(wait, (until - self._clock.now()).total_seconds())
+        if wait > 0 and not self._rung.is_set():
+            try:
+                async with asyncio.timeout(wait):
+                    await self._rung.wait()
+            except TimeoutError:
+                return False
+        rang = self._rung.is_set()
+        self._rung.clear()
+        return rang
+
+
+class Backoff:
+    """Growing, jittered pauses while something outside does not answer."""
+
+    def __init__(self, dice: Dice, first: float = 0.1, cap: float = 5.0) -> None:
+        self._dice, self._first, self._cap = dice, first, cap
+        self.failures = 0
+
+    def reset(self) -> None:
+        self.failures = 0
+
+    def next(self) -> timedelta:
+        self.failures += 1
+        ceiling = min(self._cap, self._first * 2 ** min(self.failures - 1, 16))
+        return timedelta(seconds=ceiling * (0.5 + self._dice.roll() / 2))
+
+    async def pause(self) -> None:
+        await asyncio.sleep(self.next().total_seconds())

@@ -1,0 +1,89 @@
+"""Keeping leases alive, from a thread of its own.
+
+A handler that blocks the event loop keeps its lease, because this thread does not depend on the loop; a process
+that is paused loses it, because this thread is paused with it. Only jobs held longer than a third of the lease
+are renewed, all of them in one statement.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+from horae.actions.jobs import renew
+from horae.core.jobs import Job, Lease, renewal_pause
+from horae.errors import HoraeError
+from horae.ports import World
+
+log = logging.getLogger("horae.worker")
+Told = Callable[[Job, str], None]  # the job, and "lost" or "cancelled"
+
+
+class Renewer(threading.Thread):
+    def __init__(self, world: World, lease: timedelta, told: Told) -> None:
+        super().__init__(name="horae-renew", daemon=True)
+        self._world = world
+        self._lease = lease
+        self._told = told
+        self._lock = threading.Lock()
+        self._held: dict[tuple[int, int], tuple[Job, float]] = {}
+        self._ended = threading.Event()
+
+    def hold(self, jobs: list[Job]) -> None:
+        since = self._world.clock.monotonic()
+        with self._lock:
+            self._held.update({(job.number, job.token): (job, since) for job in jobs})
+
+    def drop(self, job: Job) -> None:
+        with self._lock:
+            self._held.pop((job.number, job.token), None)
+
+    def run(self) -> None:
+        pause = renewal_pause(self._lease).total_seconds()
+        while not self._ended.wait(pause / 2):
+            self.step()
+
+    def step(self) -> None:
+        """Renew what has been held for a third of the lease; tell the worker what it has lost."""
+        now = self._world.clock.monotonic()
+        old = now - renewal_pause(self._lease).total_seconds() * 0.95
+        with self._lock:
+            due = {key: job for key, (job, since) in self._held.items() if since <= old}
+        if not due:
+            return
+        try:
+            answer = renew(self._world, [Lease(*key) for key in due], lease=self._lease)
+        except HoraeError as problem:
+            log.warning("%d leases could not be renewed: %s", len(due), problem)
+            self._give_up(due, now)
+            return
+        with self._lock:
+            for key, job in due.items():
+                if key[0] in answer.held and key in self._held:
+                    self._held[key] = (job, now)
+        for key, job in due.items():
+            if key[0] not in answer.held:
+                self._lose(key, job)
+            elif key[0] in answer.cancelled:
+                self._told(job, "cancelled")
+
+    def _give_up(self, due: dict[tuple[int, int], Job], now: float) -> None:
+        """While the store is silent we still know when our own lease has run out."""
+        for key, job in due.items():
+            with self._lock:
+                since = self._held.get(key, (job, now))[1]
+            if now - since > self._lease.total_seconds():
+                self._lose(key, job)
+
+    def _lose(self, key: tuple[int, int], job: Job) -> None:
+        with self._lock:
+            there = self._held.pop(key, None)
+        if there is not None:
+            self._told(job, "lost")
+
+    def stop(self) -> None:
+        self._ended.set()
+        if self.is_alive():
+            self.join(timeout=5)

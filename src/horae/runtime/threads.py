@@ -1,0 +1,75 @@
+"""Threads for handlers that are plain functions.
+
+Daemon threads, because a handler that never ends must not keep the whole process from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+Work = tuple[asyncio.Future[Any], contextvars.Context, Callable[[], Any]]
+
+
+class Threads:
+    """A pool that grows up to *count* and never has to be joined."""
+
+    def __init__(self, count: int) -> None:
+        self._count = max(1, count)
+        self._waiting: SimpleQueue[Work | None] = SimpleQueue()
+        self._started = 0
+        self._idle = 0
+        self._lock = threading.Lock()
+
+    def submit(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Run *work* in a thread; the answer belongs to the running loop."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        with self._lock:
+            grow = self._idle == 0 and self._started < self._count
+            if grow:
+                self._started += 1
+            else:
+                self._idle -= 1
+        if grow:
+            threading.Thread(target=self._serve, name=f"horae-job-{self._started}", daemon=True).start()
+        self._waiting.put((future, contextvars.copy_context(), work))
+        return future
+
+    def _serve(self) -> None:
+        while (task := self._waiting.get()) is not None:
+            future, context, work = task
+            try:
+                result, problem = context.run(work), None
+            except BaseException as raised:
+                result, problem = None, raised
+            with self._lock:
+                self._idle += 1
+            _answer(future, result, problem)
+
+    def close(self) -> None:
+        """Idle threads end; busy ones after what they are doing."""
+        for _ in range(self._started):
+            self._waiting.put(None)
+
+
+def _answer(future: asyncio.Future[Any], result: Any, problem: BaseException | None) -> None:
+    def set_answer() -> None:
+        if future.cancelled():
+            return
+        if problem is None:
+            future.set_result(result)
+        elif isinstance(problem, StopIteration):
+            future.set_exception(RuntimeError(f"the handler raised StopIteration: {problem}"))
+        else:
+            future.set_exception(problem)
+
+    loop = future.get_loop()
+    if not loop.is_closed():
+        try:
+            loop.call_soon_threadsafe(set_answer)
+        except RuntimeError:  # closed in between: nobody waits any more
+            return

@@ -1,0 +1,325 @@
+"""The worker: claim what is due, run it, settle it.
+
+It claims no more than it has free slots, sleeps exactly until the next due instant, and is woken by hints. A slot is
+free again only after its job's ending has been committed.
+
+Stopping, in this order: claim nothing more; wait for what runs, up to the grace; cancel it; give the leases back, so
+that nobody has to wait for them to run out; stop renewing last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, TypeVar
+
+from horae.actions import jobs as verbs
+from horae.core.jobs import Change, Job, Lease, Outcome
+from horae.errors import HoraeError, StoreError
+from horae.ports import Claim, Glance, Node, World
+from horae.runtime.context import Context
+from horae.runtime.database import DatabaseThreads
+from horae.runtime.executor import Executor, Handler, Processes
+from horae.runtime.faults import Faults
+from horae.runtime.listeners import Listeners
+from horae.runtime.loop import Alarm, Backoff
+from horae.runtime.reaper import Reaper
+from horae.runtime.renewer import Renewer
+from horae.runtime.settler import Settler
+from horae.runtime.threads import Threads
+
+T = TypeVar("T")
+log = logging.getLogger("horae.worker")
+MAX_CLAIM = 500
+UNKNOWN_HANDLER_WAIT = timedelta(seconds=30)
+BLOCKED_WAIT = timedelta(milliseconds=250)
+QUIET_FIRST = timedelta(milliseconds=50)  # how often to look where no hints arrive: soon after work, then less and less
+QUIET_LAST = timedelta(seconds=1)
+CANCEL_GRACE = timedelta(seconds=6)
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """How a worker serves."""
+
+    queues: Mapping[str, int] = field(default_factory=lambda: {"default": 10})
+    lease: timedelta = timedelta(seconds=30)
+    grace: timedelta = timedelta(seconds=30)
+    look_every: timedelta = timedelta(seconds=60)
+    version: str = ""
+    fault: str = ""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One job in the hands of this worker."""
+
+    job: Job
+    ctx: Context
+    task: asyncio.Task[None] | None = None
+    fate: str = ""  # why it is being stopped: cancelled, lost, released
+    in_thread: bool = False
+
+
+class Worker:
+    """One process's share of the work."""
+
+    def __init__(
+        self,
+        world: World,
+        resolve: Callable[[str], Handler | None],
+        settings: WorkerSettings,
+        listeners: Listeners,
+        processes: Processes,
+    ) -> None:
+        self.world = world
+        self.settings = settings
+        self.listeners = listeners
+        self.node_id = f"{socket.gethostname()}:{os.getpid()}:{world.dice.name(6)}"
+        self._resolve = resolve
+        self._started_at = world.clock.now()
+        self._database = DatabaseThreads()
+        self._threads = Threads(sum(settings.queues.values()))
+        self._processes = processes
+        self._executor = Executor(self._threads, processes, world.max_payload_bytes)
+        self._faults = Faults(settings.fault)
+        self._reaper = Reaper(world, self._database, listeners)
+        self._held: dict[tuple[int, int], Attempt] = {}
+        self._busy: Counter[str] = Counter()
+        self._beaten_at: datetime | None = None
+        self._stopping = False
+        self._expects_work = True
+        self._quiet = QUIET_FIRST
+        self._telling: set[asyncio.Task[None]] = set()
+        self.counts: Counter[str] = Counter()
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Serve until :meth:`stop` is called, then end in order."""
+        self._loop = asyncio.get_running_loop()
+        self._alarm = Alarm(self.world.clock)
+        self._settler = Settler(self.world, self._database, self._settled, self._faults)
+        self._renewer = Renewer(self.world, self.settings.lease, self._told_by_renewer)
+        self._renewer.start()
+        unsubscribe = self._subscribe()
+        backoff = Backoff(self.world.dice)
+        try:
+            while not self._stopping:
+                try:
+                    await self._serve()
+                    backoff.reset()
+                except StoreError as problem:
+                    if not backoff.failures:
+                        log.warning("the store does not answer: %s", problem)
+                    await self._alarm.sleep(None, backoff.next())
+        finally:
+            unsubscribe()
+            await self._end()
+
+    def stop(self) -> None:
+        """Ask the worker to end; from the loop's thread."""
+        self._stopping = True
+        if hasattr(self, "_alarm"):
+            self._alarm.ring()
+
+    def _subscribe(self) -> Callable[[], None]:
+        def wake(queue: str) -> None:
+            if queue == "*" or queue in self.settings.queues:
+                self._alarm.ring_from_elsewhere()
+
+        return self.world.store.subscribe(wake)
+
+    async def _serve(self) -> None:
+        """One round: claim and start what is due; otherwise look when the next thing is, and sleep until then."""
+        if self._executor.stuck:
+            log.error("a thread is stuck in a handler; this worker finishes what it has and ends, to be replaced")
+            self.stop()
+            return
+        if self._expects_work and await self._claim_all():
+            self._quiet = QUIET_FIRST
+            return
+        glance = await self._look()
+        now = self.world.clock.now()
+        if glance.next_expiry_at is not None and glance.next_expiry_at < now and await self._reaper.step():
+            return
+        await self._sleep(glance, now)
+
+    async def _claim_all(self) -> int:
+        """Claim for every queue with a free slot; how many jobs were started."""
+        started = 0
+        for queue, slots in self.settings.queues.items():
+            free = min(slots - self._busy[queue], MAX_CLAIM)
+            if free > 0 and not self._stopping:
+                jobs = await self._database.call(partial(self._claim, queue, free))
+                if jobs:
+                    self._faults.at("claim.after")
+                    self._start(jobs)
+                    started += len(jobs)
+        return started
+
+    def _claim(self, queue: str, free: int) -> list[Job]:
+        claim = Claim(queue, free, self.node_id, self.settings.lease)
+        return self.world.store.claim(claim, now=self.world.clock.now())
+
+    async def _look(self) -> Glance:
+        """When is the next thing due, does anybody want a job of ours to stop; and now and then: we are alive."""
+        now = self.world.clock.now()
+        open_queues = [queue for queue, slots in self.settings.queues.items() if self._busy[queue] < slots]
+        beat = self._beaten_at is None or now - self._beaten_at >= self.settings.look_every * 0.9
+        node = self._node(now) if beat else None
+        worker_id = self.node_id if self._held else None
+        glance = await self._database.call(lambda: self.world.store.glance(open_queues, node=node, worker_id=worker_id))
+        self._beaten_at = now if beat else self._beaten_at
+        for key in [key for key in self._held if key[0] in glance.cancelled]:
+            self._stop_attempt(key, "cancelled")
+        return glance
+
+    async def _sleep(self, glance: Glance, now: datetime) -> None:
+        due = glance.next_due_at
+        blocked = due is not None and due <= now and self._expects_work
+        if blocked:  # due, yet not to be had: a limit is full, or somebody else is at it
+            due = now + BLOCKED_WAIT
+        at_most = self.settings.look_every
+        if not self.world.store.hears():
+            at_most = min(at_most, self._quiet)
+            self._quiet = min(self._quiet * 1.5, QUIET_LAST)
+        wakes = [moment for moment in (due, glance.next_expiry_at) if moment is not None]
+        rang = await self._alarm.sleep(min(wakes, default=None), at_most)
+        due_now = due is not None and due <= self.world.clock.now()
+        self._expects_work = rang or due_now
+
+    def _node(self, now: datetime) -> Node:
+        return Node(
+            self.node_id, socket.gethostname(), os.getpid(), self.settings.version, self._started_at, now,
+            dict(self.settings.queues), "stopping" if self._stopping else "running",
+        )  # fmt: skip
+
+    # -- attempts ------------------------------------------------------------------------------------------------
+
+    def _start(self, jobs: list[Job]) -> None:
+        self._renewer.hold(jobs)
+        for job in jobs:
+            attempt = Attempt(job, Context(job, self))
+            self._held[job.number, job.token] = attempt
+            self._busy[job.queue] += 1
+            attempt.task = self._loop.create_task(self._attempt(attempt))
+
+    async def _attempt(self, attempt: Attempt) -> None:
+        job = attempt.job
+        try:
+            outcome = await self._outcome(attempt)
+        except asyncio.CancelledError:
+            outcome = _ended_by(attempt)
+        if attempt.fate == "lost":
+            self._forget(job)
+            self.counts["lost"] += 1
+            return
+        self._settler.add(job, outcome)
+
+    async def _outcome(self, attempt: Attempt) -> Outcome:
+        handler = self._resolve(attempt.job.handler)
+        if handler is None:
+            reason = f"no worker here knows the handler {attempt.job.handler!r}; deploy it, or cancel the job"
+            return Outcome("snoozed", error=reason, delay=UNKNOWN_HANDLER_WAIT)
+        attempt.in_thread = handler.executor == "thread"
+        self._faults.at("run.before")
+        return await self._executor.run(handler, attempt.ctx)
+
+    def _settled(self, job: Job, outcome: Outcome, change: Change | None) -> None:
+        """After the commit: the slot is free, whoever wants to know is told."""
+        self._forget(job)
+        self.counts["stale" if change is None else outcome.ending] += 1
+        facts = {"job_id": job.id, "run_id": job.run_id, "handler": job.handler, "queue": job.queue}
+        if change is None:
+            log.warning("the ending of %s came too late: it has been handed on", job.id, extra=facts)
+        elif outcome.ending in ("failed", "timed_out"):
+            line = (outcome.error or "").partition("\n")[0]
+            log.warning("%s (%s) failed, now %s: %s", job.id, job.handler, change.state, line, extra=facts)
+        if change is not None and change.state == "dead":
+            dead = replace(job, state="dead", attempt=change.attempt, last_error=change.error)
+            self._tell(self.listeners.tell_dead(dead))
+
+    def _tell(self, telling: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(telling)
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    def _forget(self, job: Job) -> None:
+        self._renewer.drop(job)
+        if self._held.pop((job.number, job.token), None) is not None:
+            self._busy[job.queue] -= 1
+            self._alarm.ring()
+
+    def _told_by_renewer(self, job: Job, fate: str) -> None:
+        """From the renewing thread: the lease is gone, or somebody wants the job to stop."""
+        self._loop.call_soon_threadsafe(self._stop_attempt, (job.number, job.token), fate)
+
+    def _stop_attempt(self, key: tuple[int, int], fate: str) -> None:
+        attempt = self._held.get(key)
+        if attempt is None or attempt.fate:
+            return
+        attempt.fate = fate
+        attempt.ctx.cancel()
+        if attempt.task is not None and not attempt.in_thread:  # a thread can only be asked, and ends by itself
+            attempt.task.cancel()
+
+    # -- what a context may ask ----------------------------------------------------------------------------------
+
+    def progress(self, lease: Lease, value: Any) -> None:
+        verbs.progress(self.world, lease, value)
+
+    def checkpoint(self, lease: Lease, value: Any) -> None:
+        verbs.checkpoint(self.world, lease, value)
+
+    def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any:
+        return verbs.once(self.world, lease, step, work)
+
+    async def call(self, work: Callable[[], T]) -> T:
+        return await self._database.call(work)
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    async def _end(self) -> None:
+        await self._until_free(self.settings.grace)
+        for key in list(self._held):
+            self._stop_attempt(key, "released")
+        await self._until_free(CANCEL_GRACE)
+        await self._give_back([attempt.job for attempt in self._held.values()])
+        await self._settler.drained()
+        if self._telling:
+            await asyncio.wait(self._telling, timeout=CANCEL_GRACE.total_seconds())
+        self._renewer.stop()
+        try:
+            await self._database.call(lambda: self.world.store.transact(lambda tx: tx.nodes.remove(self.node_id)))
+        except HoraeError as problem:
+            log.debug("this node could not take its name off the list: %s", problem)
+        self._threads.close()
+        self._processes.close()
+        self._database.close()
+
+    async def _until_free(self, limit: timedelta) -> None:
+        """Until every attempt has ended and been settled, or the time is up."""
+        deadline = self.world.clock.now() + limit
+        while self._held and self.world.clock.now() < deadline:
+            await self._alarm.sleep(deadline, limit)
+
+    async def _give_back(self, jobs: list[Job]) -> None:
+        """What cannot be stopped is given back all the same: its late ending will be refused."""
+        for job in jobs:
+            self._settler.add(job, Outcome("released", error="its worker shut down"))
+
+
+def _ended_by(attempt: Attempt) -> Outcome:
+    if attempt.fate == "cancelled":
+        return Outcome("cancelled", error="cancelled on request")
+    if attempt.fate == "released":
+        return Outcome("released", error="its worker shut down")
+    return Outcome("failed", error="CancelledError: the handler cancelled itself")
