@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property, update_wrapper
@@ -213,6 +213,20 @@ class Horae:
         store = open_store(self.engine)
         clock = self._clock or (StoreClock(store.read_time) if store.dialect.shares_clock else SystemClock())
         return World(store, clock, self._dice or SystemDice(), max_payload_bytes=self._max_payload_bytes)
+
+    @contextmanager
+    def using_world(self, world: World) -> Iterator[None]:
+        """Let this application act in another world while the block runs, then in its own again.
+
+        For tests: ``horae.testing.Lab`` puts a store in memory, a virtual clock and loaded dice in its place.
+        """
+        with self._opening:
+            before, self._world = self._world, world
+        try:
+            yield
+        finally:
+            with self._opening:
+                self._world = before
 
     def close(self) -> None:
         """Give all connections back. The application can be used again; it opens anew."""
