@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import islice
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from horae.core.cron import Cron
 from horae.errors import HoraeError, InvalidCron, InvalidInput, NeverFires, UnknownZone
@@ -175,6 +178,25 @@ def test_lenient_does_not_mean_guessing(expression: str, position: int) -> None:
     assert refusal.value.position == position
 
 
+@settings(max_examples=300)
+@given(st.one_of(st.text(), st.text("0123456789*/,-?LW#@ MONJAF", min_size=5)), st.booleans())
+def test_any_text_is_read_or_refused_and_nothing_else(expression: str, lenient: bool) -> None:
+    try:
+        cron = Cron(expression, lenient=lenient)
+    except InvalidCron as refusal:
+        assert 1 <= refusal.position <= len(expression) + 1  # noqa: PT017  only some texts are refused
+    else:
+        assert cron == Cron(cron.expression, lenient=lenient)
+        assert cron.describe("en")
+        assert cron.describe("zh")
+
+
+@pytest.mark.parametrize("zone", ["\0", "\ud800", "a" * 5000, "Europe/Berlin\n", "zone.tab"])
+def test_a_hostile_zone_name_is_refused_like_any_other(zone: str) -> None:
+    with pytest.raises(UnknownZone):
+        Cron("* * * * *", zone)
+
+
 def test_a_refusal_is_a_value_error_of_our_family_and_says_what_to_do() -> None:
     with pytest.raises(InvalidCron, match="5-59/15") as refusal:
         Cron("5/15 * * * *")
@@ -243,6 +265,15 @@ def test_equal_schedules_are_equal_values() -> None:
     assert one != Cron("0 9 * * 1-5")
     assert one != Cron("0 9 * * 1-5", "Europe/Berlin", fold="both")
     assert repr(one).startswith("Cron(expression='0 9 * * 1-5', zone='Europe/Berlin'")
+
+
+def test_a_schedule_travels_to_another_process() -> None:
+    cron = Cron("0 9 L * *", "Europe/Berlin", lenient=True)
+
+    arrived = pickle.loads(pickle.dumps(cron))
+
+    assert arrived == cron
+    assert arrived.next_after(at("2030-01-01")) == cron.next_after(at("2030-01-01"))
 
 
 def test_a_schedule_cannot_be_changed() -> None:
