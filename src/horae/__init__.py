@@ -1,13 +1,21 @@
-"""Horae keeps what is due: jobs, schedules and attention for Python applications and agents, on one durable store."""
+"""Horae keeps what is due: jobs, schedules and attention for Python applications and agents, on one durable store.
 
-from horae.app import Horae, JobHandle
-from horae.core.jobs import Job, Run
-from horae.core.outcomes import Cancel, Snooze
-from horae.core.retry import Retry
-from horae.errors import HoraeError
-from horae.runtime.context import Context
-from horae.stores.sqlite import prepare_sqlite
+The public names are imported on first use, so that a command that needs none of them starts at once.
+"""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any
+
 from horae.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from horae.app import Horae, JobHandle
+    from horae.core.jobs import Job, Run
+    from horae.core.outcomes import Cancel, Snooze
+    from horae.core.retry import Retry
+    from horae.errors import HoraeError
+    from horae.runtime.context import Context
+    from horae.stores.sqlite import prepare_sqlite
 
 __all__ = [
     "Cancel",
@@ -22,3 +30,26 @@ __all__ = [
     "__version__",
     "prepare_sqlite",
 ]
+
+_PLACES = {
+    "Cancel": "horae.core.outcomes",
+    "Context": "horae.runtime.context",
+    "Horae": "horae.app",
+    "HoraeError": "horae.errors",
+    "Job": "horae.core.jobs",
+    "JobHandle": "horae.app",
+    "Retry": "horae.core.retry",
+    "Run": "horae.core.jobs",
+    "Snooze": "horae.core.outcomes",
+    "prepare_sqlite": "horae.stores.sqlite",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'horae' has no attribute {name!r}")
+    return getattr(_import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -26,13 +26,13 @@ from horae.runtime.children import Children
 from horae.runtime.context import Context
 from horae.runtime.listeners import DeadListener, Listeners
 from horae.runtime.worker import Worker, WorkerSettings
+from horae.settings import database_url
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.sqlite import Synchronous
 from horae.version import VERSION
 
 P = ParamSpec("P")
 R = TypeVar("R")
-DEFAULT_URL = "sqlite:///.horae/horae.db"
 
 
 @dataclass(frozen=True)
@@ -182,11 +182,11 @@ class Horae:
         clock: Clock | None = None,
         dice: Dice | None = None,
     ) -> None:
-        self.database = database or os.environ.get("HORAE_DATABASE_URL") or DEFAULT_URL
+        self.database = database or database_url(os.environ)
         self.definitions = Definitions()
         self.listeners = Listeners()
         self._synchronous = synchronous
-        self._max_payload_bytes = max_payload_bytes
+        self.max_payload_bytes = max_payload_bytes
         self._clock = clock
         self._dice = dice
         self._opening = threading.Lock()
@@ -212,7 +212,7 @@ class Horae:
     def _open(self) -> World:
         store = open_store(self.engine)
         clock = self._clock or (StoreClock(store.read_time) if store.dialect.shares_clock else SystemClock())
-        return World(store, clock, self._dice or SystemDice(), max_payload_bytes=self._max_payload_bytes)
+        return World(store, clock, self._dice or SystemDice(), max_payload_bytes=self.max_payload_bytes)
 
     @contextmanager
     def using_world(self, world: World) -> Iterator[None]:
