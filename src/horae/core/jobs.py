@@ -90,6 +90,11 @@ class Job:
     object_type: str | None = None
     object_id: str | None = None
     action: str | None = None
+    held_for: str | None = None
+    linked: bool = False  # its end concerns others: slots, waiting jobs, its schedule
+    group: str | None = None
+    schedule_id: int | None = None
+    fire_at: datetime | None = None
 
     @property
     def id(self) -> str:
@@ -128,6 +133,8 @@ class Run:
     next_action_at: datetime | None = None
     audit_event_id: str | None = None
     trace_id: str | None = None
+    schedule_id: int | None = None
+    fire_at: datetime | None = None
 
     @property
     def id(self) -> str:
@@ -161,6 +168,12 @@ class NewJob:
     object_type: str | None = None
     object_id: str | None = None
     action: str | None = None
+    held: str = ""
+    held_for: str | None = None
+    linked: bool = False
+    group: str | None = None
+    schedule_id: int | None = None
+    fire_at: datetime | None = None
     request_hash: str = ""
 
 
@@ -210,7 +223,7 @@ class Settlement:
     outcome: Outcome
     change: Change
     unique: bool = False
-    concurrency_key: str | None = None
+    linked: bool = False
     expired_before: datetime | None = None  # for a lost lease: still expired at that instant, or not lost at all
     entry: Entry | None = None  # what the audit says about it, if it is accepted
 
@@ -294,7 +307,7 @@ def settlement(job: Job, outcome: Outcome, *, now: datetime, roll: float) -> Set
         outcome,
         change,
         unique=job.unique is not None,
-        concurrency_key=job.concurrency_key,
+        linked=job.linked,
         expired_before=now if outcome.ending == "lost" else None,
         entry=_death(job, change, now) if change.state == "dead" else None,
     )

@@ -6,7 +6,7 @@ fewer round trips. Every write to a running job is guarded by its token.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -26,13 +26,14 @@ from horae.stores.rows import (
     node_row,
     to_micros,
 )
+from horae.stores.slots import Slots
 
 BANDS = (0, 1, 2)
 ENDING = ("outcome", "attempt", "error", "result", "next_action_at", "audit_event_id")
 MAX_HELD_ROUNDS = 20
 CHUNK = 500  # rows named in one IN list
-STATE, TOKEN, WORKER, LEASED, STARTED = map(
-    JOB_COLUMNS.index, ("state", "token", "worker_id", "leased_until", "started_at")
+STATE, TOKEN, WORKER, LEASED, STARTED, LINKED = map(
+    JOB_COLUMNS.index, ("state", "token", "worker_id", "leased_until", "started_at", "linked")
 )
 CONCURRENCY_KEY = JOB_COLUMNS.index("concurrency_key")
 
@@ -48,6 +49,7 @@ class Hot:
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
+        self.slots = Slots(dialect)
         self.job_columns = columns(dialect)
         self.candidate_sql = (
             f"SELECT {self.job_columns}, concurrency_limit FROM horae_jobs WHERE queue = %s AND state = 'queued' "
@@ -67,35 +69,30 @@ class Hot:
 
     def claim(self, driver: Driver, claim: Claim, now: datetime) -> list[Job]:
         """Lease due jobs of one queue to one worker, in the queue's order, within every limit."""
-        order, room = self._admitted(driver, claim)
+        order, paused = self._served(driver, claim)
+        limits = self.slots.limits(driver)
         taken: list[tuple[Any, ...]] = []
+        placed: set[int] = set()
         for _ in range(MAX_HELD_ROUNDS):
-            if room <= len(taken):
-                break
-            rows = self._candidates(driver, claim.queue, order, room - len(taken), micros(now))
-            granted = self._take_slots(driver, rows) if any(row[CONCURRENCY_KEY] is not None for row in rows) else rows
+            room = claim.limit - len(taken)
+            rows = self._candidates(driver, claim.queue, order, room, micros(now)) if room > 0 and not paused else []
+            granted, holding, full = rows, set[int](), False
+            if limits or any(row[CONCURRENCY_KEY] is not None for row in rows):
+                granted, holding, full = self.slots.take(driver, claim.queue, rows, limits)
+            self._lease(driver, [row[0] for row in granted], claim, now)
             taken += granted
-            self._lease(driver, granted, claim, now)
-            if len(granted) == len(rows):
+            placed |= holding
+            if full or len(granted) == len(rows):
                 break  # nothing was held back, so nothing else can take its place
-        return [_leased(row, claim, now) for row in taken]
+        self._link(driver, sorted(placed))
+        return [_leased(row, claim, now, row[0] in placed) for row in taken]
 
-    def _admitted(self, driver: Driver, claim: Claim) -> tuple[str, int]:
-        """The queue's order and how many of its jobs may still start."""
-        found = driver.rows("SELECT sorting, max_running, paused_at FROM horae_queues WHERE name = %s", [claim.queue])
+    def _served(self, driver: Driver, claim: Claim) -> tuple[str, bool]:
+        """The queue's order, and whether it is paused."""
+        found = driver.rows("SELECT sorting, paused_at FROM horae_queues WHERE name = %s", [claim.queue])
         if not found:
-            return claim.order or "priority", claim.limit
-        sorting, max_running, paused_at = found[0]
-        if paused_at is not None:
-            return sorting, 0
-        room = claim.limit
-        if max_running is not None:
-            driver.rows(
-                "SELECT name FROM horae_queues WHERE name = %s" + self.dialect.waiting_lock, [claim.queue]
-            )  # one claimer at a time counts
-            sql = "SELECT COUNT(*) FROM horae_jobs WHERE queue = %s AND state = 'running'"
-            room = min(room, max_running - driver.rows(sql, [claim.queue])[0][0])
-        return claim.order or sorting, room
+            return claim.order or "priority", False
+        return claim.order or found[0][0], found[0][1] is not None
 
     def _candidates(self, driver: Driver, queue: str, order: str, room: int, now: int) -> list[tuple[Any, ...]]:
         """One bounded range scan for each band, joined or merged."""
@@ -108,46 +105,26 @@ class Hot:
             found.sort(key=lambda row: (row[6], row[5], row[0]))
         return found[:room]
 
-    def _lease(self, driver: Driver, rows: Sequence[tuple[Any, ...]], claim: Claim, now: datetime) -> None:
-        for start in range(0, len(rows), CHUNK):
-            numbers = [row[0] for row in rows[start : start + CHUNK]]
+    def _lease(self, driver: Driver, numbers: Sequence[int], claim: Claim, now: datetime) -> None:
+        for start in range(0, len(numbers), CHUNK):
+            chunk = numbers[start : start + CHUNK]
             driver.change(
                 "UPDATE horae_jobs SET state = 'running', token = token + 1, worker_id = %s, leased_until = %s, "
-                f"started_at = %s WHERE id IN ({marks(len(numbers))})",
-                [claim.worker_id, micros(now + claim.lease), micros(now), *numbers],
+                f"started_at = %s WHERE id IN ({marks(len(chunk))})",
+                [claim.worker_id, micros(now + claim.lease), micros(now), *chunk],
             )
 
-    def _take_slots(self, driver: Driver, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Keep the candidates whose concurrency key has room; the others are held and leave the claim index."""
-        free: dict[str, int] = {}
-        for key, limit in sorted({(row[CONCURRENCY_KEY], row[-1]) for row in rows if row[CONCURRENCY_KEY] is not None}):
-            free[key] = limit - self._busy(driver, key)
-        granted, held = [], []
-        for row in rows:
-            if row[CONCURRENCY_KEY] is None:
-                granted.append(row)
-            elif free[row[CONCURRENCY_KEY]] > 0:
-                free[row[CONCURRENCY_KEY]] -= 1
-                granted.append(row)
-            else:
-                held.append(row[0])
-        if held:
-            driver.change(f"UPDATE horae_jobs SET held = 'slot' WHERE id IN ({marks(len(held))})", held)
-        return granted
-
-    def _busy(self, driver: Driver, key: str) -> int:
-        """How many jobs run under a concurrency key, counted behind its lock."""
-        before, behind = self.dialect.insert_ignore
-        driver.change(f"{before} horae_slots (name) VALUES (%s) {behind}", [key])
-        driver.rows("SELECT name FROM horae_slots WHERE name = %s" + self.dialect.waiting_lock, [key])
-        sql = "SELECT COUNT(*) FROM horae_jobs WHERE concurrency_key = %s AND state = 'running'"
-        return int(driver.rows(sql, [key])[0][0])
+    def _link(self, driver: Driver, numbers: Sequence[int]) -> None:
+        """Note that the end of these jobs concerns others."""
+        for start in range(0, len(numbers), CHUNK):
+            chunk = numbers[start : start + CHUNK]
+            driver.change(f"UPDATE horae_jobs SET linked = 1 WHERE id IN ({marks(len(chunk))})", chunk)
 
     # -- settle ------------------------------------------------------------------------------------------------
 
     def settle(self, driver: Driver, settlements: Sequence[Settlement], now: datetime) -> tuple[set[int], set[str]]:
         """Write endings; answers with the rejected numbers and the queues that may have work again."""
-        accepted = self._accepted(driver, settlements)
+        accepted, linked = self._accepted(driver, settlements)
         finished = [s for s in accepted if s.change.state in ("succeeded", "cancelled")]
         again = [s for s in accepted if s.change.state == "queued"]
         dead = [s for s in accepted if s.change.state == "dead"]
@@ -158,20 +135,22 @@ class Hot:
         self._bury(driver, dead, now)
         self._free_names(driver, [s.number for s in finished + dead if s.unique])
         self._append_entries(driver, accepted)
-        queues = self.release_held(driver, {s.concurrency_key for s in accepted if s.concurrency_key is not None})
+        queues = self.slots.give_back(driver, linked)
         return {s.number for s in settlements} - {s.number for s in accepted}, queues
 
-    def _accepted(self, driver: Driver, settlements: Sequence[Settlement]) -> list[Settlement]:
-        current: dict[int, tuple[int, int]] = {}
+    def _accepted(self, driver: Driver, settlements: Sequence[Settlement]) -> tuple[list[Settlement], list[int]]:
+        """Whose token is still current; and which of these jobs concern others."""
+        current: dict[int, tuple[int, int, int]] = {}
         ordered = sorted(settlements, key=lambda s: s.number)
         for start in range(0, len(ordered), CHUNK):
             numbers = [s.number for s in ordered[start : start + CHUNK]]
-            sql = f"SELECT id, token, leased_until FROM horae_jobs WHERE id IN ({marks(len(numbers))}) "
-            for number, token, until in driver.rows(
+            sql = f"SELECT id, token, leased_until, linked FROM horae_jobs WHERE id IN ({marks(len(numbers))}) "
+            for number, *held in driver.rows(
                 sql + "AND state = 'running' ORDER BY id" + self.dialect.waiting_lock, numbers
             ):
-                current[number] = (token, until)
-        return [s for s in ordered if _still_holds(s, current.get(s.number))]
+                current[number] = (held[0], held[1], held[2])
+        accepted = [s for s in ordered if _still_holds(s, current.get(s.number))]
+        return accepted, [s.number for s in accepted if current[s.number][2]]
 
     def write_runs(self, driver: Driver, settlements: Sequence[Settlement], now: datetime, *, final: bool) -> None:
         if settlements:
@@ -216,23 +195,6 @@ class Hot:
                 f"INSERT INTO horae_audit ({', '.join(names)}) VALUES ({marks(len(names))})",
                 [tuple(entry.values()) for entry in entries],
             )
-
-    def release_held(self, driver: Driver, keys: Iterable[str]) -> set[str]:
-        """Let the next held jobs of these concurrency keys back into the claim; answers with their queues."""
-        queues: set[str] = set()
-        for key in sorted(keys):
-            busy = self._busy(driver, key)
-            waiting = driver.rows(
-                "SELECT id, queue, concurrency_limit FROM horae_jobs WHERE concurrency_key = %s AND state = 'queued' "
-                "AND held = 'slot' ORDER BY band, run_at, id LIMIT 100" + self.dialect.locking,
-                [key],
-            )
-            free = [row for place, row in enumerate(waiting) if busy + place < row[2]]
-            if free:
-                numbers = [row[0] for row in free]
-                driver.change(f"UPDATE horae_jobs SET held = '' WHERE id IN ({marks(len(numbers))})", numbers)
-                queues |= {row[1] for row in free}
-        return queues
 
     # -- leases ------------------------------------------------------------------------------------------------
 
@@ -311,14 +273,14 @@ class Hot:
             driver.change(f"INSERT INTO horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))})", list(row.values()))
 
 
-def _still_holds(settlement: Settlement, current: tuple[int, int] | None) -> bool:
+def _still_holds(settlement: Settlement, current: tuple[int, int, int] | None) -> bool:
     if current is None or current[0] != settlement.token:
         return False
     expired_before = to_micros(settlement.expired_before)
     return expired_before is None or current[1] < expired_before
 
 
-def _leased(row: Sequence[Any], claim: Claim, now: datetime) -> Job:
+def _leased(row: Sequence[Any], claim: Claim, now: datetime, linked: bool) -> Job:
     """The candidate as its claim has just written it."""
     values = list(row)
     values[STATE] = "running"
@@ -326,4 +288,5 @@ def _leased(row: Sequence[Any], claim: Claim, now: datetime) -> Job:
     values[WORKER] = claim.worker_id
     values[LEASED] = micros(now + claim.lease)
     values[STARTED] = micros(now)
+    values[LINKED] = linked or values[LINKED]
     return job_from(values)

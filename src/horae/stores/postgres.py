@@ -44,8 +44,8 @@ def create_postgres_engine(url: str) -> Engine:
 
 # The type of each inserted column, for arrays that are unnested into rows.
 _TYPES = {
-    **dict.fromkeys(("run_at", "planned_at", "created_at", "timeout"), "bigint"),
-    **dict.fromkeys(("band", "max_attempts", "concurrency_limit"), "int"),
+    **dict.fromkeys(("run_at", "planned_at", "created_at", "timeout", "schedule_id", "fire_at"), "bigint"),
+    **dict.fromkeys(("band", "max_attempts", "concurrency_limit", "linked"), "int"),
     **dict.fromkeys(("retry", "tags", "payload"), "json"),
 }
 INSERT_ONE = (
@@ -70,7 +70,7 @@ def _listed(prefix: str, names: Iterable[str]) -> str:
 # Ends a batch in one statement: fenced delete of the jobs, feeding their final run rows; tells which were accepted.
 FINISH = (
     f"WITH {_ENDINGS}, done AS (DELETE FROM horae_jobs j USING ended e WHERE j.id = e.id AND j.token = e.token "
-    f"AND j.state = 'running' RETURNING j.id, j.token, {_listed('j.', (*ATTEMPT, *SNAPSHOT))}, "
+    f"AND j.state = 'running' AND j.linked = 0 RETURNING j.id, j.token, {_listed('j.', (*ATTEMPT, *SNAPSHOT))}, "
     + ", ".join(f"e.{name} AS e_{name}" for name in (*ENDING, "state"))
     + f") INSERT INTO horae_runs ({_RUN_COLUMNS}, {', '.join(SNAPSHOT)}) SELECT id, token, {', '.join(ATTEMPT)}, "
     f"{_listed('e_', (*ENDING, 'state'))}, %s::bigint, {', '.join(SNAPSHOT)} FROM done RETURNING job_id"
@@ -97,7 +97,8 @@ def claim_sql(order: str | None, limit: int) -> str:
     A queue with settings of its own, or a candidate with a concurrency key, needs the longer way round: then a
     row marked true comes back, and nothing of that kind has been touched.
     """
-    special = "paused_at IS NOT NULL OR max_running IS NOT NULL" + ("" if order else " OR sorting <> 'priority'")
+    special = "paused_at IS NOT NULL" + ("" if order else " OR sorting <> 'priority'")
+    limited = "EXISTS (SELECT 1 FROM horae_limits WHERE name IN ('global', 'queue:' || %s) OR name LIKE 'group:%%')"
     arms = " UNION ALL ".join(
         "SELECT * FROM (SELECT id, concurrency_key, run_at, band FROM horae_jobs WHERE (SELECT ok FROM plain) "
         f"AND queue = %s AND state = 'queued' AND held = '' AND band = {band} AND run_at <= %s "
@@ -107,7 +108,8 @@ def claim_sql(order: str | None, limit: int) -> str:
     sorting = " ORDER BY run_at, band, id" if order == "run_at" else ""
     return (
         f"WITH plain AS MATERIALIZED (SELECT NOT EXISTS (SELECT 1 FROM horae_queues WHERE name = %s AND ({special})) "
-        f"AS ok), picked AS MATERIALIZED (SELECT id, concurrency_key FROM ({arms}) c{sorting} LIMIT %s), "
+        f"AND NOT {limited} AS ok), "
+        f"picked AS MATERIALIZED (SELECT id, concurrency_key FROM ({arms}) c{sorting} LIMIT %s), "
         "taken AS (UPDATE horae_jobs SET state = 'running', token = token + 1, worker_id = %s, leased_until = %s, "
         "started_at = %s WHERE id = ANY(ARRAY(SELECT id FROM picked WHERE concurrency_key IS NULL)) "
         f"RETURNING {columns(POSTGRES)}) SELECT false, taken.* FROM taken UNION ALL "
@@ -207,7 +209,7 @@ class PostgresStore(SqlStore):
         size = next((size for size in CLAIM_SIZES if size >= claim.limit), CLAIM_SIZES[-1])
         at, queue = micros(now), claim.queue
         limit = min(claim.limit, size)
-        parameters = [queue, *[queue, at] * len(BANDS), limit, claim.worker_id, micros(now + claim.lease), at]
+        parameters = [queue, queue, *[queue, at] * len(BANDS), limit, claim.worker_id, micros(now + claim.lease), at]
         with self.direct() as connection:
             rows = connection.execute(claim_sql(claim.order, size), parameters, prepare=True).fetchall()
         by_time = claim.order == "run_at"
@@ -218,7 +220,8 @@ class PostgresStore(SqlStore):
     def settle(self, settlements: Sequence[Settlement], *, now: datetime) -> set[int]:
         if not settlements or any(not _is_plain(s) for s in settlements):
             return super().settle(settlements, now=now)
-        return self.persistently(lambda: self._finish_at_once(settlements, now))
+        left = self.persistently(lambda: self._finish_at_once(settlements, now))
+        return super().settle([s for s in settlements if s.number in left], now=now) if left else left
 
     def _finish_at_once(self, settlements: Sequence[Settlement], now: datetime) -> set[int]:
         with self.direct() as connection:
@@ -273,9 +276,9 @@ class PostgresStore(SqlStore):
 
 
 def _is_plain(settlement: Settlement) -> bool:
-    """Nothing but a run row to write: no retry, no name to free, no slot to hand on."""
+    """Nothing but a run row to write: no retry, no name to free, nobody else concerned."""
     ends = settlement.change.state in ("succeeded", "cancelled")
-    return ends and not settlement.unique and settlement.concurrency_key is None and settlement.entry is None
+    return ends and not settlement.unique and not settlement.linked and settlement.entry is None
 
 
 def _first_line(problem: Exception) -> str:

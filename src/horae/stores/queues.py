@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlalchemy import Connection, delete, insert, select
 
 from horae.ports import Queue
 from horae.stores.rows import queue_from, to_micros
-from horae.stores.tables import queues
+from horae.stores.tables import limits, queues
 
 
 class Queues:
@@ -15,10 +17,28 @@ class Queues:
 
     def get(self, name: str) -> Queue | None:
         row = self.connection.execute(select(queues).where(queues.c.name == name).with_for_update()).mappings().first()
-        return None if row is None else queue_from(row)
+        limit = self.limits().get(f"queue:{name}")
+        if row is None:
+            return None if limit is None else Queue(name, max_running=limit)
+        return replace(queue_from(row), max_running=limit)
 
     def all(self) -> list[Queue]:
-        return [queue_from(row) for row in self.connection.execute(select(queues)).mappings()]
+        told = self.limits()
+        limited = {name.removeprefix("queue:"): limit for name, limit in told.items() if name.startswith("queue:")}
+        known = {row["name"]: queue_from(row) for row in self.connection.execute(select(queues)).mappings()}
+        named = {name: known.get(name, Queue(name)) for name in {*known, *limited}}
+        return [replace(queue, max_running=limited.get(name)) for name, queue in named.items()]
+
+    def limits(self) -> dict[str, int]:
+        """Every limit: "queue:…", "group:…", "global"."""
+        rows = self.connection.execute(select(limits.c.name, limits.c.max_running))
+        return {row.name: row.max_running for row in rows}
+
+    def limit(self, name: str, max_running: int | None) -> None:
+        """Set or lift a limit; it holds from the next claim on."""
+        self.connection.execute(delete(limits).where(limits.c.name == name))
+        if max_running is not None:
+            self.connection.execute(insert(limits), {"name": name, "max_running": max_running})
 
     def put(self, queue: Queue) -> None:
         """Replace the settings; the caller has read them in this transaction."""
@@ -28,9 +48,9 @@ class Queues:
             {
                 "name": queue.name,
                 "sorting": queue.order,
-                "max_running": queue.max_running,
                 "paused_at": to_micros(queue.paused_at),
                 "paused_by": queue.paused_by,
                 "pause_reason": queue.pause_reason,
             },
         )
+        self.limit(f"queue:{queue.name}", queue.max_running)

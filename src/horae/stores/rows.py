@@ -20,22 +20,23 @@ JOB_COLUMNS = (
     "id", "handler", "payload", "state", "queue", "band", "run_at", "planned_at", "created_at", "owner", "attempt",
     "max_attempts", "retry", "timeout", "token", "worker_id", "leased_until", "started_at", "finished_at",
     "idempotency_key", "unique_key", "concurrency_key", "held", "tags", "trace_id", "progress", "checkpoint",
-    "last_error", "cancel_reason", "object_type", "object_id", "action",
+    "last_error", "cancel_reason", "object_type", "object_id", "action", "held_for", "linked", "group_name",
+    "schedule_id", "fire_at",
 )  # fmt: skip
 JSON_COLUMNS = frozenset({"payload", "retry", "tags", "progress", "checkpoint"})
 
 # What a final run row copies from the job, beyond what every run row has.
 SNAPSHOT = (
     "band", "run_at", "planned_at", "created_at", "max_attempts", "timeout", "retry", "idempotency_key", "unique_key",
-    "concurrency_key", "object_type", "object_id", "action", "tags", "payload", "progress", "checkpoint",
+    "concurrency_key", "group_name", "object_type", "object_id", "action", "tags", "payload", "progress", "checkpoint",
     "cancel_reason",
 )  # fmt: skip
-ATTEMPT = ("queue", "handler", "owner", "worker_id", "started_at", "trace_id")
+ATTEMPT = ("queue", "handler", "owner", "worker_id", "started_at", "trace_id", "schedule_id", "fire_at")
 
 INSERT_COLUMNS = (
     "queue", "state", "held", "band", "run_at", "planned_at", "created_at", "handler", "owner", "max_attempts",
     "timeout", "retry", "idempotency_key", "unique_key", "concurrency_key", "concurrency_limit", "object_type",
-    "object_id", "action", "trace_id", "tags", "payload",
+    "object_id", "action", "trace_id", "tags", "payload", "held_for", "linked", "group_name", "schedule_id", "fire_at",
 )  # fmt: skip
 
 
@@ -96,6 +97,11 @@ def job_from(row: Sequence[Any]) -> Job:
         object_type=row[29],
         object_id=row[30],
         action=row[31],
+        held_for=row[32],
+        linked=bool(row[33]),
+        group=row[34],
+        schedule_id=row[35],
+        fire_at=at(row[36]),
     )
 
 
@@ -133,6 +139,9 @@ def finished_job_from(row: Mapping[Any, Any]) -> Job:
         object_type=row["object_type"],
         object_id=row["object_id"],
         action=row["action"],
+        group=row["group_name"],
+        schedule_id=row["schedule_id"],
+        fire_at=at(row["fire_at"]),
     )
 
 
@@ -153,6 +162,8 @@ def run_from(row: Mapping[Any, Any]) -> Run:
         next_action_at=at(row["next_action_at"]),
         audit_event_id=row["audit_event_id"],
         trace_id=row["trace_id"],
+        schedule_id=row["schedule_id"],
+        fire_at=at(row["fire_at"]),
     )
 
 
@@ -160,17 +171,18 @@ def running_run(job: Job) -> Run:
     """The attempt under way, which exists only in the job row."""
     return Run(
         job.number, job.token, "running", job.attempt + 1, job.handler, job.queue, job.owner, job.worker_id,
-        job.started_at, None, trace_id=job.trace_id,
+        job.started_at, None, trace_id=job.trace_id, schedule_id=job.schedule_id, fire_at=job.fire_at,
     )  # fmt: skip
 
 
 def new_job_row(job: NewJob, now: datetime) -> tuple[Any, ...]:
     """The values of INSERT_COLUMNS."""
     return (
-        job.queue, "queued", "", job.band, micros(job.run_at), micros(job.planned_at), micros(now), job.handler,
+        job.queue, "queued", job.held, job.band, micros(job.run_at), micros(job.planned_at), micros(now), job.handler,
         job.owner, job.max_attempts, None if job.timeout is None else job.timeout // timedelta(microseconds=1),
         job.retry, job.key, job.unique, job.concurrency_key, job.concurrency_limit, job.object_type, job.object_id,
-        job.action, job.trace_id, job.tags, job.payload,
+        job.action, job.trace_id, job.tags, job.payload, job.held_for, int(job.linked), job.group, job.schedule_id,
+        to_micros(job.fire_at),
     )  # fmt: skip
 
 
@@ -191,7 +203,7 @@ def queue_from(row: Mapping[Any, Any]) -> Queue:
     return Queue(
         name=row["name"],
         order=row["sorting"],
-        max_running=row["max_running"],
+        max_running=row.get("max_running"),
         paused_at=at(row["paused_at"]),
         paused_by=row["paused_by"],
         pause_reason=row["pause_reason"],

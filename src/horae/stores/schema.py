@@ -72,6 +72,8 @@ def migrate(engine: Engine) -> Schema:
 def create_all(engine: Engine) -> None:
     """The current tables at once, for a database in memory that nobody will ever migrate."""
     with engine.begin() as connection:
+        if _version(connection) is not None:
+            return
         metadata.create_all(connection)
         for statement in job_indexes(BY_NAME[connection.dialect.name].partial_indexes).values():
             connection.execute(text(statement))

@@ -65,6 +65,8 @@ jobs = Table(
     Column("queue", String(100), nullable=False),
     Column("state", String(12), nullable=False),
     Column("held", String(12), nullable=False, server_default=""),
+    Column("held_for", Name),  # what a held job waits for: the name of a slot, or how many other jobs
+    Column("linked", SmallInteger, nullable=False, server_default="0"),  # its end concerns others
     Column("band", SmallInteger, nullable=False),
     Column("run_at", BigInteger, nullable=False),
     Column("planned_at", BigInteger, nullable=False),
@@ -84,6 +86,9 @@ jobs = Table(
     Column("unique_key", Name),
     Column("concurrency_key", Name),
     Column("concurrency_limit", Integer, nullable=False, server_default="1"),
+    Column("group_name", String(100)),
+    Column("schedule_id", BigInteger),
+    Column("fire_at", BigInteger),
     Column("object_type", String(20)),
     Column("object_id", Name),
     Column("action", String(20)),
@@ -124,6 +129,8 @@ runs = Table(
     Column("next_action_at", BigInteger),
     Column("audit_event_id", String(100)),
     Column("trace_id", String(64)),
+    Column("schedule_id", BigInteger),
+    Column("fire_at", BigInteger),
     Column("band", SmallInteger),
     Column("run_at", BigInteger),
     Column("planned_at", BigInteger),
@@ -134,6 +141,7 @@ runs = Table(
     Column("idempotency_key", Name),
     Column("unique_key", Name),
     Column("concurrency_key", Name),
+    Column("group_name", String(100)),
     Column("object_type", String(20)),
     Column("object_id", Name),
     Column("action", String(20)),
@@ -144,6 +152,7 @@ runs = Table(
     Column("cancel_reason", Text),
     PrimaryKeyConstraint("job_id", "token"),
     Index("horae_runs_finished", "finished_at"),
+    Index("horae_runs_schedule", "schedule_id", "job_id"),
     mysql_charset="utf8mb4",
     mysql_engine="InnoDB",
 )
@@ -177,11 +186,37 @@ ledger = Table(
     mysql_engine="InnoDB",
 )
 
-# One row for each concurrency key in use: the lock behind which its running jobs are counted.
+# One row for each taken place: the key makes a second holder of a place impossible. Place -1 is the lock of a name.
 slots = Table(
     "horae_slots",
     metadata,
+    Column("name", Name, nullable=False),
+    Column("place", Integer, nullable=False),
+    Column("job_id", Number),
+    PrimaryKeyConstraint("name", "place"),
+    Index("horae_slots_job", "job_id"),
+    mysql_charset="utf8mb4",
+    mysql_engine="InnoDB",
+)
+
+# How many jobs may run at once: "queue:mail", "group:etl", "global".
+limits = Table(
+    "horae_limits",
+    metadata,
     Column("name", Name, primary_key=True),
+    Column("max_running", Integer, nullable=False),
+    mysql_charset="utf8mb4",
+    mysql_engine="InnoDB",
+)
+
+# A job that waits for others to succeed.
+needs = Table(
+    "horae_needs",
+    metadata,
+    Column("job_id", Number, nullable=False),
+    Column("needed_id", Number, nullable=False),
+    PrimaryKeyConstraint("job_id", "needed_id"),
+    Index("horae_needs_needed", "needed_id"),
     mysql_charset="utf8mb4",
     mysql_engine="InnoDB",
 )
@@ -206,7 +241,6 @@ queues = Table(
     metadata,
     Column("name", String(100), primary_key=True),
     Column("sorting", String(12), nullable=False),
-    Column("max_running", Integer),
     Column("paused_at", BigInteger),
     Column("paused_by", Name),
     Column("pause_reason", Text),
@@ -239,15 +273,16 @@ audit = Table(
 PARTIAL_INDEXES = (
     ("horae_jobs_waiting", "queue, band, run_at, id", "state = 'queued' AND held = ''"),
     ("horae_jobs_leases", "leased_until", "state = 'running'"),
-    ("horae_jobs_busy", "concurrency_key", "state = 'running' AND concurrency_key IS NOT NULL"),
-    ("horae_jobs_slots", "concurrency_key, band, run_at, id", "held = 'slot'"),
+    ("horae_jobs_slots", "held_for, band, run_at, id", "held = 'slot'"),
     ("horae_jobs_dead", "id", "state = 'dead'"),
+    ("horae_jobs_schedule", "schedule_id, state", "schedule_id IS NOT NULL"),
 )
 # … and where it has none. Both satisfy the whole ORDER BY of a claim, so that no future or overdue row is walked.
 FULL_INDEXES = (
     ("horae_jobs_waiting", "queue, state, held, band, run_at, id", ""),
     ("horae_jobs_leases", "state, leased_until", ""),
-    ("horae_jobs_slots", "concurrency_key, state, held, band, run_at, id", ""),
+    ("horae_jobs_slots", "held_for, held, band, run_at, id", ""),
+    ("horae_jobs_schedule", "schedule_id, state", ""),
 )
 
 

@@ -1,0 +1,128 @@
+"""Places to run in: for a concurrency key, a group, a queue, or everywhere.
+
+A taken place is a row whose key (name, place) nobody else can have, so a limit cannot be passed even by a bug. A place
+belongs to a running job and goes with it: whatever ends or loses the job gives it back. A job that finds no place
+is held and leaves the claim index, so that a full key never blocks a queue; whoever gives a place back lets the next
+one in. Both sides do so behind the name's lock, so that none is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from horae.stores.dialects import Dialect
+from horae.stores.driver import Driver, marks
+from horae.stores.rows import JOB_COLUMNS
+
+LOCK = -1
+MAX_RELEASED = 100
+KEY, GROUP = JOB_COLUMNS.index("concurrency_key"), JOB_COLUMNS.index("group_name")
+LIMIT = -1  # the concurrency limit is asked for after the job's own columns
+Row = tuple[Any, ...]
+
+
+class Slots:
+    """The flows around places; ``driver`` is always inside an open transaction."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+
+    def limits(self, driver: Driver) -> dict[str, int]:
+        return dict(driver.rows("SELECT name, max_running FROM horae_limits"))
+
+    def take(
+        self, driver: Driver, queue: str, rows: Sequence[Row], limits: dict[str, int]
+    ) -> tuple[list[Row], set[int], bool]:
+        """Who of the candidates may run; which of them hold a place now; whether the queue itself is full."""
+        wanted = {row[0]: _names(row, queue, limits) for row in rows}
+        sizes = {name: limits.get(name, 0) for names in wanted.values() for name in names}
+        sizes |= {f"key:{row[KEY]}": row[LIMIT] for row in rows if row[KEY] is not None}
+        free = self._free(driver, sizes)
+        granted: list[Row] = []
+        places: list[tuple[str, int, int]] = []
+        held: list[tuple[str, int]] = []
+        for row in rows:
+            full = next((name for name in wanted[row[0]] if not free[name]), None)
+            if full is None:
+                granted.append(row)
+                places += [(name, free[name].pop(), row[0]) for name in wanted[row[0]]]
+            elif full == f"queue:{queue}" or full == "global":
+                break
+            else:
+                held.append((full, row[0]))
+        if places:
+            driver.many("INSERT INTO horae_slots (name, place, job_id) VALUES (%s, %s, %s)", places)
+        if held:
+            driver.many("UPDATE horae_jobs SET held = 'slot', held_for = %s WHERE id = %s", held)
+        return granted, {place[2] for place in places}, len(granted) + len(held) < len(rows)
+
+    def give_back(self, driver: Driver, numbers: Sequence[int]) -> set[str]:
+        """Free the places of these jobs and let held ones in; answers with the queues that may have work now."""
+        if not numbers:
+            return set()
+        among = f"job_id IN ({marks(len(numbers))})"
+        names = {row[0] for row in driver.rows(f"SELECT DISTINCT name FROM horae_slots WHERE {among}", numbers)}
+        if not names:
+            return set()
+        self._lock(driver, names)
+        driver.change(f"DELETE FROM horae_slots WHERE {among}", numbers)
+        return self.let_in(driver, names)
+
+    def let_in(self, driver: Driver, names: Iterable[str]) -> set[str]:
+        """Let the next held jobs of these names back into the claim; the names are locked."""
+        limits = self.limits(driver)
+        queues: set[str] = set()
+        for name in sorted(names):
+            kind, _, rest = name.partition(":")
+            if kind in ("queue", "global"):
+                queues.add(rest or "*")
+                continue
+            waiting = driver.rows(
+                "SELECT id, queue, concurrency_limit FROM horae_jobs WHERE held_for = %s AND held = 'slot' "
+                f"AND state = 'queued' ORDER BY band, run_at, id LIMIT {MAX_RELEASED}" + self._dialect.locking,
+                [name],
+            )
+            taken = len(self._taken(driver, name))
+            let = [row for place, row in enumerate(waiting) if taken + place < limits.get(name, row[2])]
+            if let:
+                among = marks(len(let))
+                driver.change(
+                    f"UPDATE horae_jobs SET held = '', held_for = NULL WHERE id IN ({among})", [row[0] for row in let]
+                )
+                queues |= {row[1] for row in let}
+        return queues
+
+    def forgotten(self, driver: Driver) -> set[str]:
+        """The net under it all: let in whoever is held although there is room; answers with their queues."""
+        rows = driver.rows("SELECT DISTINCT held_for FROM horae_jobs WHERE held = 'slot'")
+        names = {row[0] for row in rows if row[0] is not None}
+        self._lock(driver, names)
+        return self.let_in(driver, names)
+
+    def _free(self, driver: Driver, limits: dict[str, int]) -> dict[str, list[int]]:
+        self._lock(driver, limits)
+        return {
+            name: sorted(set(range(limit)) - self._taken(driver, name), reverse=True) for name, limit in limits.items()
+        }
+
+    def _taken(self, driver: Driver, name: str) -> set[int]:
+        sql = f"SELECT place FROM horae_slots WHERE name = %s AND place <> {LOCK}"
+        return {row[0] for row in driver.rows(sql, [name])}
+
+    def _lock(self, driver: Driver, names: Iterable[str]) -> None:
+        before, behind = self._dialect.insert_ignore
+        for name in sorted(names):  # always in one order, so that nobody waits in a circle
+            driver.change(f"{before} horae_slots (name, place) VALUES (%s, {LOCK}) {behind}", [name])
+            sql = f"SELECT name FROM horae_slots WHERE name = %s AND place = {LOCK}"
+            driver.rows(sql + self._dialect.waiting_lock, [name])
+
+
+def _names(row: Row, queue: str, limits: dict[str, int]) -> list[str]:
+    """The places one job needs; whole queues first, because a full one ends the claim."""
+    names = [name for name in ("global", f"queue:{queue}") if name in limits]
+    if row[GROUP] is not None and f"group:{row[GROUP]}" in limits:
+        names.append(f"group:{row[GROUP]}")
+    if row[KEY] is not None:
+        names.append(f"key:{row[KEY]}")
+    return names
