@@ -1,0 +1,397 @@
+"""The Lab: an application under virtual time, step by step.
+
+What runs is the real thing: the application's handlers, the verbs, the state machine and a real store. Only the world
+around them is replaced: the store is SQLite in memory, the clock stands still until the test moves it, and chance
+is loaded. One job runs at a time, in the order in which a worker would claim it, so that the same seed gives the
+same trace, and a story over days takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Literal, NamedTuple, Self, TypeVar
+
+from horae.actions import jobs as verbs
+from horae.actions.jobs import Enqueued
+from horae.app import Horae, JobHandle
+from horae.core.instants import iso
+from horae.core.jobs import Job, Lease, Outcome, Run, State, renewal_pause
+from horae.core.retry import span
+from horae.definitions import Definition
+from horae.ports import Filter, World
+from horae.runtime.context import Context
+from horae.runtime.executor import Executor, Handler
+from horae.runtime.threads import Threads
+from horae.stores.opening import create_store_engine, open_store
+from horae.stores.schema import migrate
+from horae.testing.clock import LoadedDice, VirtualClock
+
+T = TypeVar("T")
+AnyJob = str | Job | Enqueued
+AnyHandle = str | JobHandle[Any, Any]
+Point = Literal["run.before", "settle.before"]
+IN_MEMORY = "sqlite://"
+MAX_RUNS_AT_ONE_INSTANT = 10_000
+TICK = timedelta(microseconds=1)
+PAGE = 1000
+
+
+class Happening(NamedTuple):
+    """One line of a trace."""
+
+    at: datetime
+    event: str  # enqueued, pulled, crashed, refused, or what the state machine calls it: acked, failed, lost …
+    job_id: str
+    handler: str
+    outcome: str = ""
+
+    def __str__(self) -> str:
+        return f"{iso(self.at)} {self.event:<9} {self.job_id} {self.handler} {self.outcome}".rstrip()
+
+
+class Lab:
+    """Run an application under a virtual clock::
+
+        async with Lab(app, starts_at="2030-01-07T05:59:00Z", seed=1) as lab:
+            with lab.breaking(send_receipt, ConnectionError("mail is down")):
+                job = send_receipt.enqueue(order_id=42)
+                await lab.settle()                          # everything that is due now
+            assert lab.state_of(job) == "queued"            # to be tried again
+
+            await lab.advance(timedelta(minutes=5))         # from due instant to due instant
+            assert lab.state_of(job) == "succeeded"
+
+    While the block runs, whatever the application enqueues goes to the lab. Leaving it gives the application its own
+    world back. *database* may name another one than SQLite in memory, for code that joins its own transactions with
+    ``connection=``; *lease* is how long a crashed attempt holds its job.
+
+    A handler takes no virtual time, and its time limit counts real seconds. One that calls ``asyncio.sleep`` really
+    sleeps; put another in its place with :meth:`replacing` and let that one ``await lab.sleep(…)``. Handlers declared
+    ``executor="process"`` run in a thread here.
+    """
+
+    def __init__(
+        self,
+        app: Horae,
+        *,
+        starts_at: datetime | str = "2030-01-07T06:00:00Z",
+        seed: int = 1,
+        lease: timedelta = timedelta(seconds=30),
+        database: str = IN_MEMORY,
+    ) -> None:
+        self.app = app
+        self.clock = VirtualClock(starts_at)
+        self.lease = lease
+        self._dice = LoadedDice(seed)
+        self._database = database
+        self._instead: dict[str, list[Definition]] = {}
+        self._crashes: list[tuple[Point, str | None]] = []
+        self._queues: dict[str, None] = {}  # in order of appearance
+        self._trace: list[Happening] = []
+        self._newest = 0
+        self._has_news = False
+        self._held: Context | None = None
+        self._driven = False
+        self._exits = ExitStack()
+
+    async def __aenter__(self) -> Self:
+        engine = create_store_engine(self._database)
+        if self._database != IN_MEMORY:
+            migrate(engine)
+        store = open_store(engine)
+        self._exits.callback(store.close)
+        self.world = World(store, self.clock, self._dice, max_payload_bytes=self.app.max_payload_bytes)
+        self._exits.callback(store.subscribe(self._heard))
+        threads = Threads(32)
+        self._exits.callback(threads.close)
+        self._executor = Executor(threads, _NoProcesses(), self.world.max_payload_bytes)
+        self._exits.enter_context(self.app.using_world(self.world))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._exits.close()
+
+    # -- moving --------------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    async def settle(self) -> None:
+        """Run everything that is due now, and whatever becomes due by that, until nothing is."""
+        with self._driving():
+            await self._settle()
+
+    async def advance(self, duration: timedelta | float) -> None:
+        """Move the clock from one due instant to the next, running what is due at each, until *duration* is over."""
+        with self._driving():
+            await self._walk(self.now + span(duration))
+
+    async def until(self, predicate: Callable[[], Any], *, within: timedelta | float) -> None:
+        """Advance only until the predicate, sync or async, holds; an ``AssertionError`` if it never does."""
+        limit = span(within)
+        with self._driving():
+            if not await self._walk(self.now + limit, predicate):
+                last = "\n".join(f"  {happening}" for happening in self.trace[-10:])
+                raise AssertionError(
+                    f"It did not come true within {limit} of virtual time. What happened last:\n{last}"
+                )
+
+    async def sleep(self, duration: timedelta | float) -> None:
+        """For a handler that belongs to the test: work for that long; the lease is kept, as a worker keeps it.
+
+        Nothing else runs meanwhile: the lab has one pair of hands.
+        """
+        ctx = self._in_hand("sleep")
+        end = self.now + span(duration)
+        while self.now < end:
+            self.clock.move_to(min(end, self.now + renewal_pause(self.lease)))
+            answer = verbs.renew(self.world, [ctx.lease], lease=self.lease)
+            if ctx.lease.job_number not in answer.held or ctx.lease.job_number in answer.cancelled:
+                ctx.cancel()
+
+    async def freeze(self, duration: timedelta | float) -> None:
+        """For a handler that belongs to the test: the whole process stands still, and nobody keeps its lease.
+
+        If that takes longer than the lease, the job is handed on and the late ending of this attempt is refused.
+        """
+        self._in_hand("freeze")
+        self.clock.advance(span(duration))
+        await self._hand_on_lost_jobs()
+
+    # -- asking --------------------------------------------------------------------------------------------------
+
+    def job(self, job: AnyJob) -> Job:
+        """The job as the store has it now."""
+        return verbs.get(self.world, _id(job))
+
+    def state_of(self, job: AnyJob) -> State:
+        return self.job(job).state
+
+    def runs(self, job: AnyJob) -> list[Run]:
+        """Every attempt at a job, the oldest first."""
+        return verbs.runs(self.world, _id(job))
+
+    def enqueued(self, handle: AnyHandle) -> list[Job]:
+        """Every job of a handler that was ever enqueued here, the oldest first."""
+        return self._found(Filter(handler=_name(handle)), after=0)
+
+    @property
+    def trace(self) -> list[Happening]:
+        """What has happened so far, in order. Two labs with the same seed and story have the same trace."""
+        self._note_news()
+        return list(self._trace)
+
+    # -- meddling ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def replacing(self, handle: AnyHandle, function: Callable[..., Any]) -> Iterator[None]:
+        """While the block lasts, run *function* instead; it takes the same arguments as the handler, with context."""
+        definition = self.app.definitions.get(_name(handle))
+        executor: Literal["async", "thread"] = "async" if inspect.iscoroutinefunction(function) else "thread"
+        stand_in = replace(definition, function=function, executor=executor)
+        self._instead.setdefault(definition.name, []).append(stand_in)
+        try:
+            yield
+        finally:
+            self._instead[definition.name].remove(stand_in)
+
+    @contextmanager
+    def breaking(self, handle: AnyHandle, error: BaseException | type[BaseException]) -> Iterator[None]:
+        """While the block lasts, the handler raises *error* instead of running."""
+
+        async def broken(*_: Any, **__: Any) -> None:
+            raise error if isinstance(error, type) else error.with_traceback(None)
+
+        with self.replacing(handle, broken):
+            yield
+
+    def crash_next(self, handle: AnyHandle | None = None, *, at: Point = "run.before") -> None:
+        """Let the worker die with the next attempt (of that handler), before it runs or before its end is written.
+
+        The job stays leased until the lease has run out in virtual time; then it is lost and handed on.
+        """
+        self._crashes.append((at, None if handle is None else _name(handle)))
+
+    # -- one thing after another ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def _driving(self) -> Iterator[None]:
+        if self._driven:
+            raise RuntimeError("This lab is already being driven: a handler cannot settle or advance it.")
+        self._driven = True
+        try:
+            yield
+        finally:
+            self._driven = False
+
+    async def _walk(self, target: datetime, predicate: Callable[[], Any] | None = None) -> bool:
+        """From due instant to due instant up to the target; true as soon as the predicate holds."""
+        while True:
+            await self._settle()
+            if predicate is not None and await _holds(predicate):
+                return True
+            instant = self._next_instant()
+            if instant is None or instant > target:
+                break
+            self.clock.move_to(instant)
+        self.clock.move_to(max(target, self.now))
+        return False
+
+    def _next_instant(self) -> datetime | None:
+        """When something will be due that is not due now. What is due and still waits, waits for something else."""
+        store, now = self.world.store, self.now
+        dues = [store.glance([queue]).next_due_at for queue in self._known_queues()]
+        expiry = store.glance([]).next_expiry_at
+        moments = [*dues, None if expiry is None else expiry + TICK]
+        return min((moment for moment in moments if moment is not None and moment > now), default=None)
+
+    async def _settle(self) -> None:
+        self._queues |= dict.fromkeys(verbs.counts(self.world))  # also those that somebody else's transaction filled
+        for _ in range(MAX_RUNS_AT_ONE_INSTANT):
+            if not await self._step():
+                return
+        raise AssertionError(f"After {MAX_RUNS_AT_ONE_INSTANT:,} runs there is still work due at {iso(self.now)}.")
+
+    async def _step(self) -> bool:
+        """Hand lost jobs on, or run one due job; false when there is nothing to do at this instant."""
+        if await self._hand_on_lost_jobs():
+            return True
+        due = verbs.pull(self.world, worker_id="lab", queues=self._known_queues(), limit=1, lease=self.lease)
+        for job in due:
+            await self._attempt(job)
+        return bool(due)
+
+    async def _hand_on_lost_jobs(self) -> bool:
+        lost = verbs.lose_expired(self.world)
+        for job, dead in lost:
+            self._note("exhausted" if dead else "lost", job, "lost")
+            if dead:
+                await self.app.listeners.tell_dead(self.job(job))
+        return bool(lost)
+
+    async def _attempt(self, job: Job) -> None:
+        self._note("pulled", job)
+        if self._crashes_at("run.before", job):
+            return
+        ctx = self._held = Context(job, self)
+        try:
+            outcome = await self._outcome(ctx)
+        finally:
+            self._held = None
+        if self._crashes_at("settle.before", job):
+            return
+        change = verbs.settle(self.world, [(job, outcome)])[job.id]
+        self._note("refused" if change is None else change.event, job, outcome.ending)
+        if change is not None and change.state == "dead":
+            await self.app.listeners.tell_dead(self.job(job))
+
+    async def _outcome(self, ctx: Context) -> Outcome:
+        try:
+            return await self._executor.run(self._handler(ctx.job.handler), ctx)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return Outcome("failed", error="CancelledError: the handler cancelled itself")
+
+    def _handler(self, name: str) -> Definition:
+        stand_ins = self._instead.get(name)
+        if stand_ins:
+            return stand_ins[-1]
+        definition = self.app.definitions.get(name)
+        return (
+            definition
+            if definition.executor != "process"
+            else replace(definition, executor=_in_this_process(definition))
+        )
+
+    def _crashes_at(self, point: Point, job: Job) -> bool:
+        for planned in self._crashes:
+            if planned[0] == point and planned[1] in (None, job.handler):
+                self._crashes.remove(planned)
+                self._note("crashed", job, point)
+                return True
+        return False
+
+    def _in_hand(self, verb: str) -> Context:
+        if self._held is None:
+            raise RuntimeError(f"lab.{verb} is for handlers that run in the lab; elsewhere use advance.")
+        return self._held
+
+    # -- noticing ------------------------------------------------------------------------------------------------
+
+    def _heard(self, queue: str) -> None:
+        self._queues.setdefault(queue)
+        self._has_news = True
+
+    def _known_queues(self) -> list[str]:
+        return list(dict.fromkeys(definition.queue for definition in self.app.definitions) | self._queues)
+
+    def _note(self, event: str, job: Job, outcome: str = "") -> None:
+        self._note_news()
+        self._trace.append(Happening(self.now, event, job.id, job.handler, outcome))
+
+    def _note_news(self) -> None:
+        """Jobs that were enqueued since the last look; only where the store said that there may be some."""
+        if not self._has_news:
+            return
+        self._has_news = False
+        for job in self._found(Filter(), after=self._newest):
+            self._trace.append(Happening(job.created_at, "enqueued", job.id, job.handler))
+            self._newest = job.number
+
+    def _found(self, wanted: Filter, *, after: int) -> list[Job]:
+        found: list[Job] = []
+        page = verbs.find(self.world, wanted, limit=PAGE)
+        while page:
+            found += [job for job in page if job.number > after]
+            full = len(page) == PAGE and page[-1].number > after
+            page = verbs.find(self.world, wanted, limit=PAGE, before=page[-1].id) if full else []
+        return sorted(found, key=lambda job: job.number)
+
+    # -- what a context may ask ----------------------------------------------------------------------------------
+
+    def progress(self, lease: Lease, value: Any) -> None:
+        verbs.progress(self.world, lease, value)
+
+    def checkpoint(self, lease: Lease, value: Any) -> None:
+        verbs.checkpoint(self.world, lease, value)
+
+    def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any:
+        return verbs.once(self.world, lease, step, work)
+
+    async def call(self, work: Callable[[], T]) -> T:
+        return work()
+
+
+class _NoProcesses:
+    """The lab keeps everything in one process; a handler never gets here."""
+
+    async def run(self, handler: Handler, ctx: Context) -> Any:
+        raise NotImplementedError(handler.name)
+
+    def close(self) -> None:
+        return
+
+
+def _in_this_process(definition: Definition) -> Literal["async", "thread"]:
+    return "async" if definition.is_async else "thread"
+
+
+async def _holds(predicate: Callable[[], Any]) -> bool:
+    answer = predicate()
+    return bool(await answer if isinstance(answer, Awaitable) else answer)
+
+
+def _id(job: AnyJob) -> str:
+    return job if isinstance(job, str) else job.id
+
+
+def _name(handle: AnyHandle) -> str:
+    return handle if isinstance(handle, str) else handle.name
