@@ -261,6 +261,39 @@ audit = Table(
     mysql_engine="InnoDB",
 )
 
+locks = Table(
+    "horae_locks",
+    metadata,
+    Column("name", Name, primary_key=True),
+    Column("token", String(64), nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("holder", Name, nullable=False, server_default=""),
+    mysql_charset="utf8mb4",
+    mysql_engine="InnoDB",
+)
+
+# One row for each rate limit in use: the lock behind which its calls are counted.
+rates = Table(
+    "horae_rates",
+    metadata,
+    Column("name", Name, primary_key=True),
+    mysql_charset="utf8mb4",
+    mysql_engine="InnoDB",
+)
+
+calls = Table(
+    "horae_calls",
+    metadata,
+    Column("id", Number, primary_key=True, autoincrement=True),
+    Column("rate", Name, nullable=False),
+    Column("ticket", String(64), nullable=False, unique=True),
+    Column("state", String(8), nullable=False),  # made: at is its instant; waiting: at is how long it keeps its place
+    Column("at", BigInteger, nullable=False),
+    Index("horae_calls_rate", "rate", "state", "at"),
+    mysql_charset="utf8mb4",
+    mysql_engine="InnoDB",
+)
+
 
 # name, columns, condition: where the database has partial indexes
 PARTIAL_INDEXES = (
