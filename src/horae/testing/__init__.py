@@ -1,1 +1,6 @@
-"""For our users' tests and for our own: virtual time, loaded dice, builders, the suite every store must pass."""
+"""For our users' tests and for our own: the Lab, virtual time, loaded dice, builders, the suite for stores."""
+
+from horae.testing.clock import LoadedDice, VirtualClock
+from horae.testing.lab import Lab
+
+__all__ = ["Lab", "LoadedDice", "VirtualClock"]

@@ -38,7 +38,7 @@ Point = Literal["run.before", "settle.before"]
 IN_MEMORY = "sqlite://"
 MAX_RUNS_AT_ONE_INSTANT = 10_000
 TICK = timedelta(microseconds=1)
-PAGE = 1000
+PAGE = 100
 
 
 class Happening(NamedTuple):
@@ -184,6 +184,7 @@ class Lab:
     @property
     def trace(self) -> list[Happening]:
         """What has happened so far, in order. Two labs with the same seed and story have the same trace."""
+        self._has_news = True
         self._note_news()
         return list(self._trace)
 
@@ -225,6 +226,7 @@ class Lab:
         if self._driven:
             raise RuntimeError("This lab is already being driven: a handler cannot settle or advance it.")
         self._driven = True
+        self._has_news = True  # a transaction of the application's own may have enqueued without a word
         try:
             yield
         finally:
@@ -252,7 +254,7 @@ class Lab:
         return min((moment for moment in moments if moment is not None and moment > now), default=None)
 
     async def _settle(self) -> None:
-        self._queues |= dict.fromkeys(verbs.counts(self.world))  # also those that somebody else's transaction filled
+        self._queues = self._queues | dict.fromkeys(verbs.counts(self.world))  # also those filled without a word
         for _ in range(MAX_RUNS_AT_ONE_INSTANT):
             if not await self._step():
                 return
@@ -305,11 +307,9 @@ class Lab:
         if stand_ins:
             return stand_ins[-1]
         definition = self.app.definitions.get(name)
-        return (
-            definition
-            if definition.executor != "process"
-            else replace(definition, executor=_in_this_process(definition))
-        )
+        if definition.executor != "process":
+            return definition
+        return replace(definition, executor="async" if definition.is_async else "thread")
 
     def _crashes_at(self, point: Point, job: Job) -> bool:
         for planned in self._crashes:
@@ -327,7 +327,9 @@ class Lab:
     # -- noticing ------------------------------------------------------------------------------------------------
 
     def _heard(self, queue: str) -> None:
-        self._queues.setdefault(queue)
+        """From any thread: something was enqueued, or may be claimed again."""
+        if queue != "*":
+            self._queues = self._queues | {queue: None}
         self._has_news = True
 
     def _known_queues(self) -> list[str]:
@@ -378,10 +380,6 @@ class _NoProcesses:
 
     def close(self) -> None:
         return
-
-
-def _in_this_process(definition: Definition) -> Literal["async", "thread"]:
-    return "async" if definition.is_async else "thread"
 
 
 async def _holds(predicate: Callable[[], Any]) -> bool:
