@@ -7,6 +7,7 @@ clock on one host can neither fire early nor steal a lease.
 
 from __future__ import annotations
 
+import asyncio
 import random
 import secrets
 import threading
@@ -72,3 +73,13 @@ class SystemDice:
 
     def name(self, length: int = 12) -> str:
         return secrets.token_hex((length + 1) // 2)[:length]
+
+
+def pause(seconds: float) -> None:
+    """Sleep in this thread; what polls or waits takes this as an argument, so that tests can pass virtual time."""
+    time.sleep(max(0.0, seconds))
+
+
+async def pause_async(seconds: float) -> None:
+    """The same without blocking the event loop."""
+    await asyncio.sleep(max(0.0, seconds))

@@ -15,7 +15,8 @@
     ├── NotFound                no such job, queue, handler …
     ├── NotAllowed              the state machine does not draw that arrow
     ├── Conflict                the request contradicts what is stored
-    │   └── KeyConflict         an idempotency key used again for another request
+    │   ├── KeyConflict         an idempotency key used again for another request
+    │   └── LockNotAcquired     somebody else holds the lock
     ├── LeaseLost               the job has been handed on; this result no longer counts
     ├── DefinitionError         a declaration that cannot work              (also a ValueError)
     ├── ConfigurationError      a setting that cannot work
@@ -99,6 +100,19 @@ class KeyConflict(Conflict):
         )
         self.key = key
         self.job_id = job_id
+
+
+class LockNotAcquired(Conflict):
+    """Somebody else holds the lock, and still did when the patience ran out."""
+
+    code = "lock_not_acquired"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"The lock {key!r} is held by somebody else. Try again later, wait longer with wait=…, "
+            "or ask with try_lock and do something else when it answers None."
+        )
+        self.key = key
 
 
 class LeaseLost(HoraeError):

@@ -11,7 +11,9 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
 from horae.core.audit import Entry
+from horae.core.fires import Fire, Firing, Schedule, Unfinished
 from horae.core.jobs import Job, Lease, NewJob, Order, Run, Settlement
+from horae.core.limits import Limit
 
 T = TypeVar("T")
 
@@ -70,6 +72,7 @@ class Glance:
 
     next_due_at: datetime | None
     next_expiry_at: datetime | None
+    next_fire_at: datetime | None = None
     store_time: datetime | None = None
     cancelled: frozenset[int] = frozenset()
 
@@ -116,6 +119,30 @@ class Filter:
     created_before: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ScheduleFilter:
+    """Which schedules somebody wants to see; None means any."""
+
+    owner: str | None = None
+    group: str | None = None
+    handler: str | None = None
+    mode: str | None = None
+    enabled: bool | None = None
+    declared: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What the history knows of a schedule's runs, over the whole cluster."""
+
+    run_count: int = 0
+    fail_count: int = 0
+    last_outcome: str | None = None
+    last_started_at: datetime | None = None
+    last_finished_at: datetime | None = None
+    last_error: str | None = None
+
+
 class JobRows(Protocol):
     """Jobs inside one transaction."""
 
@@ -155,6 +182,24 @@ class LedgerRows(Protocol):
     def put(self, number: int, name: str, result: str, now: datetime) -> None: ...
 
 
+class ScheduleRows(Protocol):
+    """Schedules inside one transaction."""
+
+    def get(self, key: str, owner: str, *, lock: bool = False) -> Schedule | None: ...
+    def by_number(self, numbers: Iterable[int]) -> dict[int, Schedule]: ...
+    def find(self, wanted: ScheduleFilter, *, limit: int, after: str | None) -> list[Schedule]: ...
+    def count_enabled(self, owner: str) -> int: ...
+    def add(self, schedule: Schedule) -> int: ...
+    def put(self, schedule: Schedule, *, expected_version: int) -> None: ...
+    def remove(self, number: int) -> None: ...
+    def follow(self, number: int, followed: Iterable[int]) -> None: ...
+    def unfinished(self, number: int) -> Unfinished: ...
+    def record(self, number: int, fire: Fire, job_id: int | None, now: datetime) -> None: ...
+    def recorded(self, number: int, start: datetime, end: datetime) -> set[datetime]: ...
+    def history(self, number: int, *, limit: int, before: datetime | None) -> list[tuple[Fire, int | None]]: ...
+    def tallies(self, numbers: Iterable[int]) -> dict[int, Tally]: ...
+
+
 class AuditRows(Protocol):
     def append(self, entry: Entry) -> None: ...
     def find(self, *, object_id: str | None, limit: int, before: int | None) -> list[tuple[int, Entry]]: ...
@@ -175,6 +220,8 @@ class Tx(Protocol):
     def ledger(self) -> LedgerRows: ...
     @property
     def audit(self) -> AuditRows: ...
+    @property
+    def schedules(self) -> ScheduleRows: ...
 
 
 class Store(Protocol):
@@ -188,6 +235,15 @@ class Store(Protocol):
 
     def renew(self, leases: Iterable[Lease], *, until: datetime) -> Renewed: ...
     def expired(self, *, now: datetime, limit: int) -> list[Job]: ...
+    def fire(
+        self,
+        decide: Callable[[list[Schedule], dict[int, Unfinished]], list[tuple[Firing, list[NewJob]]]],
+        *,
+        now: datetime,
+        limit: int,
+    ) -> list[tuple[Firing, list[int]]]:
+        """Turn due schedules into jobs: *decide* says what follows; all of it commits together."""
+
     def note(self, lease: Lease, *, progress: str | None = None, checkpoint: str | None = None) -> bool: ...
     def glance(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
         """One look: what is due next; with *node* also its heartbeat, with *worker_id* whom it should stop."""
@@ -218,3 +274,55 @@ class World:
     dice: Dice
     max_payload_bytes: int = 1024 * 1024
     key_retention: timedelta = timedelta(days=7)
+
+
+class Lock(Protocol):
+    """A lock that was acquired: held until released, or until its time has run out."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def token(self) -> str:
+        """What proves that it is ours: random, and new for each acquisition."""
+
+    def extend(self, ttl: timedelta | float) -> bool:
+        """Hold it for *ttl* from now on; false when it is no longer ours."""
+
+    def release(self) -> bool:
+        """Let go; false when it was no longer ours. Another holder's lock is never touched."""
+
+    def __enter__(self) -> Lock: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        """Release; a lock that was lost meanwhile is reported in the log."""
+
+
+class LockManager(Protocol):
+    """Locks by name, shared by all who use the same back end. Not re-entrant; every lock has an end."""
+
+    def try_lock(
+        self, key: str, ttl: timedelta | float, wait: timedelta | float = 0, retry_interval: timedelta | float = 0.05
+    ) -> Lock | None:
+        """Acquire for *ttl*, or None when somebody else holds it and still does after *wait*. A number is seconds."""
+
+    def with_lock(
+        self, key: str, ttl: timedelta | float, wait: timedelta | float = 0, retry_interval: timedelta | float = 0.05
+    ) -> Lock:
+        """The same for a ``with`` block, raising ``LockNotAcquired`` instead of answering None."""
+
+
+class CallLog(Protocol):
+    """Which calls were made in the last window, and who waits to make one: what a rate limiter counts."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether other processes use it, so that asking may block and places may move without us."""
+
+    def take(self, limit: Limit, ticket: str, *, stay: bool, ahead: int = 0) -> float:
+        """Count a call under this ticket and answer 0, or answer how many seconds it must wait.
+
+        With *stay* the ticket keeps its place among those who wait (first come, first served) and must be shown
+        again within a few seconds, or it loses the place. *ahead* are waiters that the log does not know of.
+        """
+
+    def drop(self, limit: Limit, ticket: str) -> None:
+        """Forget a ticket, waiting or counted: its call was not made."""
