@@ -1,0 +1,65 @@
+"""The arithmetic of rate limits: an exact sliding-window log.
+
+The log holds the instant of every call of the last window. A call may be made when fewer than ``max_calls`` of them
+lie inside the window that ends now; so no window, wherever it begins, ever holds more. A burst may use the whole
+quota at once. Instants are whole numbers of any unit; the window is half open: a call exactly one window ago has left.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from horae.errors import DefinitionError
+
+MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At most *max_calls* in any *window*; all who use one name share one quota."""
+
+    name: str
+    max_calls: int
+    window: timedelta
+
+    def __post_init__(self) -> None:
+        if self.max_calls < 1:
+            raise DefinitionError(f"A rate limit of {self.max_calls} calls would never let anything through; allow 1.")
+        if self.window < timedelta(milliseconds=1):
+            raise DefinitionError(f"A rate limit needs a window of at least a millisecond, not {self.window}.")
+        if not self.name or len(self.name) > 255:
+            raise DefinitionError("A rate limit needs a name of at most 255 characters, so that workers can share it.")
+
+    @property
+    def micros(self) -> int:
+        """The window in microseconds."""
+        return self.window // MICROSECOND
+
+
+def made_since(calls: Sequence[int], window: int, now: int) -> int:
+    """The index of the first of these calls (in order) that still counts."""
+    return bisect_right(calls, now - window)
+
+
+def next_turn(counted: int, ahead: int, max_calls: int) -> tuple[int, int]:
+    """What the next call waits for: how many windows, and after which of the counted calls (its index).
+
+    *counted* calls lie inside the window and *ahead* callers were here before. No windows means: go. An index
+    beyond the counted calls stands for a call that could be made right now, so the windows begin now.
+    """
+    return divmod(min(counted, max_calls) + ahead, max_calls)
+
+
+def turn_at(calls: Sequence[int], ahead: int, *, max_calls: int, window: int, now: int) -> int:
+    """When a caller with *ahead* others before it may call: *now*, or an instant to come.
+
+    *calls* are the instants that still count, in order. When everyone ahead goes as soon as it may, the answer is
+    exact; when somebody gives up, asking again gives an earlier one.
+    """
+    recent = calls[-max_calls:]  # more than the limit can only be there when somebody has lowered it
+    windows, index = next_turn(len(recent), ahead, max_calls)
+    start = recent[index] if index < len(recent) else now
+    return start + windows * window if windows else now
