@@ -77,7 +77,7 @@ def open_store(engine: Engine) -> SqlStore:
     if isinstance(store, SqliteStore) and store.in_memory:
         create_all(engine)
     elif isinstance(store, SqliteStore):
-        migrate(engine)
+        store.persistently(lambda: migrate(engine))
     else:
-        require_current(engine)
+        store.persistently(lambda: require_current(engine))
     return store

@@ -1,0 +1,42 @@
+"""The verb that explains: why a job stands where it stands."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from horae.core.jobs import Job
+from horae.core.reasons import Around, Reason
+from horae.core.reasons import why as decide
+from horae.ports import Filter, Queue, Tx, World
+
+SILENT = timedelta(minutes=3)  # three missed heartbeats: a worker that was killed stops counting
+MANY = 1000
+
+
+def why(world: World, job: Job) -> tuple[Reason, ...]:
+    """Every reason that keeps the job from running, or what became of it; never empty."""
+    now = world.clock.now()
+
+    def look(tx: Tx) -> Around:
+        if job.state != "queued":
+            return Around()
+        queue = next((each for each in tx.queues.all() if each.name == job.queue), Queue(job.queue))
+        nodes = [node for node in tx.nodes.all() if node.seen_at > now - SILENT]
+        rivals = _running(tx) if job.held or queue.max_running is not None else []
+        past = tx.jobs.runs(job.number) if job.token else []
+        return Around(
+            paused_at=queue.paused_at,
+            paused_by=queue.paused_by,
+            pause_reason=queue.pause_reason,
+            max_running=queue.max_running,
+            running=sum(other.queue == job.queue for other in rivals),
+            workers=sum(job.queue in node.queues for node in nodes),
+            holders=tuple(other.id for other in rivals if other.concurrency_key == job.concurrency_key),
+            last_run=past[-1] if past else None,
+        )
+
+    return decide(job, world.store.read(look), now=now)
+
+
+def _running(tx: Tx) -> list[Job]:
+    return tx.jobs.find(Filter(states=("running",)), limit=MANY, before=None)

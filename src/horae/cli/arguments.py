@@ -1,0 +1,57 @@
+"""What people type, as values; a refusal shows how to write it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime
+from typing import Any
+
+from horae.core.instants import from_iso
+from horae.errors import InvalidInput
+
+PRIORITIES = ("high", "medium", "low")
+
+
+def arguments_from(pairs: list[str], text: str | None, stdin: str | None) -> dict[str, Any]:
+    """The arguments of a job from ``--arg``, ``--args`` or stdin; a single pair wins over the whole."""
+    if stdin not in (None, "-"):
+        raise InvalidInput(f"{stdin!r} is one word too many; arguments are given with --arg, --args or - for stdin.")
+    if stdin is not None and text is not None:
+        raise InvalidInput("Give --args or - for stdin, not both.")
+    whole = sys.stdin.read() if stdin == "-" else text
+    return _object(whole) | dict(_pair(pair) for pair in pairs)
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    try:
+        value = json.loads(text)
+    except ValueError as problem:
+        raise InvalidInput(
+            f"The arguments are not JSON: {problem}. Write for example '{{\"order_id\": 42}}'."
+        ) from None
+    if not isinstance(value, dict):
+        raise InvalidInput("The arguments must be one JSON object, name by name, for example '{\"order_id\": 42}'.")
+    return value
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise InvalidInput(f"{text!r} is not an argument; write --arg order_id=42.")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def instant_from(text: str) -> datetime:
+    return from_iso(text)
+
+
+def priority_from(text: str | None) -> str | None:
+    if text is not None and text not in PRIORITIES:
+        raise InvalidInput(f"Unknown priority {text!r}; choose one of {', '.join(PRIORITIES)}.")
+    return text

@@ -1,0 +1,285 @@
+"""``horae job``: enqueue, look, and act by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from horae.cli import shapes, words
+from horae.cli.acting import Bulk, Reason, Yes, actor, either
+from horae.cli.arguments import arguments_from, instant_from, priority_from
+from horae.cli.showing import job_page, job_table
+from horae.cli.terminal import Terminal, command, opened
+from horae.errors import InvalidInput, NotAllowed
+from horae.settings import span_from
+
+if TYPE_CHECKING:
+    from horae.actions.jobs import Enqueued, Request
+    from horae.core.jobs import Job
+    from horae.ports import Filter, World
+
+group = typer.Typer(help="Enqueue jobs, look at them, act on them.", no_args_is_help=True, rich_markup_mode=None)
+
+JobId = Annotated[str, typer.Argument(metavar="ID", help="The job, such as job_12.")]
+JobIds = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The jobs, such as job_12.")]
+QueueOf = Annotated[str | None, typer.Option("--queue", metavar="NAME", help="Only of this queue.")]
+HandlerOf = Annotated[str | None, typer.Option("--handler", metavar="NAME", help="Only of this handler.")]
+TagOf = Annotated[str | None, typer.Option("--tag", metavar="TAG", help="Only with this tag.")]
+OwnerOf = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only of this owner.")]
+
+
+@command(group, "enqueue")
+def enqueue(
+    terminal: Terminal,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The job to run, as declared with @app.job(NAME).")],
+    stdin: Annotated[str | None, typer.Argument(metavar="[-]", help="- reads the arguments from stdin.")] = None,
+    arg: Annotated[
+        list[str] | None, typer.Option("--arg", metavar="K=V", help="One argument; V is JSON, or else text. Repeat it.")
+    ] = None,
+    args: Annotated[
+        str | None, typer.Option("--args", metavar="JSON", help="All arguments as one JSON object.")
+    ] = None,
+    app: Annotated[
+        str | None,
+        typer.Option(
+            "--app", metavar="MODULE:APP", help="Check the arguments, and take queue and retry, from this app."
+        ),
+    ] = None,
+    queue: Annotated[str | None, typer.Option("--queue", metavar="NAME", help="The queue.")] = None,
+    priority: Annotated[str | None, typer.Option("--priority", metavar="BAND", help="high, medium or low.")] = None,
+    delay: Annotated[str | None, typer.Option("--delay", metavar="SPAN", help="Due after 90s, 5m, 2h, 1d …")] = None,
+    run_at: Annotated[
+        str | None, typer.Option("--run-at", metavar="INSTANT", help="Due at 2030-01-07T06:00:00Z or with an offset.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="KEY", help="The same key and request again is the same job.")
+    ] = None,
+    unique: Annotated[
+        str | None, typer.Option("--unique", metavar="NAME", help="Only one live job may have this name.")
+    ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag to find it by. Repeat it.")
+    ] = None,
+    owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Whose job it is.")] = None,
+    max_attempts: Annotated[
+        int | None, typer.Option("--max-attempts", metavar="N", min=1, help="How often it is tried at most.")
+    ] = None,
+) -> None:
+    """Store a job for a worker to run.
+
+    It is durable when this returns. Without --app, or $HORAE_APP, the name and the arguments are taken as they are, the
+    queue is default and a failure is retried twice after 300 s.
+    """
+    arguments = arguments_from(arg or [], args, stdin)
+    options: dict[str, Any] = {
+        "queue": queue,
+        "priority": priority_from(priority),
+        "delay": None if delay is None else span_from(delay, "delay"),
+        "run_at": None if run_at is None else instant_from(run_at),
+        "key": key,
+        "unique": unique,
+        "owner": owner,
+        "tags": tuple(tag or ()) or None,
+    }
+    given = {option: value for option, value in options.items() if value is not None}
+    target = app or terminal.settings.app
+    if target is not None:
+        _tell_enqueued(terminal, *_through_app(terminal, target, name, arguments, given, max_attempts))
+        return
+    with opened(terminal, may_create=True) as world:
+        _tell_enqueued(terminal, world, _through_store(world, name, arguments, given, max_attempts))
+
+
+def _through_app(
+    terminal: Terminal,
+    target: str,
+    name: str,
+    arguments: dict[str, Any],
+    given: dict[str, Any],
+    max_attempts: int | None,
+) -> tuple[World, Enqueued]:
+    """As the application itself would: its signature checks the arguments, its declaration gives queue and retry."""
+    from horae.actions import jobs
+    from horae.app import JobHandle
+    from horae.cli.targets import application
+
+    found = application(target, terminal.database)
+    handle: JobHandle[..., Any] = JobHandle(found, found.definitions.get(name)).using(**given)
+    request = _limited(handle.request(**arguments), max_attempts)
+    return found.world, jobs.enqueue(found.world, request)
+
+
+def _through_store(
+    world: World, name: str, arguments: dict[str, Any], given: dict[str, Any], max_attempts: int | None
+) -> Enqueued:
+    """Without the application: the name and the arguments are taken as they are."""
+    from horae.actions import jobs
+
+    return jobs.enqueue(world, _limited(jobs.Request(name, arguments, **given), max_attempts))
+
+
+def _limited(request: Request, max_attempts: int | None) -> Request:
+    if max_attempts is None:
+        return request
+    return replace(request, retry=replace(request.retry, attempts=max_attempts))
+
+
+def _tell_enqueued(terminal: Terminal, world: World, made: Enqueued) -> None:
+    job = made.job
+    what = "is the job of this key already" if made.deduplicated else "enqueued"
+    told = {"job": shapes.job(job), "deduplicated": made.deduplicated, "late": made.late}
+    due = words.both(job.run_at, world.clock.now())
+    terminal.result(told, f"{job.id} {what}: {job.handler} in queue {job.queue}, due {due}")
+
+
+@command(group, "list")
+def list_(
+    terminal: Terminal,
+    state: Annotated[
+        list[str] | None,
+        typer.Option("--state", metavar="STATE", help="queued, running, succeeded, dead, cancelled. Repeat it."),
+    ] = None,
+    queue: QueueOf = None,
+    handler: HandlerOf = None,
+    tag: TagOf = None,
+    owner: OwnerOf = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only with this idempotency key.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1000, help="How many.")] = 20,
+    before: Annotated[
+        str | None, typer.Option("--before", metavar="ID", help="Go on after the page that ended here.")
+    ] = None,
+) -> None:
+    """Jobs, newest first, live and finished."""
+    from horae.actions import jobs
+    from horae.ports import Filter
+
+    wanted = Filter(states=tuple(state or ()), queue=queue, handler=handler, tag=tag, owner=owner, key=key)
+    with opened(terminal) as world:
+        found = jobs.find(world, wanted, limit=limit, before=before)
+        now = world.clock.now()
+    further = found[-1].id if len(found) == limit else None
+    text = job_table(terminal, found, now) if found else "No such jobs." if wanted != Filter() else "No jobs yet."
+    terminal.result({"jobs": [shapes.job(job) for job in found], "next": further}, text)
+    if further and not terminal.is_json:
+        terminal.say(f"There may be more: --before {further}")
+
+
+@command(group, "show")
+def show(terminal: Terminal, job_id: JobId) -> None:
+    """One job: its state, why, runs and error."""
+    from horae.actions import jobs, reasons
+
+    with opened(terminal) as world:
+        job = jobs.get(world, job_id)
+        past = jobs.runs(world, job_id)
+        why = reasons.why(world, job)
+        now = world.clock.now()
+    told = {"job": shapes.job(job), "why": shapes.reasons(why), "runs": [shapes.run(run) for run in past]}
+    terminal.result(told, job_page(terminal, job, why, past, now))
+
+
+@command(group, "cancel")
+def cancel(
+    terminal: Terminal,
+    job_ids: JobIds = None,
+    all_queued: Annotated[bool, typer.Option("--all-queued", help="All waiting jobs that match the filters.")] = False,
+    queue: QueueOf = None,
+    handler: HandlerOf = None,
+    tag: TagOf = None,
+    reason: Reason = "",
+    yes: Yes = False,
+) -> None:
+    """End waiting jobs; ask running ones to stop."""
+    from horae.actions import jobs
+
+    either(job_ids, all_queued, "--all-queued")
+    act = _by_hand(terminal, jobs.cancel, reason)
+    _in_bulk(terminal, "cancel", act, job_ids, _filter("queued", queue, handler, tag), yes)
+
+
+@command(group, "revive")
+def revive(
+    terminal: Terminal,
+    job_ids: JobIds = None,
+    all_dead: Annotated[bool, typer.Option("--all-dead", help="All dead jobs that match the filters.")] = False,
+    queue: QueueOf = None,
+    handler: HandlerOf = None,
+    tag: TagOf = None,
+    reason: Reason = "",
+    yes: Yes = False,
+) -> None:
+    """Give dead jobs all their attempts again.
+
+    They are due now.
+    """
+    from horae.actions import jobs
+
+    either(job_ids, all_dead, "--all-dead")
+    act = _by_hand(terminal, jobs.revive, reason)
+    _in_bulk(terminal, "revive", act, job_ids, _filter("dead", queue, handler, tag), yes)
+
+
+@command(group, "retry")
+def retry(
+    terminal: Terminal,
+    job_ids: JobIds = None,
+    all_dead: Annotated[bool, typer.Option("--all-dead", help="All dead jobs that match the filters.")] = False,
+    queue: QueueOf = None,
+    handler: HandlerOf = None,
+    tag: TagOf = None,
+    reason: Reason = "",
+    yes: Yes = False,
+) -> None:
+    """Try again now.
+
+    A dead job is revived; a waiting one becomes due at once and keeps its count of attempts.
+    """
+    either(job_ids, all_dead, "--all-dead")
+    act = _by_hand(terminal, _retry, reason)
+    _in_bulk(terminal, "retry", act, job_ids, _filter("dead", queue, handler, tag), yes)
+
+
+def _retry(world: World, job_id: str, *, actor: str, reason: str) -> Job:
+    from horae.actions import jobs
+
+    job = jobs.get(world, job_id)
+    if job.state == "dead":
+        return jobs.revive(world, job_id, actor=actor, reason=reason)
+    if job.state == "queued":
+        due = min(job.run_at, world.clock.now())
+        return jobs.reschedule(world, job_id, run_at=due, actor=actor, reason=reason)
+    advice = "wait for it, or cancel it" if job.state == "running" else "enqueue it anew"
+    raise NotAllowed(f"Job {job.id} is {job.state}; only dead and waiting jobs can be tried again. Instead {advice}.")
+
+
+def _by_hand(terminal: Terminal, verb: Callable[..., Job], reason: str) -> Callable[[World, str], Job]:
+    return lambda world, job_id: verb(world, job_id, actor=actor(terminal), reason=reason)
+
+
+def _filter(state: str, queue: str | None, handler: str | None, tag: str | None) -> Filter:
+    from horae.ports import Filter
+
+    return Filter(states=(state,), queue=queue, handler=handler, tag=tag)
+
+
+def _in_bulk(
+    terminal: Terminal,
+    verb: str,
+    act: Callable[[World, str], Job],
+    job_ids: list[str] | None,
+    wanted: Filter,
+    yes: bool,
+) -> None:
+    from horae.ports import Filter
+
+    if job_ids and wanted != Filter(states=wanted.states):
+        raise InvalidInput("--queue, --handler and --tag choose among all jobs; they do not go with named ones.")
+    with opened(terminal) as world:
+        bulk = Bulk(terminal, world, verb, act)
+        if job_ids:
+            bulk.named(job_ids)
+        else:
+            bulk.matching(wanted, really=yes)

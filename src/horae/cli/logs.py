@@ -1,0 +1,44 @@
+"""Log lines on stderr: for people, or one JSON object each for machines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+from horae.core.instants import iso
+
+FACTS = ("job_id", "run_id", "handler", "queue", "owner")
+
+
+class TextLines(logging.Formatter):
+    """``06:00:00.123 warning job_2 example.charge: failed, …``"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC)
+        about = " ".join(str(getattr(record, fact)) for fact in ("job_id", "handler") if hasattr(record, fact))
+        line = f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}Z {record.levelname.lower():<7} "
+        line += f"{about or record.name}: {record.getMessage()}"
+        return line + ("\n" + self.formatException(record.exc_info) if record.exc_info else "")
+
+
+class JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        told: dict[str, object] = {
+            "time": iso(datetime.fromtimestamp(record.created, UTC)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        told |= {fact: getattr(record, fact) for fact in FACTS if hasattr(record, fact)}
+        if record.exc_info:
+            told["error"] = self.formatException(record.exc_info)
+        return json.dumps(told, ensure_ascii=False, default=str)
+
+
+def start_logging(log_format: str, level: str) -> None:
+    """Send every log line of this process to stderr; the application's own loggers too."""
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(JsonLines() if log_format == "json" else TextLines())
+    logging.basicConfig(level=level.upper(), handlers=[lines], force=True)

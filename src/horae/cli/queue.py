@@ -1,0 +1,88 @@
+"""``horae queue``: see, pause, resume and limit queues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from horae.cli import shapes, words
+from horae.cli.acting import Reason, actor
+from horae.cli.terminal import Terminal, command, opened
+from horae.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from horae.actions.queues import QueueView
+
+group = typer.Typer(help="See, pause, resume and limit queues.", no_args_is_help=True, rich_markup_mode=None)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The queue.")]
+
+
+@command(group, "list")
+def list_(terminal: Terminal) -> None:
+    """Every queue with settings, jobs or a worker."""
+    from horae.actions import queues
+
+    with opened(terminal) as world:
+        found = queues.list_queues(world)
+    headers = ("QUEUE", "STATUS", "WAITING", "RUNNING", "DEAD", "SUCCEEDED", "CANCELLED", "LIMIT", "WORKERS")
+    text = terminal.table(headers, [_row(view) for view in found]) if found else "No queue yet."
+    terminal.result({"queues": [shapes.queue_view(view) for view in found]}, text)
+
+
+def _row(view: QueueView) -> tuple[str, ...]:
+    queue, jobs = view.queue, view.counts
+    status = "open" if queue.paused_at is None else f"paused by {queue.paused_by}"
+    numbers = (str(jobs.get(state, 0)) for state in ("queued", "running", "dead", "succeeded", "cancelled"))
+    return (queue.name, status, *numbers, str(queue.max_running or "-"), str(len(view.workers)))
+
+
+@command(group, "pause")
+def pause(terminal: Terminal, name: Name, reason: Reason = "") -> None:
+    """Hand out no more jobs of a queue.
+
+    Running jobs go on, enqueueing goes on.
+    """
+    from horae.actions import queues
+
+    with opened(terminal) as world:
+        changed = queues.pause_queue(world, name, actor=actor(terminal), reason=reason)
+    terminal.result({"queue": shapes.queue(changed)}, f"{name} is paused; `horae queue resume {name}` lets it go on")
+
+
+@command(group, "resume")
+def resume(terminal: Terminal, name: Name, reason: Reason = "") -> None:
+    """Hand out jobs of a paused queue again."""
+    from horae.actions import queues
+
+    with opened(terminal) as world:
+        changed = queues.resume_queue(world, name, actor=actor(terminal), reason=reason)
+    terminal.result({"queue": shapes.queue(changed)}, f"{name} is open")
+
+
+@command(group, "limit")
+def limit(
+    terminal: Terminal,
+    name: Name,
+    max_running: Annotated[str, typer.Argument(metavar="N|none", help="How many jobs; none lifts the limit.")],
+    reason: Reason = "",
+) -> None:
+    """Let at most N jobs run at once.
+
+    The limit holds over all workers.
+    """
+    from horae.actions import queues
+
+    number = _limit(max_running)
+    with opened(terminal) as world:
+        changed = queues.limit_queue(world, name, number, actor=actor(terminal), reason=reason)
+    told = "has no limit" if number is None else f"runs at most {words.count(number, 'job')} at once"
+    terminal.result({"queue": shapes.queue(changed)}, f"{name} {told}")
+
+
+def _limit(text: str) -> int | None:
+    if text == "none":
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise InvalidInput(f"{text!r} is not a limit; give a number, or none to lift it.")
+    return int(text)

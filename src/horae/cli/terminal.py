@@ -1,0 +1,172 @@
+"""What every command shares: the options, where the result goes, where the talk goes.
+
+stdout is the result, stderr is the talk. With ``--json`` stdout is one JSON document, also when the command fails;
+for commands that go on (``worker``, ``up``) it is one document for each event and line.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from horae.cli.words import table
+from horae.errors import NotFound
+from horae.settings import Settings, unknown_names
+
+if TYPE_CHECKING:
+    from horae.ports import World
+
+Db = Annotated[
+    str | None,
+    typer.Option("--db", metavar="URL", help="The database; else $HORAE_DATABASE_URL, else a SQLite file in .horae/."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the result.")]
+NoColor = Annotated[bool, typer.Option("--no-color", help="No colours; $NO_COLOR does the same.")]
+SHARED: tuple[tuple[str, Any, Any], ...] = (
+    ("db", Db, None),
+    ("as_json", Json, False),
+    ("quiet", Quiet, False),
+    ("no_color", NoColor, False),
+)
+STATE_COLOURS = {"queued": "yellow", "running": "cyan", "succeeded": "green", "dead": "red", "cancelled": "magenta"}
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """Where a command speaks, and what it was told beside its own arguments."""
+
+    settings: Settings
+    database: str | None = None  # only where the command line itself named it
+    is_json: bool = False
+    is_quiet: bool = False
+    is_plain: bool = False
+
+    def result(self, value: Mapping[str, Any], text: str) -> None:
+        """The answer: JSON or words, on stdout."""
+        self.out(dumped(value) if self.is_json else text)
+
+    def event(self, value: Mapping[str, Any]) -> None:
+        """One line of JSON for those who follow a command that goes on."""
+        if self.is_json:
+            self.out(json.dumps(value, ensure_ascii=False, default=str))
+
+    def out(self, text: str) -> None:
+        print(text.rstrip("\n"), flush=True)
+
+    def say(self, text: str) -> None:
+        """Talk, on stderr."""
+        if not self.is_quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    def table(self, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+        """Aligned columns; a state is coloured where colours are wanted."""
+        head, *body = table(headers, rows)
+        lines = [self.faint("  ".join(head).rstrip())]
+        lines += ["  ".join(self.state(cell) for cell in row).rstrip() for row in body]
+        return "\n".join(lines)
+
+    def state(self, cell: str) -> str:
+        colour = STATE_COLOURS.get(cell.strip())
+        return cell if colour is None else self._style(cell, fg=colour)
+
+    def faint(self, text: str) -> str:
+        return self._style(text, dim=True)
+
+    def bold(self, text: str) -> str:
+        return self._style(text, bold=True)
+
+    def _style(self, text: str, **style: Any) -> str:
+        return text if self.is_plain else typer.style(text, **style)
+
+
+def dumped(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+
+
+def command(group: typer.Typer, name: str, **options: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a function ``(terminal, …)`` as a command that also takes the shared options."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(function, include_extras=True)
+        own = [
+            each.replace(annotation=hints[each.name])
+            for each in list(inspect.signature(function).parameters.values())[1:]
+        ]
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        shared = [inspect.Parameter(each, keyword, default=value, annotation=kind) for each, kind, value in SHARED]
+
+        def run(**given: Any) -> None:
+            told = {each: given.pop(each) for each, _, _ in SHARED}
+            function(terminal_for(**told), **given)
+
+        run.__doc__, run.__name__ = function.__doc__, function.__name__
+        run.__signature__ = inspect.Signature([each.replace(kind=keyword) for each in own] + shared)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in [*own, *shared]}
+        group.command(name, **options)(run)
+        return function
+
+    return register
+
+
+def terminal_for(db: str | None, as_json: bool, quiet: bool, no_color: bool) -> Terminal:
+    settings = Settings.read(os.environ)
+    if db:
+        settings = replace(settings, database_url=db)
+    plain = no_color or bool(os.environ.get("NO_COLOR")) or as_json or not sys.stdout.isatty()
+    terminal = Terminal(settings, db, as_json, quiet, plain)
+    for name, meant in unknown_names(os.environ).items():
+        terminal.say(f"warning: {name} is not a setting of Horae" + (f"; did you mean {meant}?" if meant else "."))
+    return terminal
+
+
+@contextmanager
+def opened(terminal: Terminal, *, may_create: bool = False) -> Iterator[World]:
+    """The store behind a command, closed at the end. Looking does not create a SQLite file; enqueueing may."""
+    from horae.app import Horae
+
+    settings = terminal.settings
+    if not may_create:
+        refuse_missing_file(settings.database_url)
+    with Horae(settings.database_url, synchronous=settings.synchronous) as app:  # type: ignore[arg-type]
+        yield app.world
+
+
+def refuse_missing_file(url: str) -> None:
+    file = sqlite_file(url)
+    if file is not None and not file.exists():
+        raise NotFound(
+            f"There is no database at {file}. Go to the folder where it is, name it with --db or HORAE_DATABASE_URL, "
+            "or make one: horae db migrate"
+        )
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file behind a URL, where the database is a file."""
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        return None  # whoever opens it says what is wrong with it
+    is_file = (
+        parsed.host is None and parsed.database not in (None, "", ":memory:") and parsed.drivername[:6] == "sqlite"
+    )
+    return Path(str(parsed.database)) if is_file and not str(parsed.database).startswith("file:") else None
+
+
+def shown_url(url: str) -> str:
+    """A URL that may be printed: without its password."""
+    from sqlalchemy import make_url
+
+    return make_url(url).render_as_string(hide_password=True)

@@ -1,0 +1,113 @@
+"""``horae worker module:app``: run the jobs of an application."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from horae.cli.terminal import Terminal, command, shown_url
+from horae.cli.words import span
+from horae.errors import InvalidInput
+from horae.settings import LEVELS, queues_from, span_from
+
+if TYPE_CHECKING:
+    from horae.app import Horae
+    from horae.runtime.worker import Worker
+
+SLOTS = 10
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "worker")(worker)
+
+
+def worker(
+    terminal: Terminal,
+    target: Annotated[
+        str | None, typer.Argument(metavar="MODULE:APP", help="Where the application is; else $HORAE_APP.")
+    ] = None,
+    queues: Annotated[
+        str | None,
+        typer.Option("--queues", metavar="A=N,B=N", help="Queues and slots; else all that the app declares, 10 each."),
+    ] = None,
+    lease: Annotated[
+        str | None, typer.Option("--lease", metavar="SPAN", help="How long a job is held unrenewed.")
+    ] = None,
+    grace: Annotated[
+        str | None, typer.Option("--grace", metavar="SPAN", help="How long to wait for running jobs when stopping.")
+    ] = None,
+    until_empty: Annotated[
+        bool, typer.Option("--until-empty", help="End when the queues hold neither waiting nor running jobs.")
+    ] = False,
+    log_format: Annotated[
+        str | None, typer.Option("--log-format", metavar="FORMAT", help="text or json, on stderr.")
+    ] = None,
+    log_level: Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help=f"{', '.join(LEVELS)}.")] = None,
+) -> None:
+    """Run an application's jobs until Ctrl-C.
+
+    Ctrl-C and SIGTERM end it in order: nothing more is claimed, what runs may finish within the grace, the rest is
+    cancelled and given back. A second signal ends at once.
+    """
+    settings = terminal.settings
+    form = log_format or ("json" if terminal.is_json else settings.log_format)
+    level = log_level or settings.log_level
+    if form not in ("text", "json") or level not in LEVELS:
+        raise InvalidInput(f"Logs are text or json, and their level one of {', '.join(LEVELS)}.")
+    chosen = replace(
+        settings,
+        queues=settings.queues if queues is None else queues_from(queues),
+        lease=settings.lease if lease is None else span_from(lease, "lease"),
+        grace=settings.grace if grace is None else span_from(grace, "grace"),
+    )
+    _serve(replace(terminal, settings=chosen), target, until_empty, form, level)
+
+
+def _serve(terminal: Terminal, target: str | None, until_empty: bool, log_format: str, log_level: str) -> None:
+    import asyncio
+
+    from horae.cli.logs import start_logging
+    from horae.cli.serving import Serving
+    from horae.cli.targets import application
+    from horae.runtime.worker import WorkerSettings
+
+    settings = terminal.settings
+    name = target or settings.app
+    if name is None:
+        raise InvalidInput("Which application? Write: horae worker module:app, or set HORAE_APP.")
+    if settings.lease.total_seconds() < 1:
+        raise InvalidInput(f"A lease of {span(settings.lease)} is too short to be kept; use one second or more.")
+    start_logging(log_format, log_level)
+    app = application(name, terminal.database)
+    queues = settings.queues or dict.fromkeys(sorted({"default", *(each.queue for each in app.definitions)}), SLOTS)
+    worker = app.worker(WorkerSettings(queues=queues, lease=settings.lease, grace=settings.grace))
+    serving = Serving(terminal, worker)
+    try:
+        ended = asyncio.run(serving.run(until_empty=until_empty, started=lambda: _tell_start(terminal, app, worker)))
+    finally:
+        app.close()
+    if ended:
+        raise typer.Exit(ended)
+
+
+def _tell_start(terminal: Terminal, app: Horae, worker: Worker) -> None:
+    settings = worker.settings
+    url = shown_url(app.database) if isinstance(app.database, str) else str(app.database.url)
+    names = sorted(each.name for each in app.definitions)
+    unserved = sorted({each.queue for each in app.definitions} - set(settings.queues))
+    terminal.say(f"Horae {settings.version} worker {worker.node_id} on {url}")
+    terminal.say("  serves  " + ", ".join(f"{queue} ({slots} at once)" for queue, slots in settings.queues.items()))
+    terminal.say("  knows   " + (", ".join(names) or "no job yet: declare one with @app.job(…)"))
+    if unserved:
+        terminal.say(f"  not served here, though its app declares jobs for it: {', '.join(unserved)}")
+    terminal.say(f"  lease {span(settings.lease)}, grace {span(settings.grace)}; Ctrl-C ends it in order")
+    told = {
+        "event": "started",
+        "worker": worker.node_id,
+        "database": url,
+        "queues": dict(settings.queues),
+        "jobs": names,
+    }
+    terminal.event(told)
