@@ -64,6 +64,11 @@ class JobHandle(Generic[P, R]):
         update_wrapper(self, definition.function)
 
     @property
+    def app(self) -> Horae:
+        """The application that declared this job."""
+        return self._app
+
+    @property
     def name(self) -> str:
         return self.definition.name
 
@@ -301,7 +306,9 @@ class Horae:
             self.definitions.find,
             replace(settings, version=VERSION, fault=fault),
             self.listeners,
-            Children(),
+            Children(
+                database=self.database if isinstance(self.database, str) else None, max_bytes=self.max_payload_bytes
+            ),
         )
 
     @asynccontextmanager

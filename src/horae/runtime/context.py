@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from horae.core.jobs import Job, Lease
@@ -30,13 +31,18 @@ class Context:
     def __init__(self, job: Job, desk: Desk) -> None:
         self.job = job
         self.lease = Lease(job.number, job.token)
+        self.noticed = False  # the handler has seen that it should end, so its return may be an early one
         self._desk = desk
         self._checkpoint = job.checkpoint
-        self._stop = threading.Event()
-        self.logger = logging.LoggerAdapter(
-            logging.getLogger(f"horae.jobs.{job.handler}"),
-            {"job_id": job.id, "run_id": job.run_id, "handler": job.handler, "queue": job.queue, "owner": job.owner},
-        )
+        self._stopped = False
+        self._wakes: tuple[Callable[[], None], ...] = ()
+
+    @cached_property
+    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger whose lines carry the job."""
+        job = self.job
+        facts = {"job_id": job.id, "run_id": job.run_id, "handler": job.handler, "queue": job.queue, "owner": job.owner}
+        return logging.LoggerAdapter(logging.getLogger(f"horae.jobs.{job.handler}"), facts)
 
     @property
     def job_id(self) -> str:
@@ -78,12 +84,20 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """True once somebody asked the job to stop, its time is up, or its lease is lost: end soon."""
-        return self._stop.is_set()
+        """True once somebody asked the job to stop, its worker shuts down, its time is up, or its lease is lost.
+
+        A handler that has seen this and returns counts as stopped, not as done: a cancelled job ends cancelled, one
+        whose worker shuts down goes back to its queue.
+        """
+        if self._stopped:
+            self.noticed = True
+        return self._stopped
 
     def cancel(self) -> None:
         """For the runtime: tell the handler to end."""
-        self._stop.set()
+        self._stopped = True
+        for wake in self._wakes:
+            wake()
 
     def progress(self, value: Any) -> None:
         """Show how far this attempt has come: any JSON value."""
@@ -114,5 +128,17 @@ class Context:
 
     async def until_cancelled(self) -> None:
         """Wait for the request to stop; for handlers that wait for something else at the same time."""
-        while not self.cancelled:
-            await asyncio.to_thread(self._stop.wait, 1.0)
+        loop = asyncio.get_running_loop()
+        rung = asyncio.Event()
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+                loop.call_soon_threadsafe(rung.set)
+
+        self._wakes = (*self._wakes, wake)
+        try:
+            if not self.cancelled:  # asked only after the bell is in place, so that no ring is missed
+                await rung.wait()
+                self.noticed = True
+        finally:
+            self._wakes = tuple(other for other in self._wakes if other is not wake)

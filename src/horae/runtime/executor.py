@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import logging
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from horae.runtime.context import Context
 from horae.runtime.threads import Threads
 
 log = logging.getLogger("horae.worker")
-THREAD_GRACE = timedelta(seconds=5)
+PATIENCE = timedelta(seconds=5)  # for a handler whose time is up and that cannot be killed
 
 
 class Handler(Protocol):
@@ -43,49 +43,58 @@ class Handler(Protocol):
     def decide(self) -> Callable[..., Any] | None: ...
 
 
-class Stuck(Exception):
-    """A thread that neither ended nor can be ended."""
+class TimeUp(Exception):
+    """The handler took longer than it may."""
+
+
+class Stuck(TimeUp):
+    """It also did not end when asked, and cannot be ended from outside."""
+
+
+class Reported(Exception):
+    """A failure that happened elsewhere; its text is all there is to tell."""
 
 
 class Processes(Protocol):
-    """Runs a handler in a child process; killed when cancelled."""
+    """Runs a handler in a child process; killed when cancelled, or with ``TimeUp`` after its time limit."""
 
     async def run(self, handler: Handler, ctx: Context) -> Any: ...
     def close(self) -> None: ...
 
 
+def time_limit(handler: Handler, job: Job) -> float | None:
+    """How many seconds an attempt may take."""
+    limit = job.timeout or handler.timeout
+    return None if limit is None else limit.total_seconds()
+
+
 class Executor:
     """Runs handlers; one for each worker."""
 
-    def __init__(self, threads: Threads, processes: Processes, max_result_bytes: int) -> None:
+    def __init__(
+        self, threads: Threads, processes: Processes, max_result_bytes: int, patience: timedelta = PATIENCE
+    ) -> None:
         self._threads = threads
         self._processes = processes
         self._max_result_bytes = max_result_bytes
+        self._patience = min(patience, PATIENCE).total_seconds()
         self.stuck = 0
 
     async def run(self, handler: Handler, ctx: Context) -> Outcome:
         """The outcome of one attempt. A cancellation from outside passes through; the worker knows its meaning."""
-        timeout = ctx.job.timeout or handler.timeout
-        limit = asyncio.timeout(None if timeout is None else timeout.total_seconds())
         try:
-            async with limit:
-                result = await self._call(handler, ctx)
+            result = await self._call(handler, ctx)
         except Snooze as snooze:
             return Outcome("snoozed", error=snooze.reason or None, delay=snooze.delay)
         except Cancel as cancel:
             return Outcome("cancelled", error=cancel.reason or "by its handler")
-        except TimeoutError as problem:
-            if not limit.expired():
-                return await self._failed(handler, ctx.job, problem)
-            return await self._decided(handler, ctx.job, Outcome("timed_out", error=f"timed_out: over {timeout}"))
+        except TimeUp as late:
+            self.stuck += isinstance(late, Stuck)
+            return await self._decided(handler, ctx.job, Outcome("timed_out", error=str(late)))
         except asyncio.CancelledError:
             raise
-        except Stuck:
-            self.stuck += 1
-            error = f"timed_out: over {timeout}, and its thread did not end; the worker will be replaced"
-            return await self._decided(handler, ctx.job, Outcome("timed_out", error=error))
-        except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as problem:
-            return await self._failed(handler, ctx.job, problem)
+        except BaseException as problem:  # whatever a handler raises ends its attempt, never the worker
+            return await self._decided(handler, ctx.job, Outcome("failed", error=told(problem)))
         return Outcome("succeeded", result=self._encoded(handler, result))
 
     async def _call(self, handler: Handler, ctx: Context) -> Any:
@@ -93,25 +102,41 @@ class Executor:
             return await self._processes.run(handler, ctx)
         arguments = ctx.job.payload if isinstance(ctx.job.payload, dict) else {"payload": ctx.job.payload}
         given = (ctx,) if handler.takes_context else ()
+        limit = time_limit(handler, ctx.job)
         if handler.executor == "async":
-            return await handler.function(*given, **arguments)
-        return await self._in_thread(lambda: handler.function(*given, **arguments), ctx)
+            if limit is None:
+                return await handler.function(*given, **arguments)
+            running = asyncio.ensure_future(_contained(handler.function(*given, **arguments)))
+            result, problem = await self._within(limit, running, ctx)
+            if problem is not None:
+                raise problem
+            return result
+        return await self._within(limit, self._threads.submit(lambda: handler.function(*given, **arguments)), ctx)
 
-    async def _in_thread(self, work: Callable[[], Any], ctx: Context) -> Any:
-        """A thread cannot be killed: when its time is up it is asked, and given a moment, before we go on."""
-        running = self._threads.submit(work)
+    async def _within(self, limit: float | None, running: asyncio.Future[Any], ctx: Context) -> Any:
+        """A handler's result, if it ends in time. One whose time is up is asked to end, then waited for a moment:
+        neither a thread nor a coroutine that ignores its cancellation can be killed.
+        """
         try:
-            return await asyncio.shield(running)
+            if limit is None:
+                return await running
+            done, _ = await asyncio.wait([running], timeout=limit)
         except asyncio.CancelledError:
-            ctx.cancel()
-            done, _ = await asyncio.wait([running], timeout=THREAD_GRACE.total_seconds())
-            if not done:
-                running.add_done_callback(lambda late: late.cancelled() or late.exception())
-                raise Stuck(ctx.job.id) from None
-            raise
-
-    async def _failed(self, handler: Handler, job: Job, problem: BaseException) -> Outcome:
-        return await self._decided(handler, job, Outcome("failed", error=told(problem)))
+            return await _stopped(running, ctx)
+        if done:
+            return running.result()
+        ctx.cancel()
+        if isinstance(running, asyncio.Task):
+            running.cancel()
+        done, _ = await asyncio.wait([running], timeout=self._patience)
+        running.add_done_callback(ignored)
+        if done:
+            raise TimeUp(f"timed_out: over {timedelta(seconds=limit)}")
+        self._threads.give_up_one()
+        raise Stuck(
+            f"timed_out: over {timedelta(seconds=limit)}, and it did not end when asked; its worker finishes what "
+            "it has and ends, to be replaced. Look at ctx.cancelled in long handlers, or declare executor='process'"
+        )
 
     async def _decided(self, handler: Handler, job: Job, outcome: Outcome) -> Outcome:
         """With an external policy somebody else says whether and when to try again, within the deadline."""
@@ -119,11 +144,30 @@ class Executor:
             return outcome
         try:
             async with asyncio.timeout(job.retry.deadline.total_seconds()):
-                verdict = await _answer(handler.decide, job, outcome.error or "")
+                verdict = await self._answer(handler.decide, job, outcome.error or "")
         except Exception as silence:
             log.warning("decide of %s gave no answer: %r; its default applies", handler.name, silence)
             return outcome
         return Outcome(outcome.ending, error=outcome.error, delay=verdict, final=verdict is None)
+
+    async def _answer(self, decide: Callable[..., Any], job: Job, error: str) -> timedelta | None:
+        if inspect.iscoroutinefunction(decide):
+            verdict, problem = await asyncio.ensure_future(_contained(decide(job, error)))
+            if problem is not None:
+                raise RuntimeError(f"decide failed: {_line(problem)}") from problem
+        else:
+            running = self._threads.submit(lambda: decide(job, error))
+            try:
+                verdict = await asyncio.shield(running)
+            except asyncio.CancelledError:
+                running.add_done_callback(ignored)
+                self._threads.give_up_one()  # it may never come back
+                raise
+            except BaseException as problem:
+                raise RuntimeError(f"decide failed: {_line(problem)}") from problem
+        if verdict is None:
+            return None
+        return max(timedelta(0), verdict if isinstance(verdict, timedelta) else timedelta(seconds=verdict))
 
     def _encoded(self, handler: Handler, result: Any) -> str | None:
         if result is None:
@@ -135,13 +179,42 @@ class Executor:
             return None
 
 
-async def _answer(decide: Callable[..., Any], job: Job, error: str) -> timedelta | None:
-    answer = decide(job, error) if inspect.iscoroutinefunction(decide) else asyncio.to_thread(decide, job, error)
-    verdict = await answer if isinstance(answer, Awaitable) else answer
-    return verdict if verdict is None or isinstance(verdict, timedelta) else timedelta(seconds=verdict)
+async def _stopped(running: asyncio.Future[Any], ctx: Context) -> Any:
+    """The worker wants the handler to end: pass it on, and wait; who shields itself is waited for."""
+    ctx.cancel()
+    if not isinstance(running, asyncio.Task):
+        running.add_done_callback(ignored)
+        raise asyncio.CancelledError
+    running.cancel()
+    await asyncio.wait([running])
+    return running.result()
+
+
+async def _contained(work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
+    """What a coroutine returned or raised: asyncio lets ``SystemExit`` in a task end the whole loop."""
+    try:
+        return await work, None
+    except asyncio.CancelledError:
+        raise
+    except BaseException as problem:
+        return None, problem
+
+
+def ignored(late: asyncio.Future[Any]) -> None:
+    """What a future that nobody waits for any more brings is not news."""
+    if not late.cancelled():
+        late.exception()
 
 
 def told(problem: BaseException) -> str:
     """``Type: text`` first, because people read one line, then where it happened."""
-    head = f"{type(problem).__name__}: {problem}"
-    return shown(head + "\n\n" + "".join(traceback.format_exception(problem)))
+    if isinstance(problem, Reported):
+        return shown(str(problem))
+    return shown(_line(problem) + "\n\n" + "".join(traceback.format_exception(problem)))
+
+
+def _line(problem: BaseException) -> str:
+    try:
+        return f"{type(problem).__name__}: {problem}"
+    except Exception:
+        return f"{type(problem).__name__}: (its text cannot be shown)"

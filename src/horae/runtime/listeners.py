@@ -1,15 +1,20 @@
-"""Telling the outside what happened; a listener can never break a job."""
+"""Telling the outside what happened; a listener can never break a job, nor hold one up."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
 from horae.core.jobs import Job
+from horae.runtime.threads import Threads
 
 DeadListener = Callable[[Job], Awaitable[None] | None]
+TIME_LIMIT = 30.0  # seconds for one listener
 log = logging.getLogger("horae.listeners")
 
 
@@ -24,10 +29,52 @@ class Listeners:
             await _told(listener, job)
 
 
+class Teller:
+    """Tells listeners beside the work, one thing after another, so that a slow one delays only the news."""
+
+    def __init__(self, listeners: Listeners) -> None:
+        self._listeners = listeners
+        self._waiting: deque[Job] = deque()
+        self._telling: asyncio.Task[None] | None = None
+
+    def dead(self, job: Job) -> None:
+        if not self._listeners.on_dead:
+            return
+        self._waiting.append(job)
+        if self._telling is None:
+            self._telling = asyncio.create_task(self._tell_on())
+
+    async def _tell_on(self) -> None:
+        try:
+            while self._waiting:
+                await self._listeners.tell_dead(self._waiting.popleft())
+        finally:
+            self._telling = None
+
+    async def drained(self, limit: timedelta) -> None:
+        """Until everybody has been told, or the time is up."""
+        if self._telling is not None:
+            _, late = await asyncio.wait([self._telling], timeout=limit.total_seconds())
+            for task in late:
+                task.cancel()
+                log.warning("%d dead jobs could not be told to the listeners in time", len(self._waiting) + 1)
+
+
 async def _told(listener: Callable[..., Any], *facts: Any) -> None:
+    """A plain function runs in a thread of its own, because it may block; every listener has a time limit."""
+    thread = Threads(1, name="horae-listener")
     try:
-        answer = listener(*facts)
-        if inspect.isawaitable(answer):
-            await answer
-    except Exception:
+        async with asyncio.timeout(TIME_LIMIT):
+            if inspect.iscoroutinefunction(listener):
+                answer = listener(*facts)
+            else:
+                answer = await asyncio.shield(thread.submit(lambda: listener(*facts)))
+            if inspect.isawaitable(answer):
+                await answer
+    except BaseException as problem:
+        task = asyncio.current_task()
+        if isinstance(problem, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
         log.exception("a listener failed; the job is not affected", extra={"listener": repr(listener)})
+    finally:
+        thread.close()

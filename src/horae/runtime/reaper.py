@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 
 from horae.actions.jobs import get, lose_expired
+from horae.core.jobs import Job
 from horae.ports import World
 from horae.runtime.database import DatabaseThreads
-from horae.runtime.listeners import Listeners
 
 log = logging.getLogger("horae.reaper")
 
 
 class Reaper:
-    def __init__(self, world: World, database: DatabaseThreads, listeners: Listeners, batch: int = 100) -> None:
+    """*tell_dead* gets every job that died of it; it must return at once."""
+
+    def __init__(
+        self, world: World, database: DatabaseThreads, tell_dead: Callable[[Job], None], batch: int = 100
+    ) -> None:
         self._world = world
         self._database = database
-        self._listeners = listeners
+        self._tell_dead = tell_dead
         self._batch = batch
 
     async def step(self) -> bool:
@@ -26,5 +31,5 @@ class Reaper:
         for job, dead in lost:
             log.warning("the lease of %s ran out at %s", job.id, job.worker_id, extra={"job_id": job.id})
             if dead:
-                await self._listeners.tell_dead(await self._database.call(partial(get, self._world, job.id)))
+                self._tell_dead(await self._database.call(partial(get, self._world, job.id)))
         return len(lost) == self._batch

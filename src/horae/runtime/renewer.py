@@ -43,7 +43,10 @@ class Renewer(threading.Thread):
     def run(self) -> None:
         pause = renewal_pause(self._lease).total_seconds()
         while not self._ended.wait(pause / 2):
-            self.step()
+            try:
+                self.step()
+            except Exception:  # without this thread every lease would be lost
+                log.exception("leases could not be renewed; trying again")
 
     def step(self) -> None:
         """Renew what has been held for a third of the lease; tell the worker what it has lost."""
@@ -84,6 +87,7 @@ class Renewer(threading.Thread):
             self._told(job, "lost")
 
     def stop(self) -> None:
+        """From another thread than the event loop's: a renewal may be under way."""
         self._ended.set()
         if self.is_alive():
             self.join(timeout=5)

@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 
-from horae.actions.jobs import settle
+from horae.actions.jobs import settle, shown
 from horae.core.jobs import Change, Job, Outcome
-from horae.errors import StoreUnavailable
+from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy, StoreUnavailable
 from horae.ports import World
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.faults import Faults
 from horae.runtime.loop import Backoff
 
 MAX_BATCH = 500
+AWAY = (StoreUnavailable, StoreBusy, SchemaMissing, SchemaTooNew)  # the store's trouble, not the ending's
 log = logging.getLogger("horae.worker")
 Settled = Callable[[Job, Outcome, Change | None], None]
 
@@ -39,10 +41,14 @@ class Settler:
         if self._writing is None:
             self._writing = asyncio.create_task(self._write_on())
 
-    async def drained(self) -> None:
-        """Until everything handed in has been written."""
-        while self._writing is not None:
-            await asyncio.wait([self._writing])
+    async def drained(self, limit: timedelta) -> bool:
+        """Until everything handed in has been written; false when the store did not come back in time."""
+        if self._writing is None:
+            return True
+        done, late = await asyncio.wait([self._writing], timeout=limit.total_seconds())
+        for task in late:
+            task.cancel()
+        return bool(done)
 
     async def _write_on(self) -> None:
         try:
@@ -50,9 +56,15 @@ class Settler:
                 batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
                 changes = await self._write(batch)
                 for job, outcome in batch:
-                    self._settled(job, outcome, changes[job.id])
+                    self._tell(job, outcome, changes[job.id])
         finally:
             self._writing = None
+
+    def _tell(self, job: Job, outcome: Outcome, change: Change | None) -> None:
+        try:
+            self._settled(job, outcome, change)
+        except Exception:  # one bad listener must not keep the other endings from being written
+            log.exception("the ending of %s is written, but could not be told", job.id)
 
     async def _write(self, batch: list[tuple[Job, Outcome]]) -> dict[str, Change | None]:
         backoff = Backoff(self._world.dice)
@@ -60,16 +72,15 @@ class Settler:
             self._faults.at("settle.before")
             try:
                 changes = await self._database.call(lambda: settle(self._world, batch))
-            except StoreUnavailable as problem:
+            except AWAY as problem:
                 if not backoff.failures:
                     log.warning("%d endings wait for the store: %s", len(batch), problem)
                 await backoff.pause()
                 continue
-            except Exception:
+            except Exception as problem:
                 if len(batch) > 1:
                     return await self._one_by_one(batch)
-                log.exception("the ending of %s cannot be stored; its lease will run out", batch[0][0].id)
-                return {batch[0][0].id: None}
+                return await self._as_failure(*batch[0], problem)
             self._faults.at("settle.after")
             return changes
 
@@ -79,3 +90,14 @@ class Settler:
         for ending in batch:
             changes |= await self._write([ending])
         return changes
+
+    async def _as_failure(self, job: Job, outcome: Outcome, problem: Exception) -> dict[str, Change | None]:
+        """An ending that cannot be stored as it is ends as a failure that says so; silence would only repeat it."""
+        error = f"its ending ({outcome.ending}) could not be stored: {type(problem).__name__}: {problem}"
+        log.exception("the ending of %s cannot be stored; it is stored as a failure", job.id)
+        failure = Outcome("failed", error=shown(error))
+        try:
+            return await self._database.call(lambda: settle(self._world, [(job, failure)]))
+        except Exception:
+            log.exception("nor can its failure; the lease of %s will run out", job.id)
+            return {job.id: None}

@@ -18,26 +18,36 @@ Work = tuple[asyncio.Future[Any], contextvars.Context, Callable[[], Any]]
 class Threads:
     """A pool that grows up to *count* and never has to be joined."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, name: str = "horae-job") -> None:
         self._count = max(1, count)
+        self._name = name
         self._waiting: SimpleQueue[Work | None] = SimpleQueue()
         self._started = 0
         self._idle = 0
+        self._closed = False
         self._lock = threading.Lock()
 
     def submit(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
         """Run *work* in a thread; the answer belongs to the running loop."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         with self._lock:
-            grow = self._idle == 0 and self._started < self._count
+            if self._closed:
+                raise RuntimeError("these threads have been closed")
+            grow = self._idle <= 0 and self._started < self._count
             if grow:
                 self._started += 1
             else:
                 self._idle -= 1
+            name = f"{self._name}-{self._started}"
+            self._waiting.put((future, contextvars.copy_context(), work))
         if grow:
-            threading.Thread(target=self._serve, name=f"horae-job-{self._started}", daemon=True).start()
-        self._waiting.put((future, contextvars.copy_context(), work))
+            threading.Thread(target=self._serve, name=name, daemon=True).start()
         return future
+
+    def give_up_one(self) -> None:
+        """One thread may never come back; another may take its place."""
+        with self._lock:
+            self._count += 1
 
     def _serve(self) -> None:
         while (task := self._waiting.get()) is not None:
@@ -49,10 +59,13 @@ class Threads:
             with self._lock:
                 self._idle += 1
             _answer(future, result, problem)
+            del task, future, context, work, result, problem  # an idle thread keeps nothing alive
 
     def close(self) -> None:
         """Idle threads end; busy ones after what they are doing."""
-        for _ in range(self._started):
+        with self._lock:
+            started, self._closed = (0 if self._closed else self._started), True
+        for _ in range(started):
             self._waiting.put(None)
 
 

@@ -14,7 +14,8 @@ import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -26,19 +27,22 @@ from horae.errors import HoraeError, StoreError
 from horae.ports import Claim, Glance, Node, World
 from horae.runtime.context import Context
 from horae.runtime.database import DatabaseThreads
-from horae.runtime.executor import Executor, Handler, Processes
+from horae.runtime.executor import Executor, Handler, Processes, told
 from horae.runtime.faults import Faults
-from horae.runtime.listeners import Listeners
+from horae.runtime.listeners import Listeners, Teller
 from horae.runtime.loop import Alarm, Backoff
 from horae.runtime.reaper import Reaper
 from horae.runtime.renewer import Renewer
 from horae.runtime.settler import Settler
 from horae.runtime.threads import Threads
+from horae.runtime.watchdog import Watchdog
 
 T = TypeVar("T")
 log = logging.getLogger("horae.worker")
 MAX_CLAIM = 500
 UNKNOWN_HANDLER_WAIT = timedelta(seconds=30)
+UNKNOWN_HANDLER_LONGEST_WAIT = timedelta(minutes=10)
+LOOK_WHILE_BUSY = timedelta(seconds=1)  # also a worker that never runs dry must see cancellations and lost leases
 BLOCKED_WAIT = timedelta(milliseconds=250)
 QUIET_FIRST = timedelta(milliseconds=50)  # how often to look where no hints arrive: soon after work, then less and less
 QUIET_LAST = timedelta(seconds=1)
@@ -88,16 +92,17 @@ class Worker:
         self._database = DatabaseThreads()
         self._threads = Threads(sum(settings.queues.values()))
         self._processes = processes
-        self._executor = Executor(self._threads, processes, world.max_payload_bytes)
+        self._executor = Executor(self._threads, processes, world.max_payload_bytes, settings.grace)
         self._faults = Faults(settings.fault)
-        self._reaper = Reaper(world, self._database, listeners)
+        self._teller = Teller(listeners)
+        self._reaper = Reaper(world, self._database, self._teller.dead)
         self._held: dict[tuple[int, int], Attempt] = {}
         self._busy: Counter[str] = Counter()
         self._beaten_at: datetime | None = None
         self._stopping = False
         self._expects_work = True
         self._quiet = QUIET_FIRST
-        self._telling: set[asyncio.Task[None]] = set()
+        self._looked_at = float("-inf")
         self.counts: Counter[str] = Counter()
 
     # -- life ----------------------------------------------------------------------------------------------------
@@ -109,6 +114,8 @@ class Worker:
         self._settler = Settler(self.world, self._database, self._settled, self._faults)
         self._renewer = Renewer(self.world, self.settings.lease, self._told_by_renewer)
         self._renewer.start()
+        self._watchdog = Watchdog(self.world.clock, self.settings.lease, lambda: bool(self._held))
+        self._watchdog.start()
         unsubscribe = self._subscribe()
         backoff = Backoff(self.world.dice)
         try:
@@ -119,6 +126,9 @@ class Worker:
                 except StoreError as problem:
                     if not backoff.failures:
                         log.warning("the store does not answer: %s", problem)
+                    await self._alarm.sleep(None, backoff.next())
+                except Exception:
+                    log.exception("a round of this worker failed; it goes on")
                     await self._alarm.sleep(None, backoff.next())
         finally:
             unsubscribe()
@@ -143,14 +153,17 @@ class Worker:
             log.error("a thread is stuck in a handler; this worker finishes what it has and ends, to be replaced")
             self.stop()
             return
-        if self._expects_work and await self._claim_all():
+        claimed = await self._claim_all() if self._expects_work else 0
+        if claimed:
             self._quiet = QUIET_FIRST
-            return
+            if self.world.clock.monotonic() - self._looked_at < LOOK_WHILE_BUSY.total_seconds():
+                return
         glance = await self._look()
         now = self.world.clock.now()
         if glance.next_expiry_at is not None and glance.next_expiry_at < now and await self._reaper.step():
             return
-        await self._sleep(glance, now)
+        if not claimed:
+            await self._sleep(glance, now)
 
     async def _claim_all(self) -> int:
         """Claim for every queue with a free slot; how many jobs were started."""
@@ -178,6 +191,7 @@ class Worker:
         worker_id = self.node_id if self._held else None
         glance = await self._database.call(lambda: self.world.store.glance(open_queues, node=node, worker_id=worker_id))
         self._beaten_at = now if beat else self._beaten_at
+        self._looked_at = self.world.clock.monotonic()
         for key in [key for key in self._held if key[0] in glance.cancelled]:
             self._stop_attempt(key, "cancelled")
         return glance
@@ -191,7 +205,10 @@ class Worker:
         if not self.world.store.hears():
             at_most = min(at_most, self._quiet)
             self._quiet = min(self._quiet * 1.5, QUIET_LAST)
-        wakes = [moment for moment in (due, glance.next_expiry_at) if moment is not None]
+        expiry = glance.next_expiry_at
+        if expiry is not None and expiry <= now:  # seen to just now
+            expiry = now + BLOCKED_WAIT
+        wakes = [moment for moment in (due, expiry) if moment is not None]
         rang = await self._alarm.sleep(min(wakes, default=None), at_most)
         due_now = due is not None and due <= self.world.clock.now()
         self._expects_work = rang or due_now
@@ -210,25 +227,27 @@ class Worker:
             attempt = Attempt(job, Context(job, self))
             self._held[job.number, job.token] = attempt
             self._busy[job.queue] += 1
-            attempt.task = self._loop.create_task(self._attempt(attempt))
+            attempt.task = self._loop.create_task(self._attempt(attempt), name=job.run_id)
 
     async def _attempt(self, attempt: Attempt) -> None:
         job = attempt.job
         try:
-            outcome = await self._outcome(attempt)
+            outcome = _as_fated(attempt, await self._outcome(attempt))
         except asyncio.CancelledError:
             outcome = _ended_by(attempt)
+        except Exception as problem:  # ours, not the handler's; the slot must not be lost for it
+            log.exception("an attempt at %s broke off", job.id)
+            outcome = Outcome("failed", error=told(problem))
         if attempt.fate == "lost":
             self._forget(job)
             self.counts["lost"] += 1
-            return
-        self._settler.add(job, outcome)
+        elif attempt.fate != "given back":
+            self._settler.add(job, outcome)
 
     async def _outcome(self, attempt: Attempt) -> Outcome:
         handler = self._resolve(attempt.job.handler)
         if handler is None:
-            reason = f"no worker here knows the handler {attempt.job.handler!r}; deploy it, or cancel the job"
-            return Outcome("snoozed", error=reason, delay=UNKNOWN_HANDLER_WAIT)
+            return _kept(attempt.job, self.world.clock.now())
         attempt.in_thread = handler.executor == "thread"
         self._faults.at("run.before")
         return await self._executor.run(handler, attempt.ctx)
@@ -245,12 +264,7 @@ class Worker:
             log.warning("%s (%s) failed, now %s: %s", job.id, job.handler, change.state, line, extra=facts)
         if change is not None and change.state == "dead":
             dead = replace(job, state="dead", attempt=change.attempt, last_error=change.error)
-            self._tell(self.listeners.tell_dead(dead))
-
-    def _tell(self, telling: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(telling)
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+            self._teller.dead(dead)
 
     def _forget(self, job: Job) -> None:
         self._renewer.drop(job)
@@ -260,7 +274,8 @@ class Worker:
 
     def _told_by_renewer(self, job: Job, fate: str) -> None:
         """From the renewing thread: the lease is gone, or somebody wants the job to stop."""
-        self._loop.call_soon_threadsafe(self._stop_attempt, (job.number, job.token), fate)
+        with suppress(RuntimeError):  # the loop has ended, and the attempt with it
+            self._loop.call_soon_threadsafe(self._stop_attempt, (job.number, job.token), fate)
 
     def _stop_attempt(self, key: tuple[int, int], fate: str) -> None:
         attempt = self._held.get(key)
@@ -292,11 +307,12 @@ class Worker:
         for key in list(self._held):
             self._stop_attempt(key, "released")
         await self._until_free(CANCEL_GRACE)
-        await self._give_back([attempt.job for attempt in self._held.values()])
-        await self._settler.drained()
-        if self._telling:
-            await asyncio.wait(self._telling, timeout=CANCEL_GRACE.total_seconds())
-        self._renewer.stop()
+        self._give_back()
+        if not await self._settler.drained(max(self.settings.grace, CANCEL_GRACE)):
+            log.error("the store did not come back; what could not be written is tried again when its lease runs out")
+        await self._teller.drained(CANCEL_GRACE)
+        self._watchdog.stop()
+        await asyncio.to_thread(self._renewer.stop)
         try:
             await self._database.call(lambda: self.world.store.transact(lambda tx: tx.nodes.remove(self.node_id)))
         except HoraeError as problem:
@@ -307,14 +323,40 @@ class Worker:
 
     async def _until_free(self, limit: timedelta) -> None:
         """Until every attempt has ended and been settled, or the time is up."""
-        deadline = self.world.clock.now() + limit
-        while self._held and self.world.clock.now() < deadline:
-            await self._alarm.sleep(deadline, limit)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit.total_seconds()):
+                while self._held:
+                    await self._alarm.sleep(None, limit)
 
-    async def _give_back(self, jobs: list[Job]) -> None:
+    def _give_back(self) -> None:
         """What cannot be stopped is given back all the same: its late ending will be refused."""
-        for job in jobs:
-            self._settler.add(job, Outcome("released", error="its worker shut down"))
+        for attempt in list(self._held.values()):
+            attended = attempt.task is not None and attempt.task.done()  # its own ending is on its way to the store
+            if not attended:
+                attempt.fate = "given back"
+                self._settler.add(attempt.job, Outcome("released", error="its worker shut down"))
+
+
+def _kept(job: Job, now: datetime) -> Outcome:
+    """A job whose handler nobody here knows: looked at again, less and less often, and saying so."""
+    reason = f"no worker here knows the handler {job.handler!r}; deploy it, or cancel the job"
+    wait = min(max(UNKNOWN_HANDLER_WAIT, (now - job.planned_at) / 2), UNKNOWN_HANDLER_LONGEST_WAIT)
+    return Outcome("snoozed", error=reason, delay=wait)
+
+
+def _as_fated(attempt: Attempt, outcome: Outcome) -> Outcome:
+    """What a handler that was told to stop meant by its ending.
+
+    One that saw ``ctx.cancelled`` and returned has stopped early; one that did not see it has done its work.
+    """
+    if not attempt.fate or outcome.ending == "cancelled":
+        return outcome
+    stopped = attempt.ctx.noticed or not attempt.in_thread
+    if outcome.ending == "succeeded":
+        return _ended_by(attempt) if attempt.ctx.noticed else outcome
+    if attempt.fate == "cancelled" or (stopped and outcome.ending != "snoozed"):
+        return _ended_by(attempt)
+    return outcome
 
 
 def _ended_by(attempt: Attempt) -> Outcome:
