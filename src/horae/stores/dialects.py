@@ -18,6 +18,8 @@ class Dialect:
     shares_clock: bool  # several hosts may use it, so its clock rules
     transactional_ddl: bool
     json_as_text: str  # how to ask for a JSON column as text
+    position_function: str  # where a text begins in another, compared byte by byte
+    rows_need_values: bool  # (a, b) IN (VALUES (1, 2)) instead of (a, b) IN ((1, 2))
     time_micros: str  # the database's own time in microseconds, NULL where the system's clock rules
 
 
@@ -31,6 +33,8 @@ SQLITE = Dialect(
     shares_clock=False,
     transactional_ddl=True,
     json_as_text="{}",
+    rows_need_values=True,
+    position_function="instr",
     time_micros="NULL",
 )
 POSTGRES = Dialect(
@@ -43,6 +47,8 @@ POSTGRES = Dialect(
     shares_clock=True,
     transactional_ddl=True,
     json_as_text="{}::text",
+    rows_need_values=False,
+    position_function="strpos",
     time_micros="(extract(epoch from clock_timestamp()) * 1000000)::bigint",
 )
 MYSQL = Dialect(
@@ -55,6 +61,8 @@ MYSQL = Dialect(
     shares_clock=True,
     transactional_ddl=False,
     json_as_text="{}",
+    rows_need_values=False,
+    position_function="instr",
     time_micros="TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
 )
 BY_NAME = {"sqlite": SQLITE, "postgresql": POSTGRES, "mysql": MYSQL, "mariadb": MYSQL}

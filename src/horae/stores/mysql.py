@@ -57,13 +57,25 @@ def _write_run(final: bool) -> str:
 WRITE_RUN = {final: _write_run(final) for final in (True, False)}
 
 
+def _packets(texts: Sequence[str], most: int = 4_000_000) -> Iterator[list[str]]:
+    """Endings in portions that fit the server's largest packet (16 MB unless configured)."""
+    packet: list[str] = []
+    for text in texts:
+        if packet and sum(map(len, packet)) + len(text) > most:
+            yield packet
+            packet = []
+        packet.append(text)
+    if packet:
+        yield packet
+
+
 class MysqlHot(Hot):
     """The flows whose steps MariaDB can do in one statement for many rows."""
 
     def write_runs(self, driver: Driver, settlements: Sequence[Settlement], now: datetime, *, final: bool) -> None:
-        if settlements:
-            rows = [[s.number, *ending_row(s), s.change.state if final else None] for s in settlements]
-            driver.change(WRITE_RUN[final], [micros(now), json.dumps(rows)])
+        rows = [json.dumps([s.number, *ending_row(s), s.change.state if final else None]) for s in settlements]
+        for chunk in _packets(rows):
+            driver.change(WRITE_RUN[final], [micros(now), f"[{','.join(chunk)}]"])
 
 
 class MysqlStore(SqlStore):

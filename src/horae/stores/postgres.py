@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select as sockets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -13,7 +14,7 @@ from psycopg import errors as pg
 from sqlalchemy import Connection, Engine, create_engine, func, select
 
 from horae.core.instants import micros
-from horae.core.jobs import Job, NewJob, Settlement
+from horae.core.jobs import PRIORITIES, Job, NewJob, Order, Settlement
 from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreUnavailable
 from horae.ports import Claim
 from horae.stores.dialects import POSTGRES
@@ -35,7 +36,6 @@ from horae.stores.store import SqlStore
 CLAIM_SIZES = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 RETRIED = (pg.DeadlockDetected, pg.SerializationFailure, pg.LockNotAvailable)
 MAX_SPARE = 16
-RUN_AT, BAND = JOB_COLUMNS.index("run_at"), JOB_COLUMNS.index("band")
 
 
 def create_postgres_engine(url: str) -> Engine:
@@ -149,7 +149,7 @@ class PostgresStore(SqlStore):
     @contextmanager
     def direct(self) -> Iterator[psycopg.Connection[Any]]:
         """A driver connection in autocommit, so that a single statement is a single round trip."""
-        connection = self._spare.pop() if self._spare else self.open_direct()
+        connection = self._fresh_spare() or self.open_direct()
         try:
             yield connection
         except BaseException:
@@ -158,6 +158,16 @@ class PostgresStore(SqlStore):
         if len(self._spare) < MAX_SPARE and not connection.closed:
             self._spare.append(connection)
         else:
+            connection.close()
+
+    def _fresh_spare(self) -> psycopg.Connection[Any] | None:
+        while True:
+            try:
+                connection = self._spare.pop()
+            except IndexError:
+                return None
+            if not _is_stale(connection):
+                return connection
             connection.close()
 
     def open_direct(self) -> psycopg.Connection[Any]:
@@ -202,7 +212,9 @@ class PostgresStore(SqlStore):
         taken, special = self.persistently(lambda: self._claim_at_once(claim, now))
         if special and len(taken) < claim.limit:
             rest = Claim(claim.queue, claim.limit - len(taken), claim.worker_id, claim.lease, claim.order)
-            taken += super().claim(rest, now=now)
+            taken = (
+                in_order(taken + super().claim(rest, now=now), claim.order) if taken else super().claim(rest, now=now)
+            )
         return taken
 
     def _claim_at_once(self, claim: Claim, now: datetime) -> tuple[list[Job], bool]:
@@ -212,10 +224,8 @@ class PostgresStore(SqlStore):
         parameters = [queue, queue, *[queue, at] * len(BANDS), limit, claim.worker_id, micros(now + claim.lease), at]
         with self.direct() as connection:
             rows = connection.execute(claim_sql(claim.order, size), parameters, prepare=True).fetchall()
-        by_time = claim.order == "run_at"
-        taken = [row[1:] for row in rows if not row[0]]
-        taken.sort(key=lambda row: (row[RUN_AT], row[BAND], row[0]) if by_time else (row[BAND], row[RUN_AT], row[0]))
-        return [job_from(row) for row in taken], len(taken) < len(rows)
+        taken = [job_from(row[1:]) for row in rows if not row[0]]
+        return in_order(taken, claim.order), len(taken) < len(rows)
 
     def settle(self, settlements: Sequence[Settlement], *, now: datetime) -> set[int]:
         if not settlements or any(not _is_plain(s) for s in settlements):
@@ -273,6 +283,21 @@ class PostgresStore(SqlStore):
         while self._spare:
             self._spare.pop().close()
         super().close()
+
+
+def in_order(jobs: Sequence[Job], order: Order | None) -> list[Job]:
+    """Claimed jobs as their queue serves them; a queue with an order of its own never comes here."""
+
+    def place(job: Job) -> tuple[Any, ...]:
+        band = PRIORITIES.index(job.priority)
+        return (job.run_at, band, job.number) if order == "run_at" else (band, job.run_at, job.number)
+
+    return sorted(jobs, key=place)
+
+
+def _is_stale(connection: psycopg.Connection[Any]) -> bool:
+    """A server that has gone away leaves something to read on an idle connection: its farewell, or the end."""
+    return connection.closed or bool(sockets.select([connection], [], [], 0)[0])
 
 
 def _is_plain(settlement: Settlement) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, Table, delete, select, text, update
 
 from horae.ports import Queue
+from horae.stores.dialects import BY_NAME
 from horae.stores.rows import queue_from, to_micros
 from horae.stores.tables import limits, queues
 
@@ -36,21 +38,26 @@ class Queues:
 
     def limit(self, name: str, max_running: int | None) -> None:
         """Set or lift a limit; it holds from the next claim on."""
-        self.connection.execute(delete(limits).where(limits.c.name == name))
-        if max_running is not None:
-            self.connection.execute(insert(limits), {"name": name, "max_running": max_running})
+        if max_running is None:
+            self.connection.execute(delete(limits).where(limits.c.name == name))
+        else:
+            self._upsert(limits, {"name": name, "max_running": max_running})
 
     def put(self, queue: Queue) -> None:
         """Replace the settings; the caller has read them in this transaction."""
-        self.connection.execute(delete(queues).where(queues.c.name == queue.name))
-        self.connection.execute(
-            insert(queues),
-            {
-                "name": queue.name,
-                "sorting": queue.order,
-                "paused_at": to_micros(queue.paused_at),
-                "paused_by": queue.paused_by,
-                "pause_reason": queue.pause_reason,
-            },
-        )
+        row = {
+            "name": queue.name,
+            "sorting": queue.order,
+            "paused_at": to_micros(queue.paused_at),
+            "paused_by": queue.paused_by,
+            "pause_reason": queue.pause_reason,
+        }
+        self._upsert(queues, row)
         self.limit(f"queue:{queue.name}", queue.max_running)
+
+    def _upsert(self, table: Table, row: dict[str, Any]) -> None:
+        """Two people may set up the same new queue at once: then the later one wins, and neither fails."""
+        before, behind = BY_NAME[self.connection.dialect.name].insert_ignore
+        told = ", ".join(f":{name}" for name in row)
+        self.connection.execute(text(f"{before} {table.name} ({', '.join(row)}) VALUES ({told}) {behind}"), row)
+        self.connection.execute(update(table).where(table.c.name == row["name"]).values(row))

@@ -202,29 +202,30 @@ class SqliteStore(SqlStore):
         return group
 
     def _write_group(self, group: list[_Ticket]) -> None:
+        """One transaction for all; where it fails, one for each, so that nobody pays for a neighbour's job."""
         connection = self._hot()
-        driver = Driver(connection, self.dialect.placeholder)
         try:
             connection.execute("BEGIN IMMEDIATE")
+            driver = Driver(connection, self.dialect.placeholder)
             numbers = [self.add_plain(driver, ticket.jobs, ticket.now) for ticket in group]
             connection.execute("COMMIT")
-        except Exception as problem:
+        except BaseException as problem:
             self._undo(connection)
-            for ticket in group:
-                ticket.problem = self.translated(problem)
+            if not isinstance(problem, Exception):
+                raise
+            if len(group) == 1:
+                group[0].problem = self.translated(problem)
+            else:
+                for ticket in group:
+                    self._write_group([ticket])
             return
         for ticket, placed in zip(group, numbers, strict=True):
             ticket.numbers = placed
 
     def add_plain(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
-        cursor = driver.connection.cursor()
-        sql = INSERT.replace("%s", "?")
-        numbers = []
-        for job in jobs:
-            cursor.execute(sql, new_job_row(job, now))
-            numbers.append(int(cursor.lastrowid))
-        cursor.close()
-        return numbers
+        driver.many(INSERT, [new_job_row(job, now) for job in jobs])
+        [(last,)] = driver.rows("SELECT last_insert_rowid()")  # the only writer draws consecutive numbers
+        return list(range(last - len(jobs) + 1, last + 1))
 
     # -- errors --------------------------------------------------------------------------------------------------
 

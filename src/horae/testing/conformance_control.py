@@ -47,7 +47,9 @@ class ControlConformance:
 
     @pytest.mark.parametrize("state", ["queued", "running", "succeeded", "dead", "cancelled"])
     def test_jobs_are_found_by_state(self, store: Store, state: str) -> None:
-        assert find(store, states=(state,)) == [one_of_each_state(store)[state]]
+        given = one_of_each_state(store)
+
+        assert find(store, states=(state,)) == [given[state]]
 
     def test_jobs_are_found_by_several_states(self, store: Store) -> None:
         given = one_of_each_state(store)
@@ -67,14 +69,16 @@ class ControlConformance:
     )
     @pytest.mark.parametrize("ended", [False, True], ids=["waiting", "finished"])
     def test_jobs_are_found_by_each_field(self, store: Store, field: str, value: str, other: str, ended: bool) -> None:
-        number, stranger = put(store, a_new_job(**{field: value}), a_new_job(**{field: other}))
+        mine: dict[str, Any] = {field: value}
+        theirs: dict[str, Any] = {field: other}
+        number, stranger = put(store, a_new_job(None, **mine), a_new_job(None, **theirs))
         if ended:
             for queue in {"default", value, other}:
                 for job in take(store, queue=queue):
                     end(store, job)
 
-        assert find(store, **{field: value}) == [number]
-        assert find(store, **{field: other}) == [stranger]
+        assert find(store, **mine) == [number]
+        assert find(store, **theirs) == [stranger]
 
     @pytest.mark.parametrize(
         "tag", ["plain", "UPPER", "with space", 'quote"s', "100%", "under_score", "汉字🦉", "back\\s"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from horae.core.jobs import Outcome, settlement
+from horae.core.jobs import Ending, Outcome, settlement
 from horae.core.payloads import encode
 from horae.errors import LeaseLost
 from horae.ports import Store
@@ -37,7 +37,7 @@ class SettleConformance:
         """S0-14, S0-15, S0-16."""
         put(store, a_new_job({"a": 1}, tags=("t",), key="k", trace_id="trace"))
         [job] = take(store)
-        told = {"result": '{"b":2}', "next_action_at": NOON + SECOND, "audit_event_id": "aud_1"}
+        told: dict[str, Any] = {"result": '{"b":2}', "next_action_at": NOON + SECOND, "audit_event_id": "aud_1"}
 
         end(store, job, now=NOON + SECOND, **told)
 
@@ -117,8 +117,9 @@ class SettleConformance:
 
     def test_every_attempt_leaves_one_run(self, store: Store) -> None:
         put(store, a_new_job(retry='{"kind":"fixed","delay":0}'))
-        for ending in ("failed", "snoozed", "timed_out"):
-            end(store, take(store)[0], ending, error=ending)  # type: ignore[arg-type]
+        endings: tuple[Ending, ...] = ("failed", "snoozed", "timed_out")
+        for ending in endings:
+            end(store, take(store)[0], ending, error=ending)
 
         [job] = take(store)
 
@@ -127,12 +128,9 @@ class SettleConformance:
 
     def test_a_large_batch_of_every_ending_is_settled_at_once(self, store: Store) -> None:
         put(store, *(a_new_job(max_attempts=1 if place % 2 else 3) for place in range(1000)))
-        endings = ("succeeded", "failed", "snoozed", "cancelled", "released")
+        endings: tuple[Ending, ...] = ("succeeded", "failed", "snoozed", "cancelled", "released")
         taken = take(store, 1000)
-        written = [
-            settlement(job, Outcome(endings[place % 5]), now=NOON, roll=0.5)  # type: ignore[arg-type]
-            for place, job in enumerate(taken)
-        ]
+        written = [settlement(job, Outcome(endings[place % 5]), now=NOON, roll=0.5) for place, job in enumerate(taken)]
 
         assert store.settle(written, now=NOON) == set()
 
