@@ -155,6 +155,7 @@ class JobRows(Protocol):
     def end_waiting(self, job: Job, *, reason: str | None, now: datetime) -> bool: ...
     def ask_to_cancel(self, job: Job, *, reason: str) -> bool: ...
     def metrics(self, *, now: datetime, since: datetime, owner: str | None) -> dict[str, Any]: ...
+    def insert(self, new: Sequence[NewJob], now: datetime) -> list[Placed]: ...
 
 
 class QueueRows(Protocol):
@@ -274,6 +275,7 @@ class World:
     dice: Dice
     max_payload_bytes: int = 1024 * 1024
     key_retention: timedelta = timedelta(days=7)
+    tzdata: str = ""  # the version of the zone database that this process reads
 
 
 class Lock(Protocol):

@@ -15,6 +15,7 @@ from horae.core.jobs import Job, Lease, Settlement
 from horae.ports import Claim, Glance, Node, Renewed
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver, marks
+from horae.stores.links import Ended, Links
 from horae.stores.rows import (
     ATTEMPT,
     JOB_COLUMNS,
@@ -30,7 +31,8 @@ from horae.stores.slots import Slots
 
 BANDS = (0, 1, 2)
 ENDING = ("outcome", "attempt", "error", "result", "next_action_at", "audit_event_id")
-MAX_HELD_ROUNDS = 20
+# How many candidates each round of a claim looks at, at least: a long line of held jobs is passed in a few steps.
+REACHES = (1, 4, 16, 64, 256, *[1000] * 15)
 CHUNK = 500  # rows named in one IN list
 STATE, TOKEN, WORKER, LEASED, STARTED, LINKED = map(
     JOB_COLUMNS.index, ("state", "token", "worker_id", "leased_until", "started_at", "linked")
@@ -50,6 +52,7 @@ class Hot:
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self.slots = Slots(dialect)
+        self.links = Links(dialect)
         self.job_columns = columns(dialect)
         self.candidate_sql = (
             f"SELECT {self.job_columns}, concurrency_limit FROM horae_jobs WHERE queue = %s AND state = 'queued' "
@@ -65,6 +68,12 @@ class Hot:
             f"SELECT {source}, {marks(len(ENDING) + 2)}, {', '.join(SNAPSHOT)} FROM horae_jobs WHERE id = %s"
         )
 
+        self.drop_sql = (
+            f"INSERT INTO horae_runs (job_id, token, {', '.join(ATTEMPT)}, outcome, state, attempt, error, "
+            f"finished_at, {', '.join(SNAPSHOT)}) SELECT {source}, 'cancelled', 'cancelled', attempt, last_error, "
+            f"finished_at, {', '.join(SNAPSHOT)} FROM horae_jobs WHERE "
+        )
+
     # -- claim -------------------------------------------------------------------------------------------------
 
     def claim(self, driver: Driver, claim: Claim, now: datetime) -> list[Job]:
@@ -73,16 +82,18 @@ class Hot:
         limits = self.slots.limits(driver)
         taken: list[tuple[Any, ...]] = []
         placed: set[int] = set()
-        for _ in range(MAX_HELD_ROUNDS):
+        for reach in REACHES:
             room = claim.limit - len(taken)
-            rows = self._candidates(driver, claim.queue, order, room, micros(now)) if room > 0 and not paused else []
-            granted, holding, full = rows, set[int](), False
+            if paused or room < 1:
+                break
+            rows = self._candidates(driver, claim.queue, order, max(room, reach), micros(now))
+            granted, holding, again = rows[:room], set[int](), False
             if limits or any(row[CONCURRENCY_KEY] is not None for row in rows):
-                granted, holding, full = self.slots.take(driver, claim.queue, rows, limits)
+                granted, holding, again = self.slots.take(driver, claim.queue, rows, limits, room)
             self._lease(driver, [row[0] for row in granted], claim, now)
             taken += granted
             placed |= holding
-            if full or len(granted) == len(rows):
+            if not again:
                 break  # nothing was held back, so nothing else can take its place
         self._link(driver, sorted(placed))
         return [_leased(row, claim, now, row[0] in placed) for row in taken]
@@ -135,22 +146,34 @@ class Hot:
         self._bury(driver, dead, now)
         self._free_names(driver, [s.number for s in finished + dead if s.unique])
         self._append_entries(driver, accepted)
-        queues = self.slots.give_back(driver, linked)
+        queues = self.slots.give_back(driver, sorted(linked))
+        ended = [s for s in finished + dead if s.number in linked]
+        queues |= self.links.after(
+            driver, [Ended(s.number, linked[s.number], s.change.state == "succeeded") for s in ended], now
+        )
         return {s.number for s in settlements} - {s.number for s in accepted}, queues
 
-    def _accepted(self, driver: Driver, settlements: Sequence[Settlement]) -> tuple[list[Settlement], list[int]]:
-        """Whose token is still current; and which of these jobs concern others."""
-        current: dict[int, tuple[int, int, int]] = {}
+    def _accepted(
+        self, driver: Driver, settlements: Sequence[Settlement]
+    ) -> tuple[list[Settlement], dict[int, int | None]]:
+        """Whose token is still current; and which of these jobs concern others, with their schedule."""
+        current: dict[int, tuple[int, int]] = {}
+        linked: dict[int, int | None] = {}
         ordered = sorted(settlements, key=lambda s: s.number)
         for start in range(0, len(ordered), CHUNK):
             numbers = [s.number for s in ordered[start : start + CHUNK]]
-            sql = f"SELECT id, token, leased_until, linked FROM horae_jobs WHERE id IN ({marks(len(numbers))}) "
-            for number, *held in driver.rows(
+            sql = "SELECT id, token, leased_until, linked, schedule_id FROM horae_jobs "
+            sql += f"WHERE id IN ({marks(len(numbers))}) "
+            for number, token, until, concerns, schedule_id in driver.rows(
                 sql + "AND state = 'running' ORDER BY id" + self.dialect.waiting_lock, numbers
             ):
-                current[number] = (held[0], held[1], held[2])
-        accepted = [s for s in ordered if _still_holds(s, current.get(s.number))]
-        return accepted, [s.number for s in accepted if current[s.number][2]]
+                current[number] = (token, until)
+                if concerns:
+                    linked[number] = schedule_id
+        holding = [s for s in ordered if _still_holds(s, current.get(s.number))]
+        first = {s.number: s for s in reversed(holding)}  # an ending told twice in one batch counts once
+        accepted = [s for s in holding if first[s.number] is s]
+        return accepted, {s.number: linked[s.number] for s in accepted if s.number in linked}
 
     def write_runs(self, driver: Driver, settlements: Sequence[Settlement], now: datetime, *, final: bool) -> None:
         if settlements:
@@ -162,6 +185,17 @@ class Hot:
         for start in range(0, len(numbers), CHUNK):
             chunk = numbers[start : start + CHUNK]
             driver.change(f"DELETE FROM horae_jobs WHERE id IN ({marks(len(chunk))})", chunk)
+
+    def drop(self, driver: Driver, numbers: Sequence[int], reason: str, now: datetime) -> None:
+        """End waiting jobs as cancelled: their rows move to the history, their names are free again."""
+        listed = f"id IN ({marks(len(numbers))}) AND state = 'queued'"
+        sql = "UPDATE horae_jobs SET token = token + 1, cancel_reason = %s, finished_at = %s WHERE "
+        driver.change(sql + listed, [reason, micros(now), *numbers])
+        driver.change(self.drop_sql + listed, numbers)
+        ended = driver.rows(f"SELECT id, schedule_id FROM horae_jobs WHERE linked = 1 AND {listed}", numbers)
+        driver.change(f"DELETE FROM horae_jobs WHERE {listed}", numbers)
+        self._free_names(driver, numbers)
+        self.links.after(driver, [Ended(number, schedule_id, False) for number, schedule_id in ended], now)
 
     def _requeue(self, driver: Driver, settlements: Sequence[Settlement]) -> None:
         """Back to the queue with a raised token, so that the old holder's word counts no more."""
@@ -229,7 +263,7 @@ class Hot:
         """Write progress or a checkpoint, if the lease is still the current one."""
         given = {"progress": progress, "checkpoint": checkpoint}
         named = {name: text for name, text in given.items() if text is not None}
-        sets = ", ".join(f"{name} = %s" for name in named)
+        sets = ", ".join(f"{name} = %s" for name in named) or "token = token"
         sql = f"UPDATE horae_jobs SET {sets} WHERE id = %s AND token = %s AND state = 'running'"
         return driver.change(sql, [*named.values(), lease.job_number, lease.token]) == 1
 
@@ -252,8 +286,9 @@ class Hot:
             "(SELECT leased_until FROM horae_jobs WHERE state = 'running' AND leased_until > 0 "
             "ORDER BY leased_until LIMIT 1)"
         )
+        parts.append("(SELECT next_due_at FROM horae_schedules WHERE next_due_at > 0 ORDER BY next_due_at LIMIT 1)")
         parts.append(self.dialect.time_micros)
-        *dues, expiry, time = driver.rows("SELECT " + ", ".join(parts), parameters)[0]
+        *dues, expiry, fire, time = driver.rows("SELECT " + ", ".join(parts), parameters)[0]
         due = min((value for value in dues if value is not None), default=None)
         stopping: frozenset[int] = frozenset()
         if worker_id is not None:
@@ -262,6 +297,7 @@ class Hot:
         return Glance(
             next_due_at=None if due is None else instant(due),
             next_expiry_at=None if expiry is None else instant(expiry),
+            next_fire_at=None if fire is None else instant(fire),
             store_time=None if time is None else instant(int(time)),
             cancelled=stopping,
         )
@@ -270,10 +306,12 @@ class Hot:
         sql = "UPDATE horae_nodes SET seen_at = %s, state = %s WHERE id = %s"
         row = node_row(node)
         if driver.change(sql, [row["seen_at"], row["state"], row["id"]]) == 0:
-            driver.change(f"INSERT INTO horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))})", list(row.values()))
+            before, behind = self.dialect.insert_ignore
+            told = f"horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))})"
+            driver.change(f"{before} {told} {behind}", list(row.values()))
 
 
-def _still_holds(settlement: Settlement, current: tuple[int, int, int] | None) -> bool:
+def _still_holds(settlement: Settlement, current: tuple[int, int] | None) -> bool:
     if current is None or current[0] != settlement.token:
         return False
     expired_before = to_micros(settlement.expired_before)

@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Integer,
     Select,
     Text,
     and_,
@@ -27,27 +28,46 @@ from sqlalchemy import (
     text,
     update,
 )
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 from horae.core.instants import micros
 from horae.core.jobs import Job, NewJob, Run
 from horae.errors import KeyConflict
 from horae.ports import Filter, Placed
 from horae.stores.dialects import BY_NAME
+from horae.stores.driver import Driver
 from horae.stores.rows import (
     ATTEMPT,
     INSERT_COLUMNS,
     JOB_SELECT,
     RUN_SELECT,
     SNAPSHOT,
+    chunks,
     finished_job_from,
     job_from,
     new_job_row,
     run_from,
     running_run,
 )
+from horae.stores.slots import Slots
 from horae.stores.tables import jobs, keys, runs
 
 CHUNK = 500
+Name = tuple[str, str, str]  # scope, owner, name
+
+
+class Position(FunctionElement[int]):
+    """Where a text begins in another, from 1 on, compared byte by byte; LIKE would ignore case on some databases."""
+
+    type = Integer()
+    inherit_cache = True
+
+
+@compiles(Position)
+def _position(element: Position, compiler: Any, **options: Any) -> str:
+    function = BY_NAME[compiler.dialect.name].position_function
+    return f"{function}({compiler.process(element.clauses, **options)})"
 
 
 class Jobs:
@@ -78,9 +98,10 @@ class Jobs:
         ended = ended.order_by(runs.c.job_id.desc()).limit(limit)
         if before is not None:
             live, ended = live.where(jobs.c.id < before), ended.where(runs.c.job_id < before)
-        found = [job_from(row) for row in self.connection.execute(live)]
-        found += [finished_job_from(row) for row in self.connection.execute(ended).mappings()]
-        return sorted(found, key=lambda job: -job.number)[:limit]
+        found = {row[0]: job_from(row) for row in self.connection.execute(live)}
+        for row in self.connection.execute(ended).mappings():  # a job that ended between the two looks is found twice
+            found[row["job_id"]] = finished_job_from(row)
+        return [found[number] for number in sorted(found, reverse=True)[:limit]]
 
     def _narrowed(self, query: Select[Any], table: Any, wanted: Filter) -> Select[Any]:
         c = table.c
@@ -105,10 +126,11 @@ class Jobs:
 
     def runs(self, number: int) -> list[Run]:
         """Every attempt, the oldest first; the one under way comes last."""
+        job = self.get(number)
         query = select(*RUN_SELECT).where(runs.c.job_id == number).order_by(runs.c.token)
         told = [run_from(row) for row in self.connection.execute(query).mappings()]
-        job = self.get(number)
-        return [*told, running_run(job)] if job is not None and job.state == "running" else told
+        under_way = job is not None and job.state == "running" and job.token not in {run.token for run in told}
+        return [*told, running_run(job)] if job is not None and under_way else told
 
     def counts(self, queue: str | None, owner: str | None) -> dict[tuple[str, str], int]:
         """How many jobs are in which (queue, state)."""
@@ -170,16 +192,27 @@ class Jobs:
             values |= {"token": jobs.c.token + 1, "worker_id": None, "started_at": None, "cancel_reason": None}
             if job.unique is not None and not self._takes_name(job, now):
                 return False
-        return self._guarded(job, values)
+        if job.held == "slot":
+            values |= {"held": "", "held_for": None}  # its turn is decided again when its new time has come
+        changed = self._guarded(job, values)
+        self._let_next_in(job)
+        return changed
+
+    def _let_next_in(self, job: Job) -> None:
+        """A waiting job that leaves the line must not take with it the turn of those behind it."""
+        told = (("key", job.concurrency_key), ("group", job.group))
+        names = [f"{kind}:{name}" for kind, name in told if name is not None]
+        if names:
+            dialect = BY_NAME[self.connection.dialect.name]
+            driver = Driver(self.connection.connection.driver_connection, dialect.placeholder)
+            slots = Slots(dialect)
+            slots.lock(driver, names)
+            slots.let_in(driver, names)
 
     def _takes_name(self, job: Job, now: datetime) -> bool:
         """A revived job needs its unique name again; somebody else may have it by now."""
-        mine = (keys.c.scope == "unique", keys.c.owner == job.owner, keys.c.name == job.unique)
-        if self.connection.execute(select(keys.c.job_id).where(*mine).with_for_update()).first() is not None:
-            return False
         row = {"scope": "unique", "owner": job.owner, "name": job.unique, "job_id": job.number, "request_hash": ""}
-        self.connection.execute(insert(keys), row | {"created_at": micros(now)})
-        return True
+        return self._insert_or_ignore([row | {"created_at": micros(now)}]) == 1
 
     def end_waiting(self, job: Job, *, reason: str | None, now: datetime) -> bool:
         """Finish a job that is not running: its row moves to the history as cancelled."""
@@ -191,8 +224,11 @@ class Jobs:
         names = ["job_id", "token", "outcome", "state", "attempt", "finished_at", "cancel_reason", "error"]
         names += [column.name for column in copied]
         self.connection.execute(insert(runs).from_select(names, row))
+        if self.connection.execute(delete(jobs).where(*_guard(job))).rowcount != 1:
+            return False
         self.connection.execute(delete(keys).where(keys.c.scope == "unique", keys.c.job_id == job.number))
-        return self.connection.execute(delete(jobs).where(*_guard(job))).rowcount == 1
+        self._let_next_in(job)
+        return True
 
     def ask_to_cancel(self, job: Job, *, reason: str) -> bool:
         """A running job is asked; its worker obeys at the next safe moment."""
@@ -205,90 +241,115 @@ class Jobs:
 
     def insert(self, new: Sequence[NewJob], now: datetime) -> list[Placed]:
         """Store jobs; one whose key or unique name is known becomes the job that has it."""
-        known = self._known([job for job in new if job.key is not None or job.unique is not None])
+        known = self._known(new)
         placed: list[Placed | None] = [None] * len(new)
-        fresh: dict[tuple[str, str, str], int] = {}
-        waiting: list[int] = []
-        repeats: list[tuple[int, int]] = []
+        fresh: dict[Name, int] = {}
+        twins: dict[int, int] = {}
         for place, job in enumerate(new):
             names = _names(job)
             there = next((known[name] for name in names if name in known), None)
-            twin = next((fresh[name] for name in names if name in fresh), None)
+            twin = next((name for name in names if name in fresh), None)
             if there is not None:
                 placed[place] = _deduplicated(job, *there)
             elif twin is not None:
-                repeats.append((place, twin))
+                twins[place] = fresh[twin]
+                _deduplicated(job, 0, _hash_behind(twin, new[fresh[twin]]))  # refused before anything is stored
             else:
-                waiting.append(place)
                 fresh |= dict.fromkeys(names, place)
+        waiting = [place for place in range(len(new)) if placed[place] is None and place not in twins]
         numbers = self._add([new[place] for place in waiting], now)
-        for place, number in zip(waiting, numbers, strict=True):
-            placed[place] = Placed(number, request_hash=new[place].request_hash)
-        self._take_names(new, waiting, placed, now)
-        for place, twin in repeats:
-            original = placed[twin]
+        for place, where in zip(waiting, self._named([new[place] for place in waiting], numbers, now), strict=True):
+            placed[place] = where
+        for place, twin_place in twins.items():
+            original = placed[twin_place]
             assert original is not None
-            placed[place] = _deduplicated(new[place], original.number, new[twin].request_hash)
+            placed[place] = Placed(original.number, deduplicated=True, request_hash=original.request_hash)
         return [where for where in placed if where is not None]
 
-    def _known(self, new: Sequence[NewJob]) -> dict[tuple[str, str, str], tuple[int, str]]:
+    def _known(self, new: Sequence[NewJob], *, latest: bool = False) -> dict[Name, tuple[int, str]]:
+        """Who has these names; *latest*: also what was committed after this transaction's first look."""
         wanted = sorted({name for job in new for name in _names(job)})
-        found: dict[tuple[str, str, str], tuple[int, str]] = {}
+        found: dict[Name, tuple[int, str]] = {}
         for scope, owner in sorted({name[:2] for name in wanted}):
             texts = [name[2] for name in wanted if name[:2] == (scope, owner)]
             for start in range(0, len(texts), CHUNK):
                 query = select(keys.c.name, keys.c.job_id, keys.c.request_hash).where(
                     keys.c.scope == scope, keys.c.owner == owner, keys.c.name.in_(texts[start : start + CHUNK])
                 )
-                for name, number, request_hash in self.connection.execute(query):
+                for name, number, request_hash in self.connection.execute(
+                    query.with_for_update(read=True) if latest else query
+                ):
                     found[scope, owner, name] = (number, request_hash)
         return found
 
     def _add(self, new: Sequence[NewJob], now: datetime) -> list[int]:
-        if not new:
-            return []
-        rows = [dict(zip(INSERT_COLUMNS, new_job_row(job, now), strict=True)) for job in new]
-        if self.connection.dialect.insert_executemany_returning_sort_by_parameter_order:
-            statement = insert(jobs).returning(jobs.c.id, sort_by_parameter_order=True)
-            return [row[0] for row in self.connection.execute(statement, rows)]
-        answers = (self.connection.execute(insert(jobs).values(row)) for row in rows)
-        return [answer.inserted_primary_key[0] for answer in answers]  # type: ignore[index]
+        together = self.connection.dialect.insert_executemany_returning_sort_by_parameter_order
+        numbers: list[int] = []
+        for chunk in chunks(new, 1000 if together else 1):
+            rows = [dict(zip(INSERT_COLUMNS, new_job_row(job, now), strict=True)) for job in chunk]
+            if together:
+                statement = insert(jobs).returning(jobs.c.id, sort_by_parameter_order=True)
+                numbers += [row[0] for row in self.connection.execute(statement, rows)]
+            else:
+                numbers.append(self.connection.execute(insert(jobs).values(rows[0])).inserted_primary_key[0])  # type: ignore[index]
+        return numbers
 
-    def _take_names(
-        self, new: Sequence[NewJob], waiting: Sequence[int], placed: list[Placed | None], now: datetime
-    ) -> None:
-        """Claim the names of fresh jobs; whoever lost a race for one becomes the winner's duplicate."""
-        mine = {name: place for place in waiting for name in _names(new[place])}
-        if not mine:
-            return
-        rows = []
-        for name, place in sorted(mine.items()):
-            where = placed[place]
-            assert where is not None
-            rows.append({"scope": name[0], "owner": name[1], "name": name[2], "job_id": where.number,
-                         "request_hash": new[place].request_hash if name[0] == "key" else "",
-                         "created_at": micros(now)})  # fmt: skip
-        self._insert_or_ignore(rows)
-        for name, (number, request_hash) in self._known([new[place] for place in waiting]).items():
-            place = mine[name]
-            where = placed[place]
-            assert where is not None
-            if where.number != number and not where.deduplicated:
-                self._withdraw(where.number)
-                placed[place] = _deduplicated(new[place], number, request_hash)
+    def _named(self, new: Sequence[NewJob], numbers: Sequence[int], now: datetime) -> list[Placed]:
+        """Take the names of fresh jobs; whoever lost a race for one becomes the winner's duplicate."""
+        rows = [
+            {"scope": name[0], "owner": name[1], "name": name[2], "job_id": number,
+             "request_hash": _hash_behind(name, job), "created_at": micros(now)}
+            for job, number in zip(new, numbers, strict=True) for name in _names(job)
+        ]  # fmt: skip
+        placed = [Placed(number, request_hash=job.request_hash) for job, number in zip(new, numbers, strict=True)]
+        if not rows or self._insert_or_ignore(sorted(rows, key=_by_name)) == len(rows):
+            return placed
+        known = self._known(new, latest=True)
+        winners = [
+            next((known[name] for name in _names(job) if known[name][0] != number), None)
+            for job, number in zip(new, numbers, strict=True)
+        ]
+        try:
+            told = [
+                where if winner is None else _deduplicated(job, *winner)
+                for job, where, winner in zip(new, placed, winners, strict=True)
+            ]
+        except KeyConflict:
+            self._withdraw(numbers)
+            raise
+        self._withdraw([number for number, winner in zip(numbers, winners, strict=True) if winner is not None])
+        return told
 
-    def _withdraw(self, number: int) -> None:
-        self.connection.execute(delete(jobs).where(jobs.c.id == number))
-        self.connection.execute(delete(keys).where(keys.c.job_id == number))
+    def _withdraw(self, numbers: Sequence[int]) -> None:
+        for start in range(0, len(numbers), CHUNK):
+            chunk = numbers[start : start + CHUNK]
+            self.connection.execute(delete(jobs).where(jobs.c.id.in_(chunk)))
+            self.connection.execute(delete(keys).where(keys.c.job_id.in_(chunk)))
 
-    def _insert_or_ignore(self, rows: list[dict[str, Any]]) -> None:
+    def _insert_or_ignore(self, rows: Sequence[dict[str, Any]]) -> int:
+        """Insert the names that are free; how many that were."""
         before, behind = BY_NAME[self.connection.dialect.name].insert_ignore
         names = list(rows[0])
-        told = ", ".join(f":{name}" for name in names)
-        self.connection.execute(text(f"{before} horae_keys ({', '.join(names)}) VALUES ({told}) {behind}"), rows)
+        taken = 0
+        for start in range(0, len(rows), CHUNK):
+            chunk = rows[start : start + CHUNK]
+            told = ", ".join("(" + ", ".join(f":{name}{place}" for name in names) + ")" for place in range(len(chunk)))
+            values = {f"{name}{place}": value for place, row in enumerate(chunk) for name, value in row.items()}
+            statement = text(f"{before} horae_keys ({', '.join(names)}) VALUES {told} {behind}")
+            taken += self.connection.execute(statement, values).rowcount
+        return taken
 
 
-def _names(job: NewJob) -> list[tuple[str, str, str]]:
+def _by_name(row: dict[str, Any]) -> Name:
+    return row["scope"], row["owner"], row["name"]
+
+
+def _hash_behind(name: Name, job: NewJob) -> str:
+    """Only a key tells requests apart; a unique name does not ask what for."""
+    return job.request_hash if name[0] == "key" else ""
+
+
+def _names(job: NewJob) -> list[Name]:
     told = (("key", job.key), ("unique", job.unique))
     return [(scope, job.owner, name) for scope, name in told if name is not None]
 
@@ -305,4 +366,4 @@ def _guard(job: Job) -> tuple[ColumnElement[bool], ...]:
 
 def _holds_tag(column: Any, tag: str) -> ColumnElement[bool]:
     """Tags are a JSON list of strings: look for the quoted tag in its text."""
-    return cast(column, Text).contains(json.dumps(tag, ensure_ascii=False), autoescape=True)
+    return func.coalesce(Position(cast(column, Text), json.dumps(tag, ensure_ascii=False)), 0) > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -173,6 +173,18 @@ def running_run(job: Job) -> Run:
         job.number, job.token, "running", job.attempt + 1, job.handler, job.queue, job.owner, job.worker_id,
         job.started_at, None, trace_id=job.trace_id, schedule_id=job.schedule_id, fire_at=job.fire_at,
     )  # fmt: skip
+
+
+def chunks(new: Sequence[NewJob], most: int, most_text: int = 4_000_000) -> Iterator[Sequence[NewJob]]:
+    """Cut a batch so that no statement outgrows what a database accepts in one packet."""
+    start = size = 0
+    for place, job in enumerate(new):
+        if place > start and (place - start == most or size + len(job.payload) > most_text):
+            yield new[start:place]
+            start, size = place, 0
+        size += len(job.payload)
+    if start < len(new):
+        yield new[start:]
 
 
 def new_job_row(job: NewJob, now: datetime) -> tuple[Any, ...]:

@@ -14,13 +14,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, inspect, text
 
-from horae.errors import SchemaMissing, SchemaTooNew
+from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy
 from horae.stores.dialects import BY_NAME
 from horae.stores.tables import job_indexes, metadata
 
 VERSION_TABLE = "horae_version"
-HEAD = "0002"
-KNOWN = ("0001", "0002")
+HEAD = "0003"
+KNOWN = ("0001", "0002", "0003")
 LOCK = 4_715_113_082  # any number nobody else uses: the advisory lock of our migrations
 SCRIPTS = Path(__file__).parent / "migrations"
 
@@ -114,7 +114,8 @@ def _locked(engine: Engine) -> Iterator[Connection]:
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
                 yield connection
         elif name == "mysql":
-            connection.execute(text(f"SELECT GET_LOCK('{LOCK}', 600)"))
+            if connection.execute(text(f"SELECT GET_LOCK('{LOCK}', 600)")).scalar() != 1:
+                raise StoreBusy("Another process has been migrating this database for ten minutes. Look at it, then repeat.")
             try:
                 yield connection
                 connection.commit()

@@ -32,30 +32,31 @@ class Slots:
         return dict(driver.rows("SELECT name, max_running FROM horae_limits"))
 
     def take(
-        self, driver: Driver, queue: str, rows: Sequence[Row], limits: dict[str, int]
+        self, driver: Driver, queue: str, rows: Sequence[Row], limits: dict[str, int], room: int
     ) -> tuple[list[Row], set[int], bool]:
-        """Who of the candidates may run; which of them hold a place now; whether the queue itself is full."""
+        """Who of the candidates may run; which of them hold a place now; whether others may take the held turns."""
         wanted = {row[0]: _names(row, queue, limits) for row in rows}
-        sizes = {name: limits.get(name, 0) for names in wanted.values() for name in names}
-        sizes |= {f"key:{row[KEY]}": row[LIMIT] for row in rows if row[KEY] is not None}
-        free = self._free(driver, sizes)
+        taken = self._taken_of(driver, {name for names in wanted.values() for name in names})
         granted: list[Row] = []
         places: list[tuple[str, int, int]] = []
-        held: list[tuple[str, int]] = []
+        held: dict[str, list[int]] = {}
         for row in rows:
-            full = next((name for name in wanted[row[0]] if not free[name]), None)
-            if full is None:
-                granted.append(row)
-                places += [(name, free[name].pop(), row[0]) for name in wanted[row[0]]]
-            elif full == f"queue:{queue}" or full == "global":
+            full = next((name for name, most in wanted[row[0]].items() if len(taken[name]) >= most), None)
+            if len(granted) == room or full in ("global", f"queue:{queue}"):
                 break
-            else:
-                held.append((full, row[0]))
+            if full is not None:
+                held.setdefault(full, []).append(row[0])
+                continue
+            granted.append(row)
+            places += [(name, _take_one(taken[name]), row[0]) for name in wanted[row[0]]]
+        else:
+            full = None
         if places:
             driver.many("INSERT INTO horae_slots (name, place, job_id) VALUES (%s, %s, %s)", places)
-        if held:
-            driver.many("UPDATE horae_jobs SET held = 'slot', held_for = %s WHERE id = %s", held)
-        return granted, {place[2] for place in places}, len(granted) + len(held) < len(rows)
+        for name, numbers in held.items():
+            among = marks(len(numbers))
+            driver.change(f"UPDATE horae_jobs SET held = 'slot', held_for = %s WHERE id IN ({among})", [name, *numbers])
+        return granted, {place[2] for place in places}, bool(held) and full is None and len(granted) < room
 
     def give_back(self, driver: Driver, numbers: Sequence[int]) -> set[str]:
         """Free the places of these jobs and let held ones in; answers with the queues that may have work now."""
@@ -65,7 +66,7 @@ class Slots:
         names = {row[0] for row in driver.rows(f"SELECT DISTINCT name FROM horae_slots WHERE {among}", numbers)}
         if not names:
             return set()
-        self._lock(driver, names)
+        self.lock(driver, names)
         driver.change(f"DELETE FROM horae_slots WHERE {among}", numbers)
         return self.let_in(driver, names)
 
@@ -84,7 +85,7 @@ class Slots:
                 [name],
             )
             taken = len(self._taken(driver, name))
-            let = [row for place, row in enumerate(waiting) if taken + place < limits.get(name, row[2])]
+            let = _next_of_each_queue(waiting, limits.get(name), taken)
             if let:
                 among = marks(len(let))
                 driver.change(
@@ -97,20 +98,19 @@ class Slots:
         """The net under it all: let in whoever is held although there is room; answers with their queues."""
         rows = driver.rows("SELECT DISTINCT held_for FROM horae_jobs WHERE held = 'slot'")
         names = {row[0] for row in rows if row[0] is not None}
-        self._lock(driver, names)
+        self.lock(driver, names)
         return self.let_in(driver, names)
 
-    def _free(self, driver: Driver, limits: dict[str, int]) -> dict[str, list[int]]:
-        self._lock(driver, limits)
-        return {
-            name: sorted(set(range(limit)) - self._taken(driver, name), reverse=True) for name, limit in limits.items()
-        }
+    def _taken_of(self, driver: Driver, names: Iterable[str]) -> dict[str, set[int]]:
+        told = list(names)
+        self.lock(driver, told)
+        return {name: self._taken(driver, name) for name in told}
 
     def _taken(self, driver: Driver, name: str) -> set[int]:
         sql = f"SELECT place FROM horae_slots WHERE name = %s AND place <> {LOCK}"
         return {row[0] for row in driver.rows(sql, [name])}
 
-    def _lock(self, driver: Driver, names: Iterable[str]) -> None:
+    def lock(self, driver: Driver, names: Iterable[str]) -> None:
         before, behind = self._dialect.insert_ignore
         for name in sorted(names):  # always in one order, so that nobody waits in a circle
             driver.change(f"{before} horae_slots (name, place) VALUES (%s, {LOCK}) {behind}", [name])
@@ -118,11 +118,28 @@ class Slots:
             driver.rows(sql + self._dialect.waiting_lock, [name])
 
 
-def _names(row: Row, queue: str, limits: dict[str, int]) -> list[str]:
-    """The places one job needs; whole queues first, because a full one ends the claim."""
-    names = [name for name in ("global", f"queue:{queue}") if name in limits]
-    if row[GROUP] is not None and f"group:{row[GROUP]}" in limits:
-        names.append(f"group:{row[GROUP]}")
-    if row[KEY] is not None:
-        names.append(f"key:{row[KEY]}")
-    return names
+def _names(row: Row, queue: str, limits: dict[str, int]) -> dict[str, int]:
+    """The places one job needs and how many there are; whole queues first, because a full one ends the claim."""
+    wanted = ("global", f"queue:{queue}", *([] if row[GROUP] is None else [f"group:{row[GROUP]}"]))
+    names = {name: limits[name] for name in wanted if name in limits}
+    return names if row[KEY] is None else names | {f"key:{row[KEY]}": row[LIMIT]}
+
+
+def _take_one(taken: set[int]) -> int:
+    """The lowest free place, taken now."""
+    place = next(place for place in range(len(taken) + 1) if place not in taken)
+    taken.add(place)
+    return place
+
+
+def _next_of_each_queue(waiting: Sequence[Row], limit: int | None, taken: int) -> list[Row]:
+    """As many as there is room for, in each queue: one that is paused must not keep a shared place from the others.
+
+    Whoever is let in and finds the place taken after all is simply held again.
+    """
+    let: dict[str, list[Row]] = {}
+    for row in waiting:
+        mine = let.setdefault(row[1], [])
+        if len(mine) + taken < (row[2] if limit is None else limit):
+            mine.append(row)
+    return [row for rows in let.values() for row in rows]

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
+from horae.core.fires import Firing
 from horae.core.instants import instant
 from horae.core.jobs import Job, Lease, NewJob, Settlement
 from horae.errors import StoreError
@@ -20,11 +21,14 @@ from horae.ports import Claim, Glance, Node, Placed, Renewed
 from horae.stores.audit import Audit
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver
+from horae.stores.firing import Decide, Firings
 from horae.stores.hot import Hot
 from horae.stores.jobs import Jobs
 from horae.stores.ledger import Ledger
 from horae.stores.nodes import Nodes
 from horae.stores.queues import Queues
+from horae.stores.rows import chunks
+from horae.stores.schedules import Schedules
 
 T = TypeVar("T")
 MAX_TRIES = 8
@@ -56,6 +60,10 @@ class Transaction:
     @cached_property
     def audit(self) -> Audit:
         return Audit(self.connection)
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        return Schedules(self.connection)
 
 
 class SqlStore(ABC):
@@ -151,8 +159,8 @@ class SqlStore(ABC):
 
     def _add_in_chunks(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
         numbers: list[int] = []
-        for start in range(0, len(jobs), self.insert_chunk):
-            numbers += self.add_plain(driver, jobs[start : start + self.insert_chunk], now)
+        for chunk in chunks(jobs, self.insert_chunk):
+            numbers += self.add_plain(driver, chunk, now)
         return numbers
 
     def insert_on(self, connection: Any, jobs: Sequence[NewJob], *, now: datetime) -> list[Placed]:
@@ -185,6 +193,14 @@ class SqlStore(ABC):
 
     def expired(self, *, now: datetime, limit: int) -> list[Job]:
         return self.driven(lambda driver: self.hot.expired(driver, now, limit))
+
+    def fire(self, decide: Decide, *, now: datetime, limit: int) -> list[tuple[Firing, list[int]]]:
+        firings = Firings(
+            self.dialect,
+            lambda driver, jobs: self._add_in_chunks(driver, jobs, now),
+            lambda driver, numbers, reason: self.hot.drop(driver, numbers, reason, now),
+        )
+        return self.driven(lambda driver: firings.fire(driver, decide, now, limit))
 
     def note(self, lease: Lease, *, progress: str | None = None, checkpoint: str | None = None) -> bool:
         return self.driven(lambda driver: self.hot.note(driver, lease, progress, checkpoint))

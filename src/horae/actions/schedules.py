@@ -1,0 +1,331 @@
+"""The verbs of schedules: create, change, pause, resume, limit, preview, delete, find, history.
+
+Every change a person is accountable for writes its audit entry, with the whole schedule before and after, in the same
+transaction: the history of versions is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from horae.core.audit import Entry
+from horae.core.fires import (
+    Fire,
+    Schedule,
+    check,
+    cycle,
+    due_at,
+    first_fire,
+    next_fire,
+)
+from horae.core.instants import iso
+from horae.core.jobs import SYSTEM
+from horae.core.payloads import encode, label, name
+from horae.core.retry import Retry
+from horae.errors import Conflict, InvalidInput, NotFound
+from horae.ports import ScheduleFilter, Tx, World
+
+MAX_PAGE = 1000
+# What a change may touch; everything else follows from it or is the system's own business.
+CHANGEABLE = tuple(
+    field.name
+    for field in fields(Schedule)
+    if field.name
+    not in {"key", "number", "owner", "next_fire_at", "next_due_at", "tzdata", "fire_count", "last_fire_at", "sources",
+            "version", "created_at", "updated_at", "paused_at", "paused_by", "pause_reason", "declared", "inactive"}
+)  # fmt: skip
+TIMING = {"kind", "expression", "zone", "day_match", "gap", "fold", "lenient", "anchor", "initial_delay", "starts_at",
+          "ends_at", "max_fires", "enabled", "jitter"}  # fmt: skip
+
+
+# -- make and change ---------------------------------------------------------------------------------------------
+
+
+def create(world: World, schedule: Schedule, *, actor: str = SYSTEM, reason: str = "", source: str = "api") -> Schedule:
+    """Store a new schedule; its first fire is computed now."""
+    now = world.clock.now()
+    checked(world, schedule)
+
+    def write(tx: Tx) -> Schedule:
+        if tx.schedules.get(schedule.key, schedule.owner) is not None:
+            raise Conflict(f"There is already a schedule {schedule.key!r}; change it, or choose another key.")
+        sources = {field: source for field in CHANGEABLE if _differs(schedule, field)} | dict(schedule.sources)
+        made = replace(schedule, sources=sources, created_at=now, updated_at=now, version=1, tzdata=world.tzdata)
+        made = timed(world, made, now)
+        made = replace(made, number=tx.schedules.add(made))
+        note_follows(tx, made)
+        tx.audit.append(entry_for(now, "create", made, actor, reason, before={}))
+        return made
+
+    made = world.store.transact(write)
+    world.store.wake(["*"])
+    return made
+
+
+def change(
+    world: World,
+    key: str,
+    changes: Mapping[str, Any],
+    *,
+    owner: str = SYSTEM,
+    version: int | None = None,
+    actor: str = SYSTEM,
+    reason: str = "",
+    source: str = "api",
+) -> Schedule:
+    """Change a schedule and compute its next fire anew. With *version*, only if it is still that one."""
+    unknown = sorted(set(changes) - set(CHANGEABLE))
+    if unknown:
+        raise InvalidInput(f"{unknown[0]!r} cannot be changed on a schedule; choose from {', '.join(CHANGEABLE)}.")
+
+    def write(tx: Tx) -> Schedule:
+        before = locked(tx, key, owner)
+        if version is not None and version != before.version:
+            raise Conflict(f"Schedule {key} is at version {before.version}, not {version}; read it again and repeat.")
+        sources = {**before.sources, **dict.fromkeys(changes, source)}
+        return written(world, tx, before, replace(before, **changes, sources=sources), "change", actor, reason)
+
+    changed = world.store.transact(write)
+    world.store.wake(["*"])
+    return changed
+
+
+def pause(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = "") -> Schedule:
+    """No fires until it is resumed; running jobs go on."""
+
+    def write(tx: Tx) -> Schedule:
+        before = locked(tx, key, owner)
+        now = world.clock.now()
+        after = replace(before, paused_at=now, paused_by=actor, pause_reason=reason or None)
+        return written(world, tx, before, after, "pause", actor, reason)
+
+    return world.store.transact(write)
+
+
+def resume(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = "") -> Schedule:
+    """Fires go on from now; what was missed while it was paused is not made up for."""
+
+    def write(tx: Tx) -> Schedule:
+        before = locked(tx, key, owner)
+        after = replace(before, paused_at=None, paused_by=None, pause_reason=None)
+        return written(world, tx, before, after, "resume", actor, reason)
+
+    resumed = world.store.transact(write)
+    world.store.wake(["*"])
+    return resumed
+
+
+def pause_group(
+    world: World, group: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = ""
+) -> list[Schedule]:
+    """Pause every schedule of a group."""
+    members = find(world, ScheduleFilter(owner=owner, group=group), limit=MAX_PAGE)
+    return [pause(world, each.key, owner=owner, actor=actor, reason=reason) for each in members if not each.paused_at]
+
+
+def resume_group(
+    world: World, group: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = ""
+) -> list[Schedule]:
+    members = find(world, ScheduleFilter(owner=owner, group=group), limit=MAX_PAGE)
+    return [resume(world, each.key, owner=owner, actor=actor, reason=reason) for each in members if each.paused_at]
+
+
+def limit_group(world: World, group: str, max_running: int | None, *, actor: str = SYSTEM) -> None:
+    """At most so many jobs of a group run at once, over all workers; None lifts the limit."""
+    _limit(world, f"group:{name(group, 'group')}", max_running, actor)
+
+
+def limit_everything(world: World, max_running: int | None, *, actor: str = SYSTEM) -> None:
+    """At most so many jobs run at once, whatever their queue; None lifts the limit."""
+    _limit(world, "global", max_running, actor)
+
+
+def _limit(world: World, limited: str, max_running: int | None, actor: str) -> None:
+    if max_running is not None and max_running < 1:
+        raise InvalidInput(f"A limit of {max_running} would stop everything; use 1 or more.")
+    after = {"max_running": max_running}
+
+    def write(tx: Tx) -> None:
+        before = {"max_running": tx.queues.limits().get(limited)}
+        tx.queues.limit(limited, max_running)
+        tx.audit.append(Entry(world.clock.now(), actor, "limit", "limit", limited, before=before, after=after))
+
+    world.store.transact(write)
+    world.store.wake(["*"])
+
+
+def delete(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = "") -> None:
+    """Forget a schedule and its fires; jobs that it made live on."""
+
+    def write(tx: Tx) -> None:
+        before = locked(tx, key, owner)
+        tx.schedules.remove(before.number)
+        entry = entry_for(world.clock.now(), "delete", before, actor, reason, before=told(before))
+        tx.audit.append(replace(entry, after={}))
+
+    world.store.transact(write)
+
+
+# -- look --------------------------------------------------------------------------------------------------------
+
+
+def get(world: World, key: str, *, owner: str = SYSTEM) -> Schedule:
+    found = world.store.read(lambda tx: tx.schedules.get(key, owner))
+    if found is None:
+        raise _unknown(key)
+    return found
+
+
+def find(
+    world: World, wanted: ScheduleFilter | None = None, *, limit: int = 100, after: str | None = None
+) -> list[Schedule]:
+    """Schedules by key; *after* is the last key of the page before."""
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")
+    return world.store.read(lambda tx: tx.schedules.find(wanted or ScheduleFilter(), limit=limit, after=after))
+
+
+def history(
+    world: World, key: str, *, owner: str = SYSTEM, limit: int = 50, before: datetime | None = None
+) -> list[tuple[Fire, str | None]]:
+    """What became of each due fire, the newest first, with the job that it made."""
+    schedule = get(world, key, owner=owner)
+    rows = world.store.read(lambda tx: tx.schedules.history(schedule.number, limit=limit, before=before))
+    return [(fire, None if job is None else f"job_{job}") for fire, job in rows]
+
+
+def versions(world: World, key: str, *, owner: str = SYSTEM, limit: int = 50) -> list[Entry]:
+    """Who changed the schedule, how and why, the newest first."""
+    get(world, key, owner=owner)
+    rows = world.store.read(lambda tx: tx.audit.find(object_id=_object_id(key, owner), limit=limit, before=None))
+    return [entry for _, entry in rows if entry.object_type == "schedule"]
+
+
+def preview(world: World, schedule: Schedule, count: int = 5) -> list[datetime]:
+    """The next fires of a schedule, stored or only thought of."""
+    if not 1 <= count <= MAX_PAGE:
+        raise InvalidInput(f"count {count} is outside 1 to {MAX_PAGE}.")
+    check(schedule)
+    now = world.clock.now()
+    stored = schedule.next_fire_at if schedule.number and schedule.is_active else None
+    fire = stored or first_fire(replace(schedule, created_at=schedule.created_at or now), now)
+    told: list[datetime] = []
+    while fire is not None and len(told) < count:
+        told.append(fire)
+        fire = next_fire(schedule, fire)
+    return told
+
+
+# -- the parts -----------------------------------------------------------------------------------------------------
+
+
+def checked(world: World, schedule: Schedule) -> None:
+    label(schedule.key, "schedule key", 200)
+    label(schedule.owner, "owner")
+    name(schedule.handler, "handler", 200)
+    name(schedule.queue, "queue")
+    if schedule.group is not None:
+        name(schedule.group, "group")
+    if not isinstance(schedule.payload, dict):
+        raise InvalidInput("The payload of a schedule is an object: the arguments of its handler by name.")
+    encode(schedule.payload, max_bytes=world.max_payload_bytes)
+    check(schedule)
+
+
+def timed(world: World, schedule: Schedule, now: datetime) -> Schedule:
+    """The schedule with its next fire, or with none where it must not fire."""
+    spent = schedule.max_fires is not None and schedule.fire_count >= schedule.max_fires
+    if not schedule.is_active or spent or schedule.mode == "ALL_NODES":
+        return replace(schedule, next_fire_at=None, next_due_at=None)
+    fire_at = first_fire(schedule, now)
+    return replace(schedule, next_fire_at=fire_at, next_due_at=due_at(schedule, fire_at, world.dice.roll()))
+
+
+def written(world: World, tx: Tx, before: Schedule, after: Schedule, verb: str, actor: str, reason: str) -> Schedule:
+    """Write the next version with its audit entry; the next fire is computed anew where the timing changed."""
+    checked(world, after)
+    now = world.clock.now()
+    timing = any(getattr(before, field) != getattr(after, field) for field in TIMING)
+    if timing or before.is_active != after.is_active or before.tzdata != after.tzdata:
+        after = timed(world, after, now)
+    after = replace(after, version=before.version + 1, updated_at=now)
+    tx.schedules.put(after, expected_version=before.version)
+    if before.after != after.after:
+        note_follows(tx, after)
+    tx.audit.append(entry_for(now, verb, after, actor, reason, before=told(before)))
+    return after
+
+
+def note_follows(tx: Tx, schedule: Schedule) -> None:
+    """Note whom the schedule follows; a circle is refused with its path."""
+    parents = {key: tx.schedules.get(key, schedule.owner) for key in schedule.after}
+    missing = sorted(key for key, parent in parents.items() if parent is None and key != schedule.key)
+    if missing:
+        raise NotFound(f"Schedule {schedule.key} cannot follow {missing[0]!r}: there is no such schedule.")
+    edges: dict[str, tuple[str, ...]] = {schedule.key: schedule.after}
+    waiting = [key for key in schedule.after if key != schedule.key]
+    while waiting:
+        key = waiting.pop()
+        known = tx.schedules.get(key, schedule.owner)
+        if key not in edges and known is not None:
+            edges[key] = known.after
+            waiting += known.after
+    circle = cycle(edges)
+    if circle:
+        raise Conflict(f"These schedules would wait for each other in a circle: {' → '.join(circle)}.")
+    tx.schedules.follow(schedule.number, [parent.number for parent in parents.values() if parent is not None])
+
+
+def told(schedule: Schedule) -> dict[str, Any]:
+    """A schedule as plain values, for the audit and for people."""
+    values = {field: getattr(schedule, field) for field in (*CHANGEABLE, "version", "next_fire_at", "paused_at")}
+    plain: dict[str, Any] = {}
+    for field, value in values.items():
+        if isinstance(value, datetime):
+            plain[field] = iso(value)
+        elif isinstance(value, timedelta):
+            plain[field] = value.total_seconds()
+        elif isinstance(value, Retry):
+            plain[field] = {**value.as_json(), "attempts": value.attempts}
+        else:
+            plain[field] = list(value) if isinstance(value, tuple) else value
+    return plain
+
+
+def _differs(schedule: Schedule, field: str) -> bool:
+    plain = Schedule(key="k", handler="h", kind="cron", expression="* * * * *")
+    return bool(getattr(schedule, field) != getattr(plain, field)) or field in ("handler", "kind", "expression")
+
+
+def _object_id(key: str, owner: str) -> str:
+    return key if owner == SYSTEM else f"{owner}/{key}"
+
+
+def entry_for(
+    now: datetime, verb: str, schedule: Schedule, actor: str, reason: str, *, before: Mapping[str, Any], **more: Any
+) -> Entry:
+    return Entry(
+        at=now,
+        actor=actor,
+        verb=verb,
+        object_type="schedule",
+        object_id=_object_id(schedule.key, schedule.owner),
+        owner=schedule.owner,
+        reason=reason or None,
+        before=before,
+        after={**told(schedule), **more},
+    )
+
+
+def locked(tx: Tx, key: str, owner: str) -> Schedule:
+    found = tx.schedules.get(key, owner, lock=True)
+    if found is None:
+        raise _unknown(key)
+    return found
+
+
+def _unknown(key: str) -> NotFound:
+    return NotFound(f"There is no schedule {key!r}; `horae schedule list` shows what there is.")

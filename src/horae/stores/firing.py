@@ -1,0 +1,126 @@
+"""Firing: due schedules become jobs, in batches, any number of processes side by side.
+
+The schedule row is locked, skipping what others have; job, fire record and next instant commit together.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from horae.core.fires import Firing, Schedule, Unfinished
+from horae.core.instants import micros
+from horae.core.jobs import NewJob
+from horae.stores.dialects import Dialect
+from horae.stores.driver import Driver, marks
+from horae.stores.rows import to_micros
+from horae.stores.schedule_rows import FIRE_COLUMNS, SCHEDULE_COLUMNS, fire_row, schedule_columns, schedule_from
+from horae.stores.schedules import unfinished_from
+
+CHUNK = 500
+Decide = Callable[[list[Schedule], dict[int, Unfinished]], list[tuple[Firing, list[NewJob]]]]
+AddJobs = Callable[[Driver, Sequence[NewJob]], list[int]]
+DropJobs = Callable[[Driver, Sequence[int], str], None]
+
+
+class Firings:
+    """The flows; ``driver`` is always inside an open transaction."""
+
+    def __init__(self, dialect: Dialect, add_jobs: AddJobs, drop_jobs: DropJobs) -> None:
+        self._dialect = dialect
+        self._add_jobs = add_jobs
+        self._drop_jobs = drop_jobs
+        self._due_sql = (
+            f"SELECT {schedule_columns(dialect)} FROM horae_schedules WHERE next_due_at <= %s "
+            "ORDER BY next_due_at LIMIT %s" + dialect.locking
+        )
+        self._fire_sql = f"INSERT INTO horae_fires ({', '.join(FIRE_COLUMNS)}) VALUES ({marks(len(FIRE_COLUMNS))})"
+
+    def fire(self, driver: Driver, decide: Decide, now: datetime, limit: int) -> list[tuple[Firing, list[int]]]:
+        """Turn due schedules into jobs; answers with what was decided and the numbers of the new jobs."""
+        rows = driver.rows(self._due_sql, [micros(now), limit])
+        due = [schedule_from(dict(zip(SCHEDULE_COLUMNS, row, strict=True))) for row in rows]
+        if not due:
+            return []
+        decided = decide(due, self._unfinished(driver, [s.number for s in due if s.overlap != "allow"]))
+        decided = self._linked(driver, self._new_ones(driver, decided))
+        numbers = iter(self._add_jobs(driver, [job for _, jobs in decided for job in jobs]))
+        made = [(firing, [next(numbers) for _ in jobs]) for firing, jobs in decided]
+        self._write(driver, made, now)
+        return made
+
+    def _unfinished(self, driver: Driver, numbers: Sequence[int]) -> dict[int, Unfinished]:
+        found: dict[int, list[tuple[int, str, int]]] = defaultdict(list)
+        for start in range(0, len(numbers), CHUNK):
+            chunk = numbers[start : start + CHUNK]
+            sql = (
+                f"SELECT schedule_id, id, state, attempt FROM horae_jobs WHERE schedule_id IN ({marks(len(chunk))}) "
+                "AND state IN ('queued', 'running')"
+            )
+            for schedule_id, *job in driver.rows(sql, chunk):
+                found[schedule_id].append((job[0], job[1], job[2]))
+        return {number: unfinished_from(jobs) for number, jobs in found.items()}
+
+    def _new_ones(
+        self, driver: Driver, decided: list[tuple[Firing, list[NewJob]]]
+    ) -> list[tuple[Firing, list[NewJob]]]:
+        """Leave out what has been recorded before: a schedule moved back in time must not fire twice."""
+        pairs = [(firing.schedule.number, micros(fire.fire_at)) for firing, _ in decided for fire in firing.fires]
+        known: set[tuple[int, int]] = set()
+        for start in range(0, len(pairs), CHUNK):
+            chunk = pairs[start : start + CHUNK]
+            sql = "SELECT schedule_id, fire_at FROM horae_fires WHERE kind = 'schedule' AND (schedule_id, fire_at) IN "
+            values = ", ".join(["(%s, %s)"] * len(chunk))
+            listed = f"(VALUES {values})" if self._dialect.rows_need_values else f"({values})"
+            known |= {(row[0], row[1]) for row in driver.rows(sql + listed, [part for pair in chunk for part in pair])}
+        if not known:
+            return decided
+        return [_without(firing, jobs, known) for firing, jobs in decided]
+
+    def _linked(self, driver: Driver, decided: list[tuple[Firing, list[NewJob]]]) -> list[tuple[Firing, list[NewJob]]]:
+        """Mark the jobs whose end concerns a schedule: their own, or one that follows it."""
+        numbers = [firing.schedule.number for firing, _ in decided]
+        sql = f"SELECT DISTINCT followed_id FROM horae_follows WHERE followed_id IN ({marks(len(numbers))})"
+        followed = {row[0] for row in driver.rows(sql, numbers)}
+        followed |= {firing.schedule.number for firing, _ in decided if firing.schedule.anchor == "finish"}
+        return [
+            (firing, [replace(job, linked=True) for job in jobs] if firing.schedule.number in followed else jobs)
+            for firing, jobs in decided
+        ]
+
+    def _write(self, driver: Driver, made: Sequence[tuple[Firing, list[int]]], now: datetime) -> None:
+        records, moves = [], []
+        dropped: list[int] = []
+        at = micros(now)
+        for firing, numbers in made:
+            jobs = iter(numbers)
+            for fire in firing.fires:
+                job_id = next(jobs) if fire.verdict == "ran" else None
+                records.append(fire_row(firing.schedule.number, fire, job_id, at))
+            last = to_micros(firing.fires[-1].fire_at) if firing.fires else to_micros(firing.schedule.last_fire_at)
+            moves.append((to_micros(firing.next_fire_at), to_micros(firing.next_due_at), firing.fire_count, last,
+                          firing.schedule.number))  # fmt: skip
+            dropped += firing.dropped
+        if records:
+            driver.many(self._fire_sql, records)
+        self.move(driver, moves)
+        if dropped:
+            self._drop_jobs(driver, dropped, "its retry would have met the next occurrence")
+
+    def move(self, driver: Driver, moves: Sequence[tuple[Any, ...]]) -> None:
+        driver.many(
+            "UPDATE horae_schedules SET next_fire_at = %s, next_due_at = %s, fire_count = %s, last_fire_at = %s "
+            "WHERE id = %s",
+            moves,
+        )
+
+
+def _without(firing: Firing, jobs: list[NewJob], known: set[tuple[int, int]]) -> tuple[Firing, list[NewJob]]:
+    """The same decision without fires that are on record already."""
+    number = firing.schedule.number
+    kept = tuple(fire for fire in firing.fires if (number, micros(fire.fire_at)) not in known)
+    fresh = {micros(fire.fire_at) for fire in kept}
+    return replace(firing, fires=kept), [job for job in jobs if to_micros(job.fire_at) in fresh]

@@ -1,0 +1,112 @@
+"""What the end of one job means to others: a job that waits for it, a schedule that counts from its finish,
+a schedule that follows its own. All of it happens in the transaction that ends the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from horae.core.fires import Schedule, next_fire
+from horae.core.instants import micros
+from horae.stores.dialects import Dialect
+from horae.stores.driver import Driver, marks
+from horae.stores.rows import to_micros
+from horae.stores.schedule_rows import SCHEDULE_COLUMNS, schedule_columns, schedule_from
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A job that has come to its end, for good."""
+
+    number: int
+    schedule_id: int | None
+    succeeded: bool
+
+
+class Links:
+    """The flows; ``driver`` is always inside an open transaction."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+
+    def after(self, driver: Driver, ended: Sequence[Ended], now: datetime) -> set[str]:
+        """Tell everybody concerned; answers with the queues that may have work now."""
+        if not ended:
+            return set()
+        queues = self._let_go(driver, [job.number for job in ended if job.succeeded])
+        ran = {job.schedule_id for job in ended if job.schedule_id is not None}
+        good = {job.schedule_id for job in ended if job.schedule_id is not None and job.succeeded}
+        if self._count_from_finish(driver, sorted(ran), now) | self._follow(driver, sorted(good), now):
+            queues.add("*")
+        return queues
+
+    def _let_go(self, driver: Driver, numbers: Sequence[int]) -> set[str]:
+        """Jobs that waited for these, and now for nothing else, may run."""
+        if not numbers:
+            return set()
+        among = f"needed_id IN ({marks(len(numbers))})"
+        waiting = [row[0] for row in driver.rows(f"SELECT DISTINCT job_id FROM horae_needs WHERE {among}", numbers)]
+        if not waiting:
+            return set()
+        listed = marks(len(waiting))
+        lock = f"SELECT id FROM horae_jobs WHERE id IN ({listed}) ORDER BY id" + self._dialect.waiting_lock
+        driver.rows(lock, waiting)  # two that end at once must not each take the other for unfinished
+        driver.change(f"DELETE FROM horae_needs WHERE {among}", numbers)
+        free = driver.rows(
+            f"SELECT id, queue FROM horae_jobs WHERE id IN ({listed}) AND held = 'needs' "
+            "AND NOT EXISTS (SELECT 1 FROM horae_needs WHERE horae_needs.job_id = horae_jobs.id)",
+            waiting,
+        )
+        if free:
+            driver.change(
+                f"UPDATE horae_jobs SET held = '', held_for = NULL WHERE id IN ({marks(len(free))})",
+                [row[0] for row in free],
+            )
+        return {row[1] for row in free}
+
+    def _count_from_finish(self, driver: Driver, numbers: Sequence[int], now: datetime) -> bool:
+        """An interval that rests between runs starts to count when the job has ended, in whatever way."""
+        moved = False
+        for schedule in self._schedules(driver, numbers):
+            waits = schedule.kind == "every" and schedule.anchor == "finish" and schedule.next_fire_at is None
+            if waits and schedule.is_active and not _is_spent(schedule):
+                fire_at = to_micros(next_fire(schedule, now))
+                sql = "UPDATE horae_schedules SET next_fire_at = %s, next_due_at = %s WHERE id = %s"
+                driver.change(sql, [fire_at, fire_at, schedule.number])
+                moved = True
+        return moved
+
+    def _follow(self, driver: Driver, numbers: Sequence[int], now: datetime) -> bool:
+        """A schedule fires once all those that it follows have succeeded since it last fired."""
+        if not numbers:
+            return False
+        among = f"followed_id IN ({marks(len(numbers))})"
+        rows = driver.rows(f"SELECT DISTINCT schedule_id FROM horae_follows WHERE {among}", numbers)
+        followers = {schedule.number: schedule for schedule in self._schedules(driver, sorted(row[0] for row in rows))}
+        if not followers:
+            return False
+        driver.change(f"UPDATE horae_follows SET succeeded_at = %s WHERE {among}", [micros(now), *numbers])
+        ready = driver.rows(
+            f"SELECT schedule_id FROM horae_follows WHERE schedule_id IN ({marks(len(followers))}) "
+            "GROUP BY schedule_id HAVING COUNT(*) = COUNT(succeeded_at)",
+            sorted(followers),
+        )
+        for (number,) in ready:
+            driver.change("UPDATE horae_follows SET succeeded_at = NULL WHERE schedule_id = %s", [number])
+            if followers[number].is_active and not _is_spent(followers[number]):
+                sql = "UPDATE horae_schedules SET next_fire_at = %s, next_due_at = %s WHERE id = %s"
+                driver.change(sql, [micros(now), micros(now), number])
+        return bool(ready)
+
+    def _schedules(self, driver: Driver, numbers: Sequence[int]) -> Iterable[Schedule]:
+        if not numbers:
+            return []
+        sql = f"SELECT {schedule_columns(self._dialect)} FROM horae_schedules WHERE id IN ({marks(len(numbers))}) "
+        rows = driver.rows(sql + "ORDER BY id" + self._dialect.waiting_lock, numbers)
+        return [schedule_from(dict(zip(SCHEDULE_COLUMNS, row, strict=True))) for row in rows]
+
+
+def _is_spent(schedule: Schedule) -> bool:
+    return schedule.max_fires is not None and schedule.fire_count >= schedule.max_fires

@@ -1,0 +1,125 @@
+"""Locks by name: what the three back ends have in common.
+
+A lock excludes others for a while; it does not make anything happen once. So it always has an end, it is released
+and extended only by whoever still holds its token, and losing it is told, never hidden.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from datetime import timedelta
+
+from horae.core.retry import span
+from horae.errors import HoraeError, InvalidInput, InvalidName, LockNotAcquired
+from horae.ports import Clock, Dice
+
+log = logging.getLogger("horae.locks")
+TOKEN_LENGTH = 32  # hexadecimal characters: 128 random bits
+MAX_KEY_LENGTH = 200
+Span = timedelta | float
+
+
+class Locks(ABC):
+    """The port ``LockManager``; subclasses know how to set, move and remove one entry, each in one atomic step."""
+
+    def __init__(self, clock: Clock, dice: Dice, pause: Callable[[float], None]) -> None:
+        self._clock = clock
+        self._dice = dice
+        self._pause = pause
+
+    # -- what a back end must know -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def put(self, key: str, token: str, ttl: timedelta) -> bool:
+        """Set the entry if there is none, or only one whose time has run out."""
+
+    @abstractmethod
+    def move(self, key: str, token: str, ttl: timedelta) -> bool:
+        """Let the entry end *ttl* from now, if it is still there with this token."""
+
+    @abstractmethod
+    def remove(self, key: str, token: str) -> bool:
+        """Take the entry away, if it is still there with this token."""
+
+    # -- the port ------------------------------------------------------------------------------------------------
+
+    def try_lock(self, key: str, ttl: Span, wait: Span = 0, retry_interval: Span = 0.05) -> HeldLock | None:
+        """Acquire for *ttl*, or None when somebody else holds it and still does after *wait*."""
+        checked_key(key)
+        lasting, patience, interval = checked_ttl(ttl), span(wait).total_seconds(), span(retry_interval).total_seconds()
+        if patience > 0 and interval <= 0:
+            raise InvalidInput("retry_interval must be positive: waiting for a lock sleeps, it never spins.")
+        deadline = self._clock.monotonic() + patience
+        while True:
+            token = self._dice.name(TOKEN_LENGTH)
+            if self.put(key, token, lasting):
+                return HeldLock(self, key, token)
+            left = deadline - self._clock.monotonic()
+            if left <= 0:
+                return None
+            self._pause(min(interval, left))
+
+    def with_lock(self, key: str, ttl: Span, wait: Span = 0, retry_interval: Span = 0.05) -> HeldLock:
+        """The same for a ``with`` block, raising ``LockNotAcquired`` instead of answering None."""
+        lock = self.try_lock(key, ttl, wait, retry_interval)
+        if lock is None:
+            raise LockNotAcquired(key)
+        return lock
+
+
+class HeldLock:
+    """A lock that was acquired."""
+
+    __slots__ = ("_locks", "_released", "key", "token")
+
+    def __init__(self, locks: Locks, key: str, token: str) -> None:
+        self._locks = locks
+        self._released = False
+        self.key = key
+        self.token = token
+
+    def extend(self, ttl: Span) -> bool:
+        """Hold it for *ttl* from now on; false when it is no longer ours."""
+        return self._locks.move(self.key, self.token, checked_ttl(ttl))
+
+    def release(self) -> bool:
+        """Let go; false when it was no longer ours."""
+        self._released = True
+        return self._locks.remove(self.key, self.token)
+
+    def __enter__(self) -> HeldLock:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if self._released:
+            return
+        try:
+            kept = self.release()
+        except HoraeError as problem:
+            if error is None:
+                raise
+            log.warning("Lock %s could not be released and will end by itself: %s", self.key, problem)
+            return  # what went wrong inside the block matters more
+        if not kept:
+            log.warning("Lock %s was lost before its block ended: give it a longer ttl, or extend it", self.key)
+
+    def __repr__(self) -> str:
+        return f"<lock {self.key}>"  # the token stays out of logs: whoever knows it can release the lock
+
+
+def checked_key(key: str) -> str:
+    if not key or len(key) > MAX_KEY_LENGTH or not key.isprintable():
+        raise InvalidName(f"A lock needs a printable key of 1 to {MAX_KEY_LENGTH} characters, not {key!r:.60}.")
+    return key
+
+
+def checked_ttl(ttl: Span) -> timedelta:
+    lasting = span(ttl)
+    if lasting < timedelta(milliseconds=1):
+        raise InvalidInput(
+            f"A lock must end by itself: give a ttl of at least a millisecond, not {ttl}. "
+            "Choose it longer than the work, or extend the lock while working."
+        )
+    return lasting

@@ -1,0 +1,58 @@
+"""Locks in Redis, for teams that already run it: one server, best effort, as document 003 specifies them.
+
+The entry of the business key ``job:clean-up`` is ``horae:lock:job:clean-up``; its value is the token. It is removed
+and extended only by scripts that compare the token first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from horae.errors import ConfigurationError
+from horae.ports import Clock, Dice
+from horae.stores.locks import Locks
+from horae.stores.redis import Redis, Script, in_our_words, redis_client
+
+MILLISECOND = timedelta(milliseconds=1)
+REMOVE = Script("if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end")
+MOVE = Script(
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end"
+)
+
+
+class RedisLocks(Locks):
+    """Time runs out by the Redis server's clock."""
+
+    def __init__(
+        self,
+        server: str | Redis,
+        clock: Clock,
+        dice: Dice,
+        pause: Callable[[float], None],
+        prefix: str = "horae",
+    ) -> None:
+        super().__init__(clock, dice, pause)
+        if not prefix:
+            raise ConfigurationError("A prefix for the Redis keys is needed, so that they cannot meet another's.")
+        self._client = redis_client(server)
+        self._prefix = prefix
+
+    def entry(self, key: str) -> str:
+        """The Redis key behind a business key."""
+        return f"{self._prefix}:lock:{key}"
+
+    @in_our_words
+    def put(self, key: str, token: str, ttl: timedelta) -> bool:
+        if self._client.set(self.entry(key), token, nx=True, px=ttl // MILLISECOND):
+            return True
+        # A client that sends a lost command again is refused by its own first try.
+        return self._client.get(self.entry(key)) in (token, token.encode())
+
+    @in_our_words
+    def move(self, key: str, token: str, ttl: timedelta) -> bool:
+        return bool(MOVE.run(self._client, [self.entry(key)], [token, ttl // MILLISECOND]))
+
+    @in_our_words
+    def remove(self, key: str, token: str) -> bool:
+        return bool(REMOVE.run(self._client, [self.entry(key)], [token]))

@@ -1,0 +1,67 @@
+"""Redis: scripts that are sent once and called by their hash, and errors in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from hashlib import sha1
+from typing import Any, ParamSpec, TypeVar
+
+from horae.errors import ConfigurationError, StoreError, StoreUnavailable
+
+try:
+    from redis import Redis
+    from redis.exceptions import ConnectionError as RedisConnectionError
+    from redis.exceptions import NoScriptError, RedisError
+    from redis.exceptions import TimeoutError as RedisTimeoutError
+except ImportError as missing:
+    raise ConfigurationError("The Redis client is not installed. Run: pip install 'horae[redis]'") from missing
+
+__all__ = ["Redis", "Script", "in_our_words", "redis_client"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+PATIENCE = 5.0  # seconds for an answer
+
+
+def redis_client(server: str | Redis) -> Redis:
+    """A client for a URL; an application's own client is taken as it is."""
+    if not isinstance(server, str):
+        return server
+    try:
+        return Redis.from_url(server, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE)
+    except ValueError as problem:
+        raise ConfigurationError(
+            f"The Redis URL cannot be read ({problem}). It looks like redis://host:6379/0."
+        ) from None
+
+
+class Script:
+    """A Lua script, called by its hash; a server that does not know it (any more) is sent the text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.sha = sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+    def run(self, client: Redis, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:
+        try:
+            return client.evalsha(self.sha, len(keys), *keys, *arguments)
+        except NoScriptError:
+            return client.eval(self.text, len(keys), *keys, *arguments)
+
+
+def in_our_words(function: Callable[P, T]) -> Callable[P, T]:
+    """Tell the client's errors as ours."""
+
+    @wraps(function)
+    def told(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except (RedisConnectionError, RedisTimeoutError) as problem:
+            raise StoreUnavailable(
+                f"Redis cannot be reached or did not answer: {problem}. Check that it runs and that its URL is right."
+            ) from problem
+        except RedisError as problem:
+            raise StoreError(f"Redis refused: {problem}.") from problem
+
+    return told

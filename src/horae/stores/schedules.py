@@ -1,0 +1,159 @@
+"""Schedules on the control plane: reading, writing, history. SQLAlchemy Core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, and_, case, delete, func, insert, or_, select, update
+
+from horae.core.fires import Fire, Schedule, Unfinished
+from horae.core.instants import micros
+from horae.errors import Conflict
+from horae.ports import ScheduleFilter, Tally
+from horae.stores.rows import at
+from horae.stores.schedule_rows import FIRE_COLUMNS, fire_from, fire_row, schedule_from, schedule_row
+from horae.stores.tables import fires, follows, jobs, runs, schedules
+
+FIRE_SELECT = [fires.c[name] for name in FIRE_COLUMNS]
+
+
+class Schedules:
+    """The schedule rows of one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def get(self, key: str, owner: str, *, lock: bool = False) -> Schedule | None:
+        query = select(schedules).where(schedules.c.schedule_key == key, schedules.c.owner == owner)
+        row = self.connection.execute(query.with_for_update() if lock else query).mappings().first()
+        return None if row is None else schedule_from(_plain(row))
+
+    def by_number(self, numbers: Iterable[int]) -> dict[int, Schedule]:
+        query = select(schedules).where(schedules.c.id.in_(list(numbers)))
+        found = (schedule_from(_plain(row)) for row in self.connection.execute(query).mappings())
+        return {schedule.number: schedule for schedule in found}
+
+    def find(self, wanted: ScheduleFilter, *, limit: int, after: str | None) -> list[Schedule]:
+        """By key, a page at a time."""
+        query = select(schedules).order_by(schedules.c.schedule_key, schedules.c.id).limit(limit)
+        equal = {
+            schedules.c.owner: wanted.owner,
+            schedules.c.group_name: wanted.group,
+            schedules.c.handler: wanted.handler,
+            schedules.c.mode: wanted.mode,
+        }
+        query = query.where(*(column == value for column, value in equal.items() if value is not None))
+        if wanted.enabled is not None:
+            query = query.where(schedules.c.enabled == int(wanted.enabled))
+        if wanted.declared is not None:
+            query = query.where(schedules.c.declared == int(wanted.declared))
+        if after is not None:
+            query = query.where(schedules.c.schedule_key > after)
+        return [schedule_from(_plain(row)) for row in self.connection.execute(query).mappings()]
+
+    def count_enabled(self, owner: str) -> int:
+        query = select(func.count()).where(schedules.c.owner == owner, schedules.c.enabled == 1)
+        return int(self.connection.execute(query).scalar_one())
+
+    def add(self, schedule: Schedule) -> int:
+        answer = self.connection.execute(insert(schedules), schedule_row(schedule))
+        assert answer.inserted_primary_key is not None
+        return int(answer.inserted_primary_key[0])
+
+    def put(self, schedule: Schedule, *, expected_version: int) -> None:
+        """Write a changed schedule, unless somebody else changed it since it was read."""
+        guard = (schedules.c.id == schedule.number, schedules.c.version == expected_version)
+        done = self.connection.execute(update(schedules).where(*guard).values(schedule_row(schedule)))
+        if done.rowcount != 1:
+            raise Conflict(f"Schedule {schedule.key} was changed by somebody else meanwhile; read it again and repeat.")
+
+    def remove(self, number: int) -> None:
+        self.connection.execute(delete(fires).where(fires.c.schedule_id == number))
+        either = or_(follows.c.schedule_id == number, follows.c.followed_id == number)
+        self.connection.execute(delete(follows).where(either))
+        self.connection.execute(delete(schedules).where(schedules.c.id == number))
+
+    def follow(self, number: int, followed: Iterable[int]) -> None:
+        """Say whom a schedule follows, anew."""
+        self.connection.execute(delete(follows).where(follows.c.schedule_id == number))
+        rows = [{"schedule_id": number, "followed_id": parent} for parent in sorted(set(followed))]
+        if rows:
+            self.connection.execute(insert(follows), rows)
+
+    def unfinished(self, number: int) -> Unfinished:
+        query = select(jobs.c.id, jobs.c.state, jobs.c.attempt).where(
+            jobs.c.schedule_id == number, jobs.c.state.in_(("queued", "running"))
+        )
+        return unfinished_from((row.id, row.state, row.attempt) for row in self.connection.execute(query))
+
+    # -- fires ---------------------------------------------------------------------------------------------------
+
+    def record(self, number: int, fire: Fire, job_id: int | None, now: datetime) -> None:
+        row = dict(zip(FIRE_COLUMNS, fire_row(number, fire, job_id, micros(now)), strict=True))
+        if fire.kind == "manual":  # two hands within one microsecond are still two fires
+            mine = (fires.c.schedule_id == number, fires.c.kind == "manual")
+            last = self.connection.execute(select(func.max(fires.c.fire_at)).where(*mine)).scalar()
+            row["fire_at"] = max(row["fire_at"], (last or 0) + 1)
+        self.connection.execute(insert(fires), row)
+
+    def recorded(self, number: int, start: datetime, end: datetime) -> set[datetime]:
+        """The instants in a range that already have become a job."""
+        query = select(fires.c.fire_at).where(
+            fires.c.schedule_id == number,
+            fires.c.fire_at.between(micros(start), micros(end)),
+            fires.c.verdict == "ran",
+        )
+        found = (at(row.fire_at) for row in self.connection.execute(query))
+        return {moment for moment in found if moment is not None}
+
+    def history(self, number: int, *, limit: int, before: datetime | None) -> list[tuple[Fire, int | None]]:
+        """What became of each due fire, the newest first."""
+        query = select(*FIRE_SELECT).where(fires.c.schedule_id == number).order_by(fires.c.fire_at.desc()).limit(limit)
+        if before is not None:
+            query = query.where(fires.c.fire_at < micros(before))
+        return [fire_from(row) for row in self.connection.execute(query)]
+
+    def tallies(self, numbers: Iterable[int]) -> dict[int, Tally]:
+        """Runs and failures of schedules, counted from the history, and how the last one went."""
+        listed = list(numbers)
+        counted = self.connection.execute(
+            select(
+                runs.c.schedule_id,
+                func.count().label("runs"),
+                func.sum(case((runs.c.outcome.in_(("succeeded", "skipped", "released", "snoozed")), 0), else_=1)),
+                func.max(runs.c.finished_at),
+            )
+            .where(runs.c.schedule_id.in_(listed), runs.c.outcome != "skipped")
+            .group_by(runs.c.schedule_id)
+        ).all()
+        latest = {row[0]: row[3] for row in counted}
+        ends = or_(*(and_(runs.c.schedule_id == number, runs.c.finished_at == end) for number, end in latest.items()))
+        lasts: dict[int, Any] = {}
+        if latest:
+            columns = (runs.c.schedule_id, runs.c.outcome, runs.c.started_at, runs.c.finished_at, runs.c.error)
+            lasts = {row.schedule_id: row for row in self.connection.execute(select(*columns).where(ends))}
+        return {
+            row[0]: Tally(
+                run_count=int(row[1]),
+                fail_count=int(row[2] or 0),
+                last_outcome=lasts[row[0]].outcome,
+                last_started_at=at(lasts[row[0]].started_at),
+                last_finished_at=at(lasts[row[0]].finished_at),
+                last_error=lasts[row[0]].error,
+            )
+            for row in counted
+        }
+
+
+def unfinished_from(rows: Iterable[tuple[int, str, int]]) -> Unfinished:
+    """A queued job that has failed before waits for its retry, and yields to a new occurrence."""
+    told: dict[str, list[int]] = {"running": [], "waiting": [], "retrying": []}
+    for number, state, attempt in rows:
+        told["running" if state == "running" else "retrying" if attempt > 0 else "waiting"].append(number)
+    return Unfinished(*(tuple(numbers) for numbers in told.values()))
+
+
+def _plain(row: Mapping[Any, Any]) -> Mapping[str, Any]:
+    return {str(name): value for name, value in row.items()}
