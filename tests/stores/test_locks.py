@@ -1,0 +1,303 @@
+"""One suite for all lock managers: memory, the three databases, Redis (S3-26…S3-28, S3-47, C-9, C-10)."""
+
+import logging
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TypeVar
+
+import pytest
+
+from horae.errors import InvalidInput, InvalidName, LockNotAcquired
+from horae.ports import Lock, LockManager
+from tests.stores.conftest import opened
+from tests.stores.lock_grounds import Ground, in_database, in_memory, in_redis, real_locks
+
+KEY = "job:clean-expired-tokens"
+SERVER = pytest.mark.server
+T = TypeVar("T")
+
+
+@pytest.fixture(
+    params=[
+        "memory",
+        "sqlite",
+        pytest.param("postgres", marks=SERVER),
+        pytest.param("mysql", marks=SERVER),
+        pytest.param("redis", marks=SERVER),
+    ]
+)
+def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
+    if request.param == "memory":
+        yield in_memory()
+    elif request.param == "redis":
+        yield in_redis(request.getfixturevalue("empty_redis_url"))
+    else:
+        url = request.getfixturevalue(f"{request.param}_database_url")
+        with ExitStack() as closing:
+            stores = [opened(url) for _ in range(2)]
+            for store in stores:
+                closing.callback(store.close)
+            yield in_database(stores[0], stores[1], url)
+
+
+def acquired(lock: Lock | None) -> Lock:
+    assert lock is not None
+    return lock
+
+
+def test_a_held_lock_is_refused_to_everyone_else_at_once(ground: Ground) -> None:
+    manager: LockManager = ground.locks
+    acquired(manager.try_lock(KEY, 30))
+
+    assert ground.others.try_lock(KEY, 30) is None
+    assert ground.pauses == []
+
+
+def test_a_lock_is_not_re_entrant(ground: Ground) -> None:
+    acquired(ground.locks.try_lock(KEY, 30))
+
+    assert ground.locks.try_lock(KEY, 30) is None
+
+
+def test_two_keys_do_not_exclude_each_other(ground: Ground) -> None:
+    acquired(ground.locks.try_lock(KEY, 30))
+
+    assert ground.others.try_lock("job:Clean-Expired-Tokens", 30) is not None
+    assert ground.others.try_lock("job:other", 30) is not None
+
+
+def test_a_released_lock_can_be_acquired_again(ground: Ground) -> None:
+    assert acquired(ground.locks.try_lock(KEY, 30)).release() is True
+
+    assert ground.others.try_lock(KEY, 30) is not None
+
+
+def test_a_second_release_says_that_there_was_nothing_to_release(ground: Ground) -> None:
+    lock = acquired(ground.locks.try_lock(KEY, 30))
+
+    assert [lock.release(), lock.release()] == [True, False]
+
+
+def test_a_lock_ends_by_itself(ground: Ground) -> None:
+    acquired(ground.locks.try_lock(KEY, 30))
+
+    ground.pass_time(29)
+    assert ground.others.try_lock(KEY, 30) is None
+
+    ground.pass_time(1)
+    assert ground.others.try_lock(KEY, 30) is not None
+
+
+def test_a_stale_holder_cannot_release_its_successors_lock(ground: Ground) -> None:
+    stale = acquired(ground.locks.try_lock(KEY, 30))
+    ground.pass_time(31)
+    acquired(ground.others.try_lock(KEY, 30))
+
+    assert stale.release() is False
+    assert ground.locks.try_lock(KEY, 30) is None
+
+
+def test_a_lock_that_ran_out_is_reported_as_lost_on_release(ground: Ground) -> None:
+    lock = acquired(ground.locks.try_lock(KEY, 30))
+    ground.pass_time(31)
+
+    assert lock.release() is False
+    assert ground.others.try_lock(KEY, 30) is not None
+
+
+def test_an_extended_lock_outlives_its_first_end(ground: Ground) -> None:
+    lock = acquired(ground.locks.try_lock(KEY, 30))
+    ground.pass_time(20)
+
+    assert lock.extend(30) is True
+
+    ground.pass_time(20)
+    assert ground.others.try_lock(KEY, 30) is None
+    ground.pass_time(10)
+    assert ground.others.try_lock(KEY, 30) is not None
+
+
+def test_a_lost_lock_cannot_be_extended(ground: Ground) -> None:
+    stale = acquired(ground.locks.try_lock(KEY, 30))
+    ground.pass_time(31)
+    assert stale.extend(30) is False
+
+    acquired(ground.others.try_lock(KEY, 30))
+    assert stale.extend(3000) is False
+
+    ground.pass_time(31)
+    assert ground.locks.try_lock(KEY, 30) is not None
+
+
+def test_a_released_lock_cannot_be_extended(ground: Ground) -> None:
+    lock = acquired(ground.locks.try_lock(KEY, 30))
+    lock.release()
+
+    assert lock.extend(30) is False
+    assert ground.others.try_lock(KEY, 30) is not None
+
+
+def test_every_acquisition_draws_a_new_token_of_128_bits(ground: Ground) -> None:
+    tokens = set()
+    for _ in range(20):
+        lock = acquired(ground.locks.try_lock(KEY, 30))
+        tokens.add(lock.token)
+        lock.release()
+
+    assert len(tokens) == 20
+    assert all(re.fullmatch("[0-9a-f]{32}", token) for token in tokens)
+
+
+def test_waiting_sleeps_between_tries_and_gives_up_in_time(ground: Ground) -> None:
+    acquired(ground.locks.try_lock(KEY, 30))
+
+    assert ground.others.try_lock(KEY, 30, wait=1, retry_interval=0.3) is None
+    assert ground.pauses == pytest.approx([0.3, 0.3, 0.3, 0.1])
+
+
+def test_a_waiter_gets_the_lock_when_it_ends(ground: Ground) -> None:
+    acquired(ground.locks.try_lock(KEY, 1))
+
+    assert ground.others.try_lock(KEY, 30, wait=5, retry_interval=0.25) is not None
+    assert sum(ground.pauses) == pytest.approx(1)
+
+
+def test_waiting_without_a_pause_between_tries_is_refused(ground: Ground) -> None:
+    with pytest.raises(InvalidInput, match="never spins"):
+        ground.locks.try_lock(KEY, 30, wait=1, retry_interval=0)
+
+
+@pytest.mark.parametrize("ttl", [0, -1, 0.0001])
+def test_a_lock_without_an_end_is_refused(ground: Ground, ttl: float) -> None:
+    with pytest.raises(InvalidInput, match="must end by itself"):
+        ground.locks.try_lock(KEY, ttl)
+    with pytest.raises(InvalidInput, match="must end by itself"):
+        acquired(ground.locks.try_lock(KEY, 1)).extend(ttl)
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, "two\nlines"])
+def test_a_key_that_a_back_end_could_change_is_refused(ground: Ground, key: str) -> None:
+    with pytest.raises(InvalidName, match="printable key"):
+        ground.locks.try_lock(key, 30)
+
+
+def test_a_block_holds_the_lock_and_releases_it_at_the_end(ground: Ground) -> None:
+    with ground.locks.with_lock(KEY, 30):
+        assert ground.others.try_lock(KEY, 30) is None
+
+    assert ground.others.try_lock(KEY, 30) is not None
+
+
+def test_a_block_without_the_lock_is_not_entered(ground: Ground) -> None:
+    acquired(ground.locks.try_lock(KEY, 30))
+
+    with pytest.raises(LockNotAcquired, match=KEY), ground.others.with_lock(KEY, 30):
+        pytest.fail("entered")
+
+
+def test_a_block_that_fails_releases_the_lock_and_keeps_its_error(ground: Ground) -> None:
+    with pytest.raises(ZeroDivisionError), ground.locks.with_lock(KEY, 30):
+        raise ZeroDivisionError
+
+    assert ground.others.try_lock(KEY, 30) is not None
+
+
+def test_a_block_that_outlives_its_lock_is_told_so(ground: Ground, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "horae.locks"), ground.locks.with_lock(KEY, 30):
+        ground.pass_time(31)
+
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_a_lock_released_inside_its_block_is_not_released_again(
+    ground: Ground, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ground.locks.with_lock(KEY, 30) as lock:
+        lock.release()
+
+    assert caplog.records == []
+
+
+def test_the_token_does_not_appear_where_a_lock_is_shown(ground: Ground) -> None:
+    lock = acquired(ground.locks.try_lock(KEY, 30))
+
+    assert lock.token not in repr(lock)
+
+
+def test_of_fifty_threads_exactly_one_wins(ground: Ground) -> None:
+    won = in_threads(50, lambda: ground.locks.try_lock(KEY, 30))
+
+    assert sum(lock is not None for lock in won) == 1
+
+
+def test_of_fifty_threads_exactly_one_takes_over_a_lock_that_ran_out(ground: Ground) -> None:
+    acquired(ground.locks.try_lock(KEY, 1))
+    ground.pass_time(2)
+
+    won = in_threads(50, lambda: ground.others.try_lock(KEY, 30))
+
+    assert sum(lock is not None for lock in won) == 1
+
+
+def test_threads_that_acquire_and_release_never_meet_inside(ground: Ground) -> None:
+    inside, most = [0], [0]
+    counting = threading.Lock()
+
+    def work() -> bool:
+        lock = ground.locks.try_lock(KEY, 30)
+        if lock is None:
+            return False
+        with counting:
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+        with counting:
+            inside[0] -= 1
+        return lock.release()
+
+    results = in_threads(12, lambda: [work() for _ in range(10)])
+
+    assert most[0] == 1
+    assert any(any(result) for result in results)
+
+
+CHILD = """
+import os, sys
+from tests.stores.lock_grounds import real_locks
+with real_locks(sys.argv[1]) as locks:
+    print(locks.try_lock("job:held", 600) is not None, locks.try_lock("job:fresh", 600) is not None, flush=True)
+    os._exit(0)  # without releasing anything
+"""
+
+
+def test_another_process_is_excluded_and_what_it_held_when_it_died_stays_held(ground: Ground) -> None:
+    if ground.url is None:
+        pytest.skip("memory is for one process")
+    with real_locks(ground.url) as locks:
+        held = acquired(locks.try_lock("job:held", 600))
+
+        child = subprocess.run([sys.executable, "-c", CHILD, ground.url], capture_output=True, text=True, timeout=60)
+
+        assert child.stdout.split() == ["False", "True"], child.stderr
+        assert held.release() is True
+        assert locks.try_lock("job:fresh", 600) is None
+
+
+def in_threads(count: int, work: Callable[[], T]) -> list[T]:
+    """Run it in that many threads at the same moment; what each answered."""
+    start, answers = threading.Barrier(count), list[T]()
+
+    def run() -> None:
+        start.wait(30)
+        answers.append(work())
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(answers) == count
+    return answers
