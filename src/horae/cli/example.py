@@ -55,7 +55,9 @@ async def report(ctx: Context, pages: int) -> int:
 @app.job("example.print", queue=QUEUE, retry=Retry.fixed(1, attempts=2))
 def print_label(ctx: Context, label: str) -> None:
     """Dies after two attempts; whoever fills the paper and revives it sees it succeed."""
-    if ctx.token <= 2:
+    tried = (ctx.last_checkpoint or 0) + 1
+    ctx.checkpoint(tried)
+    if tried <= 2:
         raise RuntimeError("the printer is out of paper")
     ctx.logger.info("printed %s", label)
 

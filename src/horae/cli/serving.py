@@ -16,6 +16,7 @@ from horae.ports import Filter
 from horae.runtime.loop import Alarm
 from horae.runtime.worker import Worker
 
+SAME_PRESS = 0.3  # seconds: a shell or `make` may pass one Ctrl-C on twice
 LOOK_EVERY = timedelta(milliseconds=200)
 
 
@@ -26,6 +27,7 @@ class Serving:
         self.terminal = terminal
         self.worker = worker
         self.signals = 0
+        self._asked_at = 0.0
 
     async def run(self, *, until_empty: bool = False, started: Callable[[], None] | None = None) -> Exit:
         """Serve until told to end; the exit code says why it ended."""
@@ -46,7 +48,11 @@ class Serving:
         return Exit.OK if self.signals or emptied else Exit.TRY_AGAIN
 
     def _told_to_end(self, name: str) -> None:
+        asked_at = self.worker.world.clock.monotonic()
+        if self.signals and asked_at - self._asked_at < SAME_PRESS:
+            return
         self.signals += 1
+        self._asked_at = asked_at
         if self.signals > 1:
             lease = span(self.worker.settings.lease)
             self.terminal.say(

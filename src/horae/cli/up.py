@@ -33,6 +33,7 @@ def up(terminal: Terminal) -> None:
     app.database = terminal.settings.database_url
     told = Story(terminal)
     logging.basicConfig(level="INFO", handlers=[told], force=True)
+    logging.getLogger("alembic").setLevel("WARNING")
     try:
         ended = asyncio.run(_tell(terminal, told))
     finally:
