@@ -34,6 +34,10 @@ from horae.stores.rows import (
 from horae.stores.store import SqlStore
 
 CLAIM_SIZES = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
+# Every hot statement has one right plan, along its index; the statistics of a queue are always of yesterday.
+HOT_SESSION = (
+    "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off"
+)
 RETRIED = (pg.DeadlockDetected, pg.SerializationFailure, pg.LockNotAvailable)
 MAX_SPARE = 16
 
@@ -68,12 +72,16 @@ def _listed(prefix: str, names: Iterable[str]) -> str:
 
 
 # Ends a batch in one statement: fenced delete of the jobs, feeding their final run rows; tells which were accepted.
+# The lateral lookup and `= ANY(ARRAY(…))` leave the planner no choice but the primary key; as a plain join it read the
+# whole table, or compared every ending with every job. For the same reason the state is compared as an expression:
+# nobody shall walk the index of leases, full of entries that have just died, to find one job by its number.
 FINISH = (
-    f"WITH {_ENDINGS}, done AS (DELETE FROM horae_jobs j USING ended e WHERE j.id = e.id AND j.token = e.token "
-    f"AND j.state = 'running' AND j.linked = 0 RETURNING j.id, j.token, {_listed('j.', (*ATTEMPT, *SNAPSHOT))}, "
-    + ", ".join(f"e.{name} AS e_{name}" for name in (*ENDING, "state"))
-    + f") INSERT INTO horae_runs ({_RUN_COLUMNS}, {', '.join(SNAPSHOT)}) SELECT id, token, {', '.join(ATTEMPT)}, "
-    f"{_listed('e_', (*ENDING, 'state'))}, %s::bigint, {', '.join(SNAPSHOT)} FROM done RETURNING job_id"
+    f"WITH {_ENDINGS}, held AS MATERIALIZED (SELECT j.*, {_listed('e.', ENDING)}, e.state FROM ended e "
+    f"CROSS JOIN LATERAL (SELECT id, token, {', '.join((*ATTEMPT, *SNAPSHOT))} FROM horae_jobs WHERE id = e.id "
+    "AND token = e.token AND state || '' = 'running' AND linked = 0 FOR UPDATE) j), "
+    "gone AS (DELETE FROM horae_jobs WHERE id = ANY(ARRAY(SELECT id FROM held))) "
+    f"INSERT INTO horae_runs ({_RUN_COLUMNS}, {', '.join(SNAPSHOT)}) SELECT id, token, {', '.join(ATTEMPT)}, "
+    f"{', '.join(ENDING)}, state, %s::bigint, {', '.join(SNAPSHOT)} FROM held RETURNING job_id"
 )
 
 
@@ -82,7 +90,7 @@ def _write_run(final: bool) -> str:
     return (
         f"WITH {_ENDINGS} INSERT INTO horae_runs ({_RUN_COLUMNS}{names}) SELECT j.id, j.token, "
         f"{_listed('j.', ATTEMPT)}, {_listed('e.', (*ENDING, 'state'))}, %s::bigint{source} "
-        "FROM horae_jobs j JOIN ended e ON j.id = e.id"
+        "FROM ended e CROSS JOIN LATERAL (SELECT * FROM horae_jobs WHERE id = e.id OFFSET 0) j"
     )
 
 
@@ -118,7 +126,7 @@ def claim_sql(order: str | None, limit: int) -> str:
     )
 
 
-def _endings(settlements: Sequence[Settlement], *, final: bool) -> list[list[Any]]:
+def _endings(settlements: Iterable[Settlement], *, final: bool) -> list[list[Any]]:
     """The endings column by column, for unnest."""
     rows = [(s.number, s.token, *ending_row(s), s.change.state if final else None) for s in settlements]
     return [list(column) for column in zip(*rows, strict=True)]
@@ -176,7 +184,7 @@ class PostgresStore(SqlStore):
         pooled.detach()
         connection.rollback()
         connection.autocommit = True
-        connection.execute("SET plan_cache_mode = force_generic_plan")
+        connection.execute(HOT_SESSION)
         return connection
 
     @contextmanager
@@ -212,9 +220,8 @@ class PostgresStore(SqlStore):
         taken, special = self.persistently(lambda: self._claim_at_once(claim, now))
         if special and len(taken) < claim.limit:
             rest = Claim(claim.queue, claim.limit - len(taken), claim.worker_id, claim.lease, claim.order)
-            taken = (
-                in_order(taken + super().claim(rest, now=now), claim.order) if taken else super().claim(rest, now=now)
-            )
+            more = super().claim(rest, now=now)
+            return in_order(taken + more, claim.order) if taken else more
         return taken
 
     def _claim_at_once(self, claim: Claim, now: datetime) -> tuple[list[Job], bool]:
@@ -235,7 +242,8 @@ class PostgresStore(SqlStore):
 
     def _finish_at_once(self, settlements: Sequence[Settlement], now: datetime) -> set[int]:
         with self.direct() as connection:
-            parameters = [*_endings(settlements, final=True), micros(now)]
+            once = {(s.number, s.token): s for s in settlements}.values()
+            parameters = [*_endings(once, final=True), micros(now)]
             accepted = {row[0] for row in connection.execute(FINISH, parameters, prepare=True).fetchall()}
         return {s.number for s in settlements} - accepted
 
