@@ -265,7 +265,9 @@ def after(job: Job, outcome: Outcome, *, now: datetime, roll: float) -> Change:
         case "released":
             return _change(job, "released", run_at=job.run_at, error=job.last_error)
         case "snoozed":
-            return _change(job, "snoozed", run_at=now + (outcome.delay or timedelta(0)), error=outcome.error or job.last_error)
+            return _change(
+                job, "snoozed", run_at=now + (outcome.delay or timedelta(0)), error=outcome.error or job.last_error
+            )
         case "lost":
             return _after_loss(job, now=now)
         case "failed" | "timed_out":
