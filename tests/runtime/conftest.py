@@ -1,0 +1,41 @@
+"""Applications on real stores."""
+
+import importlib
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from horae import Horae
+from horae.stores.schema import migrate
+from tests.runtime import processes
+
+
+@pytest.fixture
+def app() -> Iterator[Horae]:
+    """An application on SQLite in memory."""
+    with Horae("sqlite://") as app:
+        yield app
+
+
+@pytest.fixture
+def app_on() -> Iterator[Callable[[str], Horae]]:
+    """Applications on a given database, with its tables in place."""
+    made: list[Horae] = []
+
+    def on(url: str) -> Horae:
+        made.append(Horae(url))
+        migrate(made[-1].engine)
+        return made[-1]
+
+    yield on
+    for app in made:
+        app.close()
+
+
+@pytest.fixture
+def process_app(sqlite_database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Horae]:
+    """The application of ``tests.runtime.processes``, on a database of its own, here and in child processes."""
+    monkeypatch.setenv("HORAE_DATABASE_URL", sqlite_database_url)
+    importlib.reload(processes)
+    yield processes.app
+    processes.app.close()

@@ -1,0 +1,316 @@
+"""Handlers in child processes."""
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from horae import Horae, Retry
+from horae.actions import jobs as verbs
+from horae.errors import ConfigurationError
+from horae.runtime import child
+from horae.runtime.children import Children
+from horae.runtime.worker import Worker
+from tests.runtime import processes
+from tests.runtime.serving import ended, outcomes, running, serving, until
+
+
+def pids_of(worker: Worker) -> list[int]:
+    children = worker._processes
+    assert isinstance(children, Children)
+    return children.pids
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+async def test_a_process_handler_returns_its_result_and_its_child_serves_the_next_job(process_app: Horae) -> None:
+    async with serving(process_app, slots=1) as worker:
+        first = await ended(process_app, processes.add.enqueue(a=1, b=2))
+        second = await ended(process_app, processes.double.enqueue(a=21))
+        third = await ended(process_app, processes.add.enqueue(a=3, b=4))
+
+        assert first.result["sum"] == 3
+        assert first.result["pid"] != os.getpid()
+        assert second.result == 42
+        assert third.result["pid"] == first.result["pid"]
+        assert pids_of(worker) == [first.result["pid"]]
+
+
+async def test_children_end_with_their_worker(process_app: Horae) -> None:
+    async with serving(process_app) as worker:
+        await ended(process_app, processes.add.enqueue(a=1, b=2))
+        (pid,) = pids_of(worker)
+
+    await until(lambda: not is_alive(pid), "the end of the child")
+
+
+async def test_a_worker_without_process_jobs_starts_no_child(app: Horae) -> None:
+    @app.job("plain")
+    def plain() -> None:
+        return
+
+    async with serving(app) as worker:
+        await ended(app, plain.enqueue())
+
+        assert pids_of(worker) == []
+
+
+async def test_a_child_is_replaced_after_its_share_of_jobs(process_app: Horae) -> None:
+    children = Children(max_jobs=1)
+    async with serving(process_app, slots=1) as worker:
+        worker._processes = worker._executor._processes = children
+        first = await ended(process_app, processes.add.enqueue(a=1, b=2))
+        second = await ended(process_app, processes.add.enqueue(a=1, b=2))
+
+        assert first.result["pid"] != second.result["pid"]
+        await until(lambda: not is_alive(first.result["pid"]), "the end of the first child")
+
+
+async def test_context_and_logging_of_a_child_reach_the_parent(
+    process_app: Horae, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = processes.report.using(tags=["a", "b"], owner="ann").enqueue()
+    async with serving(process_app):
+        done = await ended(process_app, job)
+        await ended(process_app, processes.log.enqueue())
+
+    assert done.result == [1, 1, "ann", job.job.planned_at.isoformat(), ["a", "b"], 1]
+    (line,) = [record for record in caplog.records if record.name == "horae.jobs.report"]
+    assert line.getMessage() == f"half way with {job.id}"
+    assert vars(line)["run_id"] == f"{job.id}.1"
+    (trouble,) = [record for record in caplog.records if record.name == "some.library"]
+    assert vars(trouble)["shelf"] == 4
+    assert "ValueError: inner" in logging.Formatter().format(trouble)
+
+
+async def test_an_async_function_runs_in_a_child_under_a_loop_of_its_own(process_app: Horae) -> None:
+    async with serving(process_app):
+        done = await ended(process_app, processes.add_async.enqueue(a=2, b=2))
+
+    assert done.result == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "says"),
+    [
+        ("fail", "dead", "KeyError: 'the thing we needed'\n\nTraceback"),
+        ("leave", "dead", "SystemExit: 3"),
+        ("put-off", "queued", "the bank is closed"),
+        ("call-off", "cancelled", "nobody wants it any more"),
+        ("write-badly", "dead", "InvalidPayload: The progress is not plain JSON"),
+    ],
+)
+async def test_every_way_out_of_a_child_is_told(process_app: Horae, name: str, state: str, says: str) -> None:
+    job = process_app.enqueue(name)
+    async with serving(process_app):
+        await until(lambda: len(outcomes(process_app, job)) == 1 and process_app.get(job.id).state != "running")
+
+    assert process_app.get(job.id).state == state
+    assert (verbs.runs(process_app.world, job.id)[0].error or "").startswith(says)
+
+
+async def test_a_result_that_is_not_json_is_dropped_with_a_warning(
+    process_app: Horae, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(process_app):
+        done = await ended(process_app, processes.not_json.enqueue())
+
+    assert (done.state, done.result) == ("succeeded", None)
+    assert "the result of set is not kept" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("how", "says"), [("exit", "exit code 7"), ("crash", "killed by SIGSEGV"), ("kill", "killed by SIGKILL")]
+)
+async def test_a_handler_that_kills_its_interpreter_ends_dead_and_the_queue_goes_on(
+    process_app: Horae, how: str, says: str
+) -> None:
+    async with serving(process_app, slots=1) as worker:
+        poison = await ended(process_app, processes.vanish.enqueue(how=how))
+        after = await ended(process_app, processes.add.enqueue(a=1, b=1))
+
+        assert (poison.state, poison.attempt) == ("dead", 2)
+        assert says in (poison.last_error or "")
+        assert after.state == "succeeded"
+        assert worker.counts["failed"] == 2
+
+
+async def test_a_checkpoint_survives_the_crash_of_its_child(process_app: Horae) -> None:
+    async with serving(process_app):
+        done = await ended(process_app, processes.crash_after_checkpoint.enqueue())
+
+    assert (done.result, done.attempt) == ({"page": 7}, 1)
+
+
+async def test_an_effect_in_the_ledger_happens_once_although_its_child_crashed(process_app: Horae) -> None:
+    with process_app.engine.begin() as connection:
+        connection.execute(text("CREATE TABLE charges (job TEXT)"))
+    async with serving(process_app):
+        done = await ended(process_app, processes.charge.enqueue())
+
+    with process_app.engine.connect() as connection:
+        assert connection.execute(text("SELECT COUNT(*) FROM charges")).scalar() == 1
+    assert (done.result, done.attempt) == ("charged", 1)
+
+
+async def test_a_handler_whose_time_is_up_may_clean_up_and_frees_its_slot(process_app: Horae, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    async with serving(process_app, slots=1):
+        late = processes.sleep.using(timeout=0.5).enqueue(seconds=60, note=str(note))
+        after = processes.add.enqueue(a=1, b=1)
+        done = await ended(process_app, late)
+
+        assert (await ended(process_app, after)).state == "succeeded"
+    assert (done.last_error or "").startswith("timed_out: over 0:00:00.5")
+    assert outcomes(process_app, late) == ["timed_out"]
+    assert note.with_suffix(".cleaned").exists()
+
+
+async def test_the_start_of_a_child_does_not_count_against_the_time_limit(process_app: Horae) -> None:
+    async with serving(process_app):
+        done = await ended(process_app, processes.double.using(timeout=0.1).enqueue(a=1))
+
+    assert done.state == "succeeded"
+
+
+async def test_a_child_that_ignores_sigterm_is_killed_with_its_own_children(process_app: Horae, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    async with serving(process_app):
+        await ended(process_app, processes.stubborn.using(timeout=0.5).enqueue(note=str(note)))
+
+        pid, grandchild = map(int, note.read_text().split())
+        await until(lambda: not is_alive(pid) and not is_alive(grandchild), "the end of the family")
+
+
+@pytest.mark.parametrize("name", ["polite", "sleep-async"])
+async def test_cancelling_a_job_reaches_its_child(process_app: Horae, tmp_path: Path, name: str) -> None:
+    note = tmp_path / "note"
+    job = process_app.enqueue(name, note=str(note))
+    async with serving(process_app):
+        await until(note.exists, "the start")
+        await asyncio.to_thread(verbs.cancel, process_app.world, job.id)
+        done = await ended(process_app, job)
+
+    assert done.state == "cancelled"
+    assert note.with_suffix(".cleaned").exists()
+
+
+async def test_a_stopping_worker_ends_its_children_and_gives_their_jobs_back(
+    process_app: Horae, tmp_path: Path
+) -> None:
+    note = tmp_path / "note"
+    job = processes.sleep.enqueue(seconds=60, note=str(note))
+    async with serving(process_app, grace=0.1):
+        await until(lambda: note.exists() and note.read_text(), "the start")
+
+    back = process_app.get(job.id)
+    assert (back.state, back.attempt) == ("queued", 0)
+    assert not is_alive(int(note.read_text()))
+
+
+async def test_a_killed_child_between_jobs_is_replaced_without_a_failure(process_app: Horae) -> None:
+    async with serving(process_app, slots=1) as worker:
+        first = await ended(process_app, processes.add.enqueue(a=1, b=1))
+        await until(lambda: pids_of(worker) == [first.result["pid"]])
+        os.kill(first.result["pid"], 9)
+        await until(lambda: pids_of(worker) == [], "the end of the child")
+        second = await ended(process_app, processes.add.enqueue(a=1, b=1))
+
+    assert (second.state, second.attempt) == ("succeeded", 0)
+
+
+async def test_a_handler_inside_another_function_is_refused_with_advice(process_app: Horae) -> None:
+    @process_app.job("hidden", executor="process", retry=Retry.none())
+    def hidden() -> None:
+        return
+
+    async with serving(process_app):
+        done = await ended(process_app, hidden.enqueue())
+
+    assert "declare it at the top level of a module" in (done.last_error or "")
+
+
+async def test_once_in_a_child_says_that_memory_cannot_be_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HORAE_DATABASE_URL", "sqlite://")
+    app = __import__("importlib").reload(processes).app
+    with app:
+        async with serving(app):
+            done = await ended(app, processes.charge.using(retry=Retry.none()).enqueue())
+
+    assert "ctx.once in a child process cannot reach a database in the memory" in (done.last_error or "")
+
+
+def test_a_module_that_starts_a_worker_when_imported_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "inside", True)
+
+    with pytest.raises(ConfigurationError, match="__main__"):
+        Children()
+
+
+SCRIPT = '''
+import asyncio, os, sys
+from horae import Horae, Retry
+app = Horae(sys.argv[1])
+
+@app.job("who", executor="process", retry=Retry.none())
+def who(ctx):
+    return ctx.once("who", lambda connection: [os.getpid(), __name__])
+
+@app.job("hang", executor="process", retry=Retry.none())
+def hang():
+    print(os.getpid(), flush=True)
+    asyncio.run(asyncio.sleep(60))
+
+async def main():
+    job = app.enqueue(sys.argv[2])
+    async with app.running():
+        while app.get(job.id).state in ("queued", "running"):
+            await asyncio.sleep(0.01)
+    print(app.get(job.id).result, os.getpid())
+
+if __name__ == "__main__":
+    asyncio.run(main())
+'''
+
+
+@pytest.fixture
+def script(tmp_path: Path, sqlite_database_url: str) -> Callable[[str], list[str]]:
+    file = tmp_path / "my script.py"
+    file.write_text(SCRIPT)
+    return lambda job: [sys.executable, str(file), sqlite_database_url, job]
+
+
+def test_a_handler_declared_in_a_script_runs_in_a_child(script: Callable[[str], list[str]]) -> None:
+    told = subprocess.run(script("who"), capture_output=True, text=True, timeout=60, check=False)
+
+    assert "'__horae_main__'" in told.stdout, told.stderr
+
+
+def test_a_child_does_not_outlive_a_killed_parent(script: Callable[[str], list[str]]) -> None:
+    with subprocess.Popen(script("hang"), stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert is_alive(pid)
+        parent.kill()
+
+    asyncio.run(until(lambda: not is_alive(pid), "the end of the orphan"))
+
+
+async def test_a_running_child_keeps_its_lease(process_app: Horae) -> None:
+    async with serving(process_app, lease=1.0) as worker:
+        job = processes.sleep.enqueue(seconds=2.5)
+        await running(process_app, job)
+        done = await ended(process_app, job)
+
+    assert (done.result, worker.counts["succeeded"]) == ("slept", 1)
