@@ -280,7 +280,7 @@ class _Watch(threading.Thread):
             seen = None
             while not self._ended.wait(WATCH_EVERY):
                 version = cursor.execute("PRAGMA data_version").fetchone()[0]
-                if seen is not None and version != seen:
+                if version != seen:  # the first reading too: somebody may have committed before anybody watched
                     self._store.tell_listeners("*")
                 seen = version
 
