@@ -17,25 +17,5 @@ class TestSqliteInMemory(StoreConformance):
         store.close()
 
 
-class TestSqlite(StoreConformance):
-    @pytest.fixture
-    def store(self, sqlite_database_url: str) -> Iterator[SqlStore]:
-        store = opened(sqlite_database_url)
-        yield store
-        store.close()
-
-
-class TestPostgres(StoreConformance):
-    @pytest.fixture
-    def store(self, postgres_database_url: str) -> Iterator[SqlStore]:
-        store = opened(postgres_database_url)
-        yield store
-        store.close()
-
-
-class TestMysql(StoreConformance):
-    @pytest.fixture
-    def store(self, mysql_database_url: str) -> Iterator[SqlStore]:
-        store = opened(mysql_database_url)
-        yield store
-        store.close()
+class TestEachDatabase(StoreConformance):
+    """With the fixture ``store`` of this folder: a SQLite file, PostgreSQL, MariaDB."""

@@ -19,13 +19,13 @@ from sqlalchemy import (
     Text,
     and_,
     case,
-    cast,
     delete,
     func,
     insert,
     literal,
     select,
     text,
+    type_coerce,
     update,
 )
 from sqlalchemy.ext.compiler import compiles
@@ -33,7 +33,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from horae.core.instants import micros
 from horae.core.jobs import Job, NewJob, Run
-from horae.errors import KeyConflict
+from horae.errors import Conflict, KeyConflict, NotFound
 from horae.ports import Filter, Placed
 from horae.stores.dialects import BY_NAME
 from horae.stores.driver import Driver
@@ -51,7 +51,7 @@ from horae.stores.rows import (
     running_run,
 )
 from horae.stores.slots import Slots
-from horae.stores.tables import jobs, keys, runs
+from horae.stores.tables import jobs, keys, needs, runs, slots
 
 CHUNK = 500
 Name = tuple[str, str, str]  # scope, owner, name
@@ -66,8 +66,9 @@ class Position(FunctionElement[int]):
 
 @compiles(Position)
 def _position(element: Position, compiler: Any, **options: Any) -> str:
-    function = BY_NAME[compiler.dialect.name].position_function
-    return f"{function}({compiler.process(element.clauses, **options)})"
+    dialect = BY_NAME[compiler.dialect.name]
+    column, text = (compiler.process(part, **options) for part in element.clauses)
+    return f"{dialect.position_function}({dialect.json_as_text.format(column)}, {text})"
 
 
 class Jobs:
@@ -260,11 +261,49 @@ class Jobs:
         numbers = self._add([new[place] for place in waiting], now)
         for place, where in zip(waiting, self._named([new[place] for place in waiting], numbers, now), strict=True):
             placed[place] = where
+        self._wait_for_others([(new[place].after, placed[place]) for place in waiting if new[place].after])
         for place, twin_place in twins.items():
             original = placed[twin_place]
             assert original is not None
             placed[place] = Placed(original.number, deduplicated=True, request_hash=original.request_hash)
         return [where for where in placed if where is not None]
+
+    def _wait_for_others(self, waiting: Sequence[tuple[tuple[int, ...], Placed | None]]) -> None:
+        """Note which unfinished jobs a new one waits for; with none left it may run at once."""
+        for needed, where in waiting:
+            if where is None or where.deduplicated:
+                continue
+            query = select(jobs.c.id).where(jobs.c.id.in_(needed)).order_by(jobs.c.id).with_for_update()
+            live = [row.id for row in self.connection.execute(query)]
+            self._refuse_unreachable([number for number in needed if number not in live])
+            if live:
+                rows = [{"job_id": where.number, "needed_id": number} for number in live]
+                self.connection.execute(insert(needs), rows)
+                self.connection.execute(update(jobs).where(jobs.c.id.in_(live)).values(linked=1))
+            else:
+                free = update(jobs).where(jobs.c.id == where.number).values(held="", held_for=None)
+                self.connection.execute(free)
+
+    def _refuse_unreachable(self, numbers: Sequence[int]) -> None:
+        """What has ended must have succeeded; what never was, or was cancelled, will never let anybody go."""
+        for number in numbers:
+            final = select(runs.c.state).where(runs.c.job_id == number, runs.c.state.is_not(None))
+            state = self.connection.execute(final).scalar()
+            if state is None:
+                raise NotFound(f"A job cannot wait for job_{number}: there is no such job.")
+            if state != "succeeded":
+                raise Conflict(f"A job cannot wait for job_{number}: it has ended as {state} and will never succeed.")
+
+    def start(self, number: int, *, worker_id: str, until: datetime, now: datetime) -> None:
+        """Mark a job as running in the hands of whoever stored it."""
+        held = {"worker_id": worker_id, "leased_until": micros(until), "started_at": micros(now)}
+        self.connection.execute(update(jobs).where(jobs.c.id == number).values(state="running", token=1, **held))
+
+    def holders(self, concurrency_key: str) -> list[Job]:
+        """The running jobs that hold the places of a concurrency key."""
+        places = select(slots.c.job_id).where(slots.c.name == f"key:{concurrency_key}", slots.c.job_id.is_not(None))
+        query = select(*JOB_SELECT).where(jobs.c.id.in_(places), jobs.c.state == "running")
+        return [job_from(row) for row in self.connection.execute(query)]
 
     def _known(self, new: Sequence[NewJob], *, latest: bool = False) -> dict[Name, tuple[int, str]]:
         """Who has these names; *latest*: also what was committed after this transaction's first look."""
@@ -366,4 +405,4 @@ def _guard(job: Job) -> tuple[ColumnElement[bool], ...]:
 
 def _holds_tag(column: Any, tag: str) -> ColumnElement[bool]:
     """Tags are a JSON list of strings: look for the quoted tag in its text."""
-    return func.coalesce(Position(cast(column, Text), json.dumps(tag, ensure_ascii=False)), 0) > 0
+    return func.coalesce(Position(type_coerce(column, Text), json.dumps(tag, ensure_ascii=False)), 0) > 0

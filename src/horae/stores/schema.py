@@ -115,7 +115,7 @@ def _locked(engine: Engine) -> Iterator[Connection]:
                 yield connection
         elif name == "mysql":
             if connection.execute(text(f"SELECT GET_LOCK('{LOCK}', 600)")).scalar() != 1:
-                raise StoreBusy("Another process has been migrating this database for ten minutes. Look at it, then repeat.")
+                raise StoreBusy("Another process has been migrating this database for ten minutes. Look at it.")
             try:
                 yield connection
                 connection.commit()

@@ -4,6 +4,8 @@ All names begin with ``horae_`` so that the tables can live inside an applicatio
 integer microseconds, JSON is stored and read as text, states are words.
 """
 
+# size: one list of all tables, so that a reader finds every column in one place
+
 from __future__ import annotations
 
 from typing import Any
@@ -46,10 +48,21 @@ def _json_is_text_on_sqlite(*_: Any, **__: Any) -> str:
     return "TEXT"  # a column declared JSON would turn the text '1' into a number
 
 
+@compiles(Json, "mysql")
+@compiles(Json, "mariadb")
+def _json_is_text_on_mysql(*_: Any, **__: Any) -> str:
+    return "LONGTEXT"  # MariaDB's JSON is that and a check that refuses more than 32 levels; MySQL's changes the text
+
+
 Number = BigInteger().with_variant(Integer, "sqlite")
 LongText = Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
-# Names are compared byte by byte, so that "A" and "a" are two keys on every database.
-Name = String(255).with_variant(mysql.VARCHAR(255, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb")
+# Text is compared byte by byte, so that "A" and "a" are two names on every database. The dialect goes by two names.
+BYTEWISE: dict[str, Any] = {
+    f"{vendor}_{option}": value
+    for vendor in ("mysql", "mariadb")
+    for option, value in (("charset", "utf8mb4"), ("collate", "utf8mb4_bin"), ("engine", "InnoDB"))
+}
+Name = String(255)
 
 jobs = Table(
     "horae_jobs",
@@ -90,6 +103,7 @@ jobs = Table(
     Column("payload", Json, nullable=False),
     Column("progress", Json),
     Column("checkpoint", Json),
+    Column("progressed_at", BigInteger),
     Column("last_error", LongText),
     Column("cancel_reason", Text),
     sqlite_autoincrement=True,
@@ -98,8 +112,7 @@ jobs = Table(
         "autovacuum_vacuum_scale_factor": "0.0",
         "autovacuum_vacuum_threshold": "2000",
     },
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 # An attempt is written once, when it ends. The last one (``state`` is set) also carries the job's snapshot.
@@ -146,8 +159,7 @@ runs = Table(
     PrimaryKeyConstraint("job_id", "token"),
     Index("horae_runs_finished", "finished_at"),
     Index("horae_runs_schedule", "schedule_id", "job_id"),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 keys = Table(
@@ -162,8 +174,7 @@ keys = Table(
     PrimaryKeyConstraint("scope", "owner", "name"),
     Index("horae_keys_job", "job_id"),
     Index("horae_keys_created", "created_at"),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 ledger = Table(
@@ -175,8 +186,7 @@ ledger = Table(
     Column("created_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("job_id", "name"),
     Index("horae_ledger_created", "created_at"),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 # One row for each taken place: the key makes a second holder of a place impossible. Place -1 is the lock of a name.
@@ -188,8 +198,7 @@ slots = Table(
     Column("job_id", Number),
     PrimaryKeyConstraint("name", "place"),
     Index("horae_slots_job", "job_id"),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 # How many jobs may run at once: "queue:mail", "group:etl", "global".
@@ -198,8 +207,7 @@ limits = Table(
     metadata,
     Column("name", Name, primary_key=True),
     Column("max_running", Integer, nullable=False),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 # A job that waits for others to succeed.
@@ -210,8 +218,7 @@ needs = Table(
     Column("needed_id", Number, nullable=False),
     PrimaryKeyConstraint("job_id", "needed_id"),
     Index("horae_needs_needed", "needed_id"),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 nodes = Table(
@@ -225,8 +232,7 @@ nodes = Table(
     Column("seen_at", BigInteger, nullable=False),
     Column("state", String(12), nullable=False),
     Column("queues", Json, nullable=False),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 queues = Table(
@@ -237,8 +243,7 @@ queues = Table(
     Column("paused_at", BigInteger),
     Column("paused_by", Name),
     Column("pause_reason", Text),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 audit = Table(
@@ -257,8 +262,7 @@ audit = Table(
     Column("evidence", Json, nullable=False),
     Index("horae_audit_object", "object_id"),
     sqlite_autoincrement=True,
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 locks = Table(
@@ -268,8 +272,7 @@ locks = Table(
     Column("token", String(64), nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     Column("holder", Name, nullable=False, server_default=""),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 # One row for each rate limit in use: the lock behind which its calls are counted.
@@ -277,8 +280,7 @@ rates = Table(
     "horae_rates",
     metadata,
     Column("name", Name, primary_key=True),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 calls = Table(
@@ -290,8 +292,7 @@ calls = Table(
     Column("state", String(8), nullable=False),  # made: at is its instant; waiting: at is how long it keeps its place
     Column("at", BigInteger, nullable=False),
     Index("horae_calls_rate", "rate", "state", "at"),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 
@@ -353,6 +354,7 @@ schedules = Table(
     Column("timeout", BigInteger),
     Column("mode", String(12), nullable=False),
     Column("lock_ttl", BigInteger),
+    Column("stale_timeout", BigInteger),
     Column("follows", Json, nullable=False),  # the keys of the schedules that must succeed first
     Column("starts_at", BigInteger),
     Column("ends_at", BigInteger),
@@ -375,8 +377,7 @@ schedules = Table(
     Index("horae_schedules_key", "owner", "schedule_key", unique=True),
     Index("horae_schedules_due", "next_due_at"),
     sqlite_autoincrement=True,
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 # Every due fire leaves one record. The key makes a second job for the same occurrence impossible.
@@ -396,8 +397,7 @@ fires = Table(
     Column("recorded_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("schedule_id", "kind", "fire_at"),
     Index("horae_fires_recorded", "recorded_at"),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 # Which schedule follows which, and whether the followed one has succeeded since the follower last fired.
@@ -409,6 +409,5 @@ follows = Table(
     Column("succeeded_at", BigInteger),
     PrimaryKeyConstraint("schedule_id", "followed_id"),
     Index("horae_follows_followed", "followed_id"),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )

@@ -41,11 +41,13 @@ class EnqueueConformance:
         assert (job.state, job.attempt, job.token, job.last_error, job.worker_id) == ("queued", 0, 0, None, None)
         assert job.retry.wait(1, 0.5) == timedelta(seconds=9.5)
 
-    @pytest.mark.parametrize("value", HOSTILE, ids=lambda value: f"{value!a:.30}")
-    def test_a_payload_comes_back_unchanged(self, store: Store, value: Any) -> None:
-        [number] = put(store, a_new_job({"value": value}))
+    @pytest.mark.parametrize("key", [None, "k"], ids=["plain", "keyed"])
+    def test_hostile_payloads_come_back_unchanged(self, store: Store, key: str | None) -> None:
+        given = put(
+            store, *(a_new_job({"v": value}, key=key and f"{key}{place}") for place, value in enumerate(HOSTILE))
+        )
 
-        assert encode(look(store, number).payload) == encode({"value": value})
+        assert [encode(look(store, number).payload) for number in given] == [encode({"v": value}) for value in HOSTILE]
 
     def test_the_deepest_allowed_payload_is_stored(self, store: Store) -> None:
         value: Any = 1

@@ -51,24 +51,32 @@ class SettleConformance:
             "succeeded", NOON + SECOND, "aud_1", "w1", NOON, None,
         )  # fmt: skip
 
-    @pytest.mark.parametrize("value", HOSTILE, ids=lambda value: f"{value!a:.30}")
-    def test_a_result_comes_back_unchanged(self, store: Store, value: Any) -> None:
-        put(store, a_new_job())
-        [job] = take(store)
+    def test_hostile_results_come_back_unchanged(self, store: Store) -> None:
+        put(store, *(a_new_job() for _ in HOSTILE))
+        taken = take(store)
+        written = [
+            settlement(job, Outcome("succeeded", result=encode(value)), now=NOON, roll=0.5)
+            for job, value in zip(taken, HOSTILE, strict=True)
+        ]
 
-        end(store, job, result=encode(value))
+        store.settle(written, now=NOON)
 
-        assert encode(look(store, job.number).result) == encode(value)
+        assert [encode(look(store, job.number).result) for job in taken] == [encode(value) for value in HOSTILE]
 
-    @pytest.mark.parametrize("text", [value for value in HOSTILE if isinstance(value, str)], ids=lambda t: f"{t!a:.30}")
     @pytest.mark.parametrize("most", [1, 3], ids=["dead", "tried again"])
-    def test_an_error_comes_back_unchanged(self, store: Store, text: str, most: int) -> None:
-        put(store, a_new_job(max_attempts=most))
-        [job] = take(store)
+    def test_hostile_errors_come_back_unchanged(self, store: Store, most: int) -> None:
+        texts = [value for value in HOSTILE if isinstance(value, str)]
+        put(store, *(a_new_job(max_attempts=most) for _ in texts))
+        taken = take(store)
+        written = [
+            settlement(job, Outcome("failed", error=text), now=NOON, roll=0.5)
+            for job, text in zip(taken, texts, strict=True)
+        ]
 
-        end(store, job, "failed", error=text)
+        store.settle(written, now=NOON)
 
-        assert (look(store, job.number).last_error, attempts(store, job.number)[0].error) == (text, text)
+        assert [look(store, job.number).last_error for job in taken] == texts
+        assert [attempts(store, job.number)[0].error for job in taken] == texts
 
     def test_a_failure_is_tried_again_later(self, store: Store) -> None:
         """S0-18, S0-19."""

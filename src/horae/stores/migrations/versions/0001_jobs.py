@@ -53,10 +53,21 @@ def _json_is_text_on_sqlite(*_: Any, **__: Any) -> str:
     return "TEXT"  # a column declared JSON would turn the text '1' into a number
 
 
+@compiles(Json, "mysql")
+@compiles(Json, "mariadb")
+def _json_is_text_on_mysql(*_: Any, **__: Any) -> str:
+    return "LONGTEXT"  # MariaDB's JSON is that and a check that refuses more than 32 levels; MySQL's changes the text
+
+
 Number = BigInteger().with_variant(Integer, "sqlite")
 LongText = Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
-# Names are compared byte by byte, so that "A" and "a" are two keys on every database.
-Name = String(255).with_variant(mysql.VARCHAR(255, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb")
+# Text is compared byte by byte, so that "A" and "a" are two names on every database. The dialect goes by two names.
+BYTEWISE: dict[str, Any] = {
+    f"{vendor}_{option}": value
+    for vendor in ("mysql", "mariadb")
+    for option, value in (("charset", "utf8mb4"), ("collate", "utf8mb4_bin"), ("engine", "InnoDB"))
+}
+Name = String(255)
 
 jobs = Table(
     "horae_jobs",
@@ -97,6 +108,7 @@ jobs = Table(
     Column("payload", Json, nullable=False),
     Column("progress", Json),
     Column("checkpoint", Json),
+    Column("progressed_at", BigInteger),
     Column("last_error", LongText),
     Column("cancel_reason", Text),
     sqlite_autoincrement=True,
@@ -105,8 +117,7 @@ jobs = Table(
         "autovacuum_vacuum_scale_factor": "0.0",
         "autovacuum_vacuum_threshold": "2000",
     },
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 # An attempt is written once, when it ends. The last one (``state`` is set) also carries the job's snapshot.
@@ -153,8 +164,7 @@ runs = Table(
     PrimaryKeyConstraint("job_id", "token"),
     Index("horae_runs_finished", "finished_at"),
     Index("horae_runs_schedule", "schedule_id", "job_id"),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 keys = Table(
@@ -169,8 +179,7 @@ keys = Table(
     PrimaryKeyConstraint("scope", "owner", "name"),
     Index("horae_keys_job", "job_id"),
     Index("horae_keys_created", "created_at"),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 ledger = Table(
@@ -182,8 +191,7 @@ ledger = Table(
     Column("created_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("job_id", "name"),
     Index("horae_ledger_created", "created_at"),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 # One row for each taken place: the key makes a second holder of a place impossible. Place -1 is the lock of a name.
@@ -195,8 +203,7 @@ slots = Table(
     Column("job_id", Number),
     PrimaryKeyConstraint("name", "place"),
     Index("horae_slots_job", "job_id"),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 # How many jobs may run at once: "queue:mail", "group:etl", "global".
@@ -205,8 +212,7 @@ limits = Table(
     metadata,
     Column("name", Name, primary_key=True),
     Column("max_running", Integer, nullable=False),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 # A job that waits for others to succeed.
@@ -217,8 +223,7 @@ needs = Table(
     Column("needed_id", Number, nullable=False),
     PrimaryKeyConstraint("job_id", "needed_id"),
     Index("horae_needs_needed", "needed_id"),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 nodes = Table(
@@ -232,8 +237,7 @@ nodes = Table(
     Column("seen_at", BigInteger, nullable=False),
     Column("state", String(12), nullable=False),
     Column("queues", Json, nullable=False),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 queues = Table(
@@ -244,8 +248,7 @@ queues = Table(
     Column("paused_at", BigInteger),
     Column("paused_by", Name),
     Column("pause_reason", Text),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 audit = Table(
@@ -264,8 +267,7 @@ audit = Table(
     Column("evidence", Json, nullable=False),
     Index("horae_audit_object", "object_id"),
     sqlite_autoincrement=True,
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 
@@ -300,6 +302,8 @@ def upgrade() -> None:
     """Every step may be repeated: a database without transactional DDL may have stopped halfway."""
     connection = op.get_bind()
     metadata.create_all(connection, checkfirst=True)
+    for index in [index for table in metadata.sorted_tables for index in table.indexes]:
+        index.create(connection, checkfirst=True)  # a table that was there already may still want its indexes
     there = {index["name"] for index in inspect(connection).get_indexes("horae_jobs")}
     for name, statement in job_indexes(partial=connection.dialect.name in ("postgresql", "sqlite")).items():
         if name not in there:

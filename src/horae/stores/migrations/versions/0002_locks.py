@@ -8,9 +8,10 @@ A frozen copy of the tables as they were then: a migration never follows later c
 
 from __future__ import annotations
 
+from typing import Any
+
 from alembic import op
 from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, String, Table
-from sqlalchemy.dialects import mysql
 
 revision = "0002"
 down_revision = "0001"
@@ -19,8 +20,13 @@ depends_on = None
 
 metadata = MetaData()
 Number = BigInteger().with_variant(Integer, "sqlite")
-# Names are compared byte by byte, so that "A" and "a" are two keys on every database.
-Name = String(255).with_variant(mysql.VARCHAR(255, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb")
+# Text is compared byte by byte, so that "A" and "a" are two names on every database. The dialect goes by two names.
+BYTEWISE: dict[str, Any] = {
+    f"{vendor}_{option}": value
+    for vendor in ("mysql", "mariadb")
+    for option, value in (("charset", "utf8mb4"), ("collate", "utf8mb4_bin"), ("engine", "InnoDB"))
+}
+Name = String(255)
 
 locks = Table(
     "horae_locks",
@@ -29,8 +35,7 @@ locks = Table(
     Column("token", String(64), nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     Column("holder", Name, nullable=False, server_default=""),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 # One row for each rate limit in use: the lock behind which its calls are counted.
@@ -38,8 +43,7 @@ rates = Table(
     "horae_rates",
     metadata,
     Column("name", Name, primary_key=True),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 calls = Table(
@@ -51,14 +55,15 @@ calls = Table(
     Column("state", String(8), nullable=False),  # made: at is its instant; waiting: at is how long it keeps its place
     Column("at", BigInteger, nullable=False),
     Index("horae_calls_rate", "rate", "state", "at"),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 
 def upgrade() -> None:
     """May be repeated: a database without transactional DDL may have stopped halfway."""
     metadata.create_all(op.get_bind(), checkfirst=True)
+    for index in [index for table in metadata.sorted_tables for index in table.indexes]:
+        index.create(op.get_bind(), checkfirst=True)  # a table that was there already may still want its indexes
 
 
 def downgrade() -> None:

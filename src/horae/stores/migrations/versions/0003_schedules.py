@@ -23,7 +23,6 @@ from sqlalchemy import (
     Table,
     Text,
 )
-from sqlalchemy.dialects import mysql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import UserDefinedType
 
@@ -49,8 +48,20 @@ def _json_is_text_on_sqlite(*_: Any, **__: Any) -> str:
     return "TEXT"
 
 
+@compiles(Json, "mysql")
+@compiles(Json, "mariadb")
+def _json_is_text_on_mysql(*_: Any, **__: Any) -> str:
+    return "LONGTEXT"  # MariaDB's JSON is that and a check that refuses more than 32 levels; MySQL's changes the text
+
+
 Number = BigInteger().with_variant(Integer, "sqlite")
-Name = String(255).with_variant(mysql.VARCHAR(255, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb")
+# Text is compared byte by byte, so that "A" and "a" are two names on every database. The dialect goes by two names.
+BYTEWISE: dict[str, Any] = {
+    f"{vendor}_{option}": value
+    for vendor in ("mysql", "mariadb")
+    for option, value in (("charset", "utf8mb4"), ("collate", "utf8mb4_bin"), ("engine", "InnoDB"))
+}
+Name = String(255)
 
 schedules = Table(
     "horae_schedules",
@@ -83,6 +94,7 @@ schedules = Table(
     Column("timeout", BigInteger),
     Column("mode", String(12), nullable=False),
     Column("lock_ttl", BigInteger),
+    Column("stale_timeout", BigInteger),
     Column("follows", Json, nullable=False),  # the keys of the schedules that must succeed first
     Column("starts_at", BigInteger),
     Column("ends_at", BigInteger),
@@ -105,8 +117,7 @@ schedules = Table(
     Index("horae_schedules_key", "owner", "schedule_key", unique=True),
     Index("horae_schedules_due", "next_due_at"),
     sqlite_autoincrement=True,
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 # Every due fire leaves one record. The key makes a second job for the same occurrence impossible.
@@ -126,8 +137,7 @@ fires = Table(
     Column("recorded_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("schedule_id", "kind", "fire_at"),
     Index("horae_fires_recorded", "recorded_at"),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 # Which schedule follows which, and whether the followed one has succeeded since the follower last fired.
@@ -139,14 +149,15 @@ follows = Table(
     Column("succeeded_at", BigInteger),
     PrimaryKeyConstraint("schedule_id", "followed_id"),
     Index("horae_follows_followed", "followed_id"),
-    mysql_charset="utf8mb4",
-    mysql_engine="InnoDB",
+    **BYTEWISE,
 )
 
 
 def upgrade() -> None:
     """Every step may be repeated: a database without transactional DDL may have stopped halfway."""
     metadata.create_all(op.get_bind(), checkfirst=True)
+    for index in [index for table in metadata.sorted_tables for index in table.indexes]:
+        index.create(op.get_bind(), checkfirst=True)  # a table that was there already may still want its indexes
 
 
 def downgrade() -> None:
