@@ -8,12 +8,15 @@ clock on one host can neither fire early nor steal a lease.
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 import random
 import secrets
 import threading
 import time
+import zoneinfo
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 
 class SystemClock:
@@ -63,6 +66,20 @@ class StoreClock:
             return self._anchor
         finally:
             self._lock.release()
+
+
+def zone_database_version() -> str:
+    """Which edition of the zone database ``zoneinfo`` reads here; empty when it does not say."""
+    for folder in zoneinfo.TZPATH:
+        for name in ("tzdata.zi", "+VERSION"):
+            path = Path(folder) / name
+            if path.is_file():
+                with path.open(encoding="utf-8", errors="replace") as lines:
+                    return lines.readline().removeprefix("# version").strip()
+    try:
+        return importlib.metadata.version("tzdata")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 class SystemDice:

@@ -115,6 +115,19 @@ class LockNotAcquired(Conflict):
         self.key = key
 
 
+class AlreadyRunning(Conflict):
+    """Something that must not run twice is running, and alive."""
+
+    code = "already_running"
+
+    def __init__(self, key: str, job_id: str) -> None:
+        super().__init__(
+            f"{key!r} is already running as job {job_id} and has shown progress lately. Wait for it, or cancel it."
+        )
+        self.key = key
+        self.job_id = job_id
+
+
 class LeaseLost(HoraeError):
     """A worker tried to write to a job that has been handed on."""
 

@@ -1,5 +1,7 @@
 """The verbs of the job queue. Each is one transaction; library, HTTP, worker and command line all enter here."""
 
+# size: every verb of one room behind one door
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
@@ -68,6 +70,8 @@ class Request:
     object_type: str | None = None
     object_id: str | None = None
     action: str | None = None
+    after: tuple[str, ...] = ()  # the jobs that must succeed first
+    checkpoint: Any = None  # where an earlier piece of work left off
     strict: bool = False
 
 
@@ -148,6 +152,10 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
         object_type=request.object_type,
         object_id=request.object_id,
         action=request.action,
+        held="needs" if request.after else "",
+        held_for=", ".join(request.after)[:255] or None,
+        after=tuple(job_number(needed) for needed in request.after),
+        checkpoint=None if request.checkpoint is None else encode(request.checkpoint, "checkpoint"),
         request_hash="" if key is None else _hash(request, payload),
     )
 
@@ -315,13 +323,15 @@ def renew(world: World, leases: Iterable[Lease], *, lease: timedelta = DEFAULT_L
 
 def progress(world: World, lease: Lease, value: Any) -> None:
     """Show how far the attempt has come."""
-    if not world.store.note(lease, progress=encode(value, "progress", world.max_payload_bytes)):
+    text = encode(value, "progress", world.max_payload_bytes)
+    if not world.store.note(lease, progress=text, now=world.clock.now()):
         raise LeaseLost(lease.job_id, lease.token)
 
 
 def checkpoint(world: World, lease: Lease, value: Any) -> None:
     """Keep what a later attempt needs to go on from here."""
-    if not world.store.note(lease, checkpoint=encode(value, "checkpoint", world.max_payload_bytes)):
+    text = encode(value, "checkpoint", world.max_payload_bytes)
+    if not world.store.note(lease, checkpoint=text, now=world.clock.now()):
         raise LeaseLost(lease.job_id, lease.token)
 
 

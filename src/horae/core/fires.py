@@ -7,7 +7,7 @@ it is still unfinished follow the fires to record, the jobs to run, and the next
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Literal
@@ -65,6 +65,7 @@ class Schedule:
     timeout: timedelta | None = None
     mode: Mode = "SINGLE_NODE"
     lock_ttl: timedelta | None = None
+    stale_timeout: timedelta | None = None
     after: tuple[str, ...] = ()
     starts_at: datetime | None = None
     ends_at: datetime | None = None
@@ -146,6 +147,7 @@ class Unfinished:
     running: tuple[int, ...] = ()
     waiting: tuple[int, ...] = ()
     retrying: tuple[int, ...] = ()
+    seen_at: Mapping[int, datetime] = field(default_factory=dict)  # when a running one last showed progress
 
     @property
     def busy(self) -> bool:
@@ -162,6 +164,7 @@ class Firing:
     next_due_at: datetime | None
     fire_count: int
     dropped: tuple[int, ...] = ()  # jobs that waited for a retry and yield to the new occurrence
+    silent: tuple[int, ...] = ()  # running jobs without progress for too long: closed as lost
 
 
 def first_fire(schedule: Schedule, now: datetime) -> datetime | None:
@@ -203,6 +206,8 @@ def decide(schedule: Schedule, now: datetime, unfinished: Unfinished, roll: floa
     count, recent = _missed(schedule, first, now)
     fires = list(_by_misfire(schedule, first, recent, count, now))
     dropped: tuple[int, ...] = ()
+    silent = _silent(schedule, unfinished, now)
+    unfinished = replace(unfinished, running=tuple(job for job in unfinished.running if job not in silent))
     if schedule.overlap != "allow":
         fires = _by_overlap(schedule, fires, unfinished)
         if any(fire.verdict == "ran" for fire in fires):
@@ -214,7 +219,15 @@ def decide(schedule: Schedule, now: datetime, unfinished: Unfinished, roll: floa
     )
     if schedule.max_fires is not None and total >= schedule.max_fires:
         follows = None
-    return Firing(schedule, tuple(fires), follows, due_at(schedule, follows, roll), total, dropped)
+    return Firing(schedule, tuple(fires), follows, due_at(schedule, follows, roll), total, dropped, silent)
+
+
+def _silent(schedule: Schedule, unfinished: Unfinished, now: datetime) -> tuple[int, ...]:
+    """Running jobs that have shown no progress for longer than the schedule allows."""
+    allowed = schedule.stale_timeout
+    if allowed is None:
+        return ()
+    return tuple(job for job in unfinished.running if now - unfinished.seen_at.get(job, now) > allowed)
 
 
 def _missed(schedule: Schedule, first: datetime, now: datetime) -> tuple[int, tuple[datetime, ...]]:

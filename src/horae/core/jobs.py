@@ -32,6 +32,7 @@ OBJECT_ACTIONS = ("verify", "revalidate", "decay", "archive", "reinstate-check")
 SYSTEM = "system"
 LOSSES_ALWAYS_FORGIVEN = 3  # so that a deploy that kills two workers cannot kill a job with one attempt
 PAST_TOLERANCE = timedelta(seconds=5)
+LOCAL = "local"  # held by the process that started it: never handed to another, never tried again
 THREE_TIMES = Retry()
 
 JOB = Machine(
@@ -95,6 +96,7 @@ class Job:
     group: str | None = None
     schedule_id: int | None = None
     fire_at: datetime | None = None
+    progressed_at: datetime | None = None
 
     @property
     def id(self) -> str:
@@ -174,6 +176,8 @@ class NewJob:
     group: str | None = None
     schedule_id: int | None = None
     fire_at: datetime | None = None
+    checkpoint: str | None = None
+    after: tuple[int, ...] = ()  # the jobs that must succeed first
     request_hash: str = ""
 
 
@@ -269,13 +273,15 @@ def after(job: Job, outcome: Outcome, *, now: datetime, roll: float) -> Change:
                 job, "snoozed", run_at=now + (outcome.delay or timedelta(0)), error=outcome.error or job.last_error
             )
         case "lost":
-            return _after_loss(job, now=now)
+            return _after_loss(job, outcome, now=now)
         case "failed" | "timed_out":
             return _after_failure(job, outcome, now=now, roll=roll)
 
 
 def _after_failure(job: Job, outcome: Outcome, *, now: datetime, roll: float) -> Change:
     failures = job.attempt + 1
+    if job.held == LOCAL:
+        return _change(job, "cancelled", run_at=job.run_at, failures=1, error=outcome.error)
     undecided = job.retry.kind == "external" and outcome.delay is None and job.retry.gives_up
     if outcome.final or undecided or failures >= job.max_attempts:
         return _change(job, "exhausted", run_at=job.run_at, failures=1, error=outcome.error)
@@ -286,8 +292,11 @@ def _after_failure(job: Job, outcome: Outcome, *, now: datetime, roll: float) ->
     return _change(job, "failed", run_at=run_at, failures=1, error=outcome.error)
 
 
-def _after_loss(job: Job, *, now: datetime) -> Change:
+def _after_loss(job: Job, outcome: Outcome, *, now: datetime) -> Change:
     losses = job.attempt + 1
+    if job.held == LOCAL or outcome.final:
+        error = outcome.error or f"lost: {job.worker_id} fell silent"
+        return _change(job, "cancelled", run_at=job.run_at, failures=1, error=error)
     if losses >= max(job.max_attempts, LOSSES_ALWAYS_FORGIVEN):
         error = f"worker_died_{losses}_times: each attempt ended without a word from its worker"
         return _change(job, "exhausted", run_at=job.run_at, failures=1, error=error)
@@ -328,6 +337,12 @@ def _death(job: Job, change: Change, now: datetime) -> Entry:
         after={"state": "dead", "attempt": change.attempt, "handler": job.handler, "queue": job.queue},
         evidence=(f"run:{job.run_id}",),
     )
+
+
+def is_silent(job: Job, stale_timeout: timedelta, now: datetime) -> bool:
+    """Whether a running job has shown no progress for longer than its definition allows."""
+    seen = max((moment for moment in (job.started_at, job.progressed_at) if moment is not None), default=job.created_at)
+    return job.state == "running" and now - seen > stale_timeout
 
 
 def renewal_pause(lease: timedelta) -> timedelta:

@@ -33,6 +33,7 @@ from horae.runtime.listeners import Listeners, Teller
 from horae.runtime.loop import Alarm, Backoff
 from horae.runtime.reaper import Reaper
 from horae.runtime.renewer import Renewer
+from horae.runtime.scheduler import Scheduler
 from horae.runtime.settler import Settler
 from horae.runtime.threads import Threads
 from horae.runtime.watchdog import Watchdog
@@ -96,6 +97,7 @@ class Worker:
         self._faults = Faults(settings.fault)
         self._teller = Teller(listeners)
         self._reaper = Reaper(world, self._database, self._teller.dead)
+        self._scheduler = Scheduler(world, self._database)
         self._held: dict[tuple[int, int], Attempt] = {}
         self._busy: Counter[str] = Counter()
         self._beaten_at: datetime | None = None
@@ -117,6 +119,7 @@ class Worker:
         self._watchdog = Watchdog(self.world.clock, self.settings.lease, lambda: bool(self._held))
         self._watchdog.start()
         unsubscribe = self._subscribe()
+        scheduling = asyncio.create_task(self._scheduler.run(), name="horae-scheduler")
         backoff = Backoff(self.world.dice)
         try:
             while not self._stopping:
@@ -132,6 +135,8 @@ class Worker:
                     await self._alarm.sleep(None, backoff.next())
         finally:
             unsubscribe()
+            self._scheduler.stop()
+            await scheduling
             await self._end()
 
     def stop(self) -> None:
@@ -192,6 +197,7 @@ class Worker:
         glance = await self._database.call(lambda: self.world.store.glance(open_queues, node=node, worker_id=worker_id))
         self._beaten_at = now if beat else self._beaten_at
         self._looked_at = self.world.clock.monotonic()
+        self._scheduler.expect(glance.next_fire_at)
         for key in [key for key in self._held if key[0] in glance.cancelled]:
             self._stop_attempt(key, "cancelled")
         return glance

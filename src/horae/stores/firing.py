@@ -24,15 +24,17 @@ CHUNK = 500
 Decide = Callable[[list[Schedule], dict[int, Unfinished]], list[tuple[Firing, list[NewJob]]]]
 AddJobs = Callable[[Driver, Sequence[NewJob]], list[int]]
 DropJobs = Callable[[Driver, Sequence[int], str], None]
+LoseJobs = Callable[[Driver, Sequence[int]], None]
 
 
 class Firings:
     """The flows; ``driver`` is always inside an open transaction."""
 
-    def __init__(self, dialect: Dialect, add_jobs: AddJobs, drop_jobs: DropJobs) -> None:
+    def __init__(self, dialect: Dialect, add_jobs: AddJobs, drop_jobs: DropJobs, lose_jobs: LoseJobs) -> None:
         self._dialect = dialect
         self._add_jobs = add_jobs
         self._drop_jobs = drop_jobs
+        self._lose_jobs = lose_jobs
         self._due_sql = (
             f"SELECT {schedule_columns(dialect)} FROM horae_schedules WHERE next_due_at <= %s "
             "ORDER BY next_due_at LIMIT %s" + dialect.locking
@@ -47,21 +49,24 @@ class Firings:
             return []
         decided = decide(due, self._unfinished(driver, [s.number for s in due if s.overlap != "allow"]))
         decided = self._linked(driver, self._new_ones(driver, decided))
+        silent = [number for firing, _ in decided for number in firing.silent]
+        if silent:
+            self._lose_jobs(driver, silent)
         numbers = iter(self._add_jobs(driver, [job for _, jobs in decided for job in jobs]))
         made = [(firing, [next(numbers) for _ in jobs]) for firing, jobs in decided]
         self._write(driver, made, now)
         return made
 
     def _unfinished(self, driver: Driver, numbers: Sequence[int]) -> dict[int, Unfinished]:
-        found: dict[int, list[tuple[int, str, int]]] = defaultdict(list)
+        found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
         for start in range(0, len(numbers), CHUNK):
             chunk = numbers[start : start + CHUNK]
             sql = (
-                f"SELECT schedule_id, id, state, attempt FROM horae_jobs WHERE schedule_id IN ({marks(len(chunk))}) "
-                "AND state IN ('queued', 'running')"
+                "SELECT schedule_id, id, state, attempt, started_at, progressed_at FROM horae_jobs "
+                f"WHERE schedule_id IN ({marks(len(chunk))}) AND state IN ('queued', 'running')"
             )
             for schedule_id, *job in driver.rows(sql, chunk):
-                found[schedule_id].append((job[0], job[1], job[2]))
+                found[schedule_id].append(tuple(job))
         return {number: unfinished_from(jobs) for number, jobs in found.items()}
 
     def _new_ones(

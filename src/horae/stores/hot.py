@@ -7,11 +7,12 @@ fewer round trips. Every write to a running job is guarded by its token.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from horae.core.instants import instant, micros
-from horae.core.jobs import Job, Lease, Settlement
+from horae.core.jobs import Job, Lease, Outcome, Settlement, settlement
 from horae.ports import Claim, Glance, Node, Renewed
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver, marks
@@ -259,10 +260,20 @@ class Hot:
         sql = f"SELECT {self.job_columns} FROM horae_jobs WHERE state = 'running' AND leased_until < %s "
         return [job_from(row) for row in driver.rows(sql + "ORDER BY leased_until LIMIT %s", [micros(now), limit])]
 
-    def note(self, driver: Driver, lease: Lease, progress: str | None, checkpoint: str | None) -> bool:
+    def lose(self, driver: Driver, numbers: Sequence[int], now: datetime) -> None:
+        """Close running jobs that have fallen silent, for good; their checkpoint stays on record."""
+        sql = f"SELECT {self.job_columns} FROM horae_jobs WHERE id IN ({marks(len(numbers))}) AND state = 'running'"
+        silent = [job_from(row) for row in driver.rows(sql, numbers)]
+        outcome = Outcome("lost", error="stale: no progress for longer than its stale_timeout", final=True)
+        endings = [replace(settlement(job, outcome, now=now, roll=0.0), expired_before=None) for job in silent]
+        self.settle(driver, endings, now)
+
+    def note(
+        self, driver: Driver, lease: Lease, progress: str | None, checkpoint: str | None, now: datetime | None
+    ) -> bool:
         """Write progress or a checkpoint, if the lease is still the current one."""
-        given = {"progress": progress, "checkpoint": checkpoint}
-        named = {name: text for name, text in given.items() if text is not None}
+        given = {"progress": progress, "checkpoint": checkpoint, "progressed_at": to_micros(now)}
+        named = {name: value for name, value in given.items() if value is not None}
         sets = ", ".join(f"{name} = %s" for name in named) or "token = token"
         sql = f"UPDATE horae_jobs SET {sets} WHERE id = %s AND token = %s AND state = 'running'"
         return driver.change(sql, [*named.values(), lease.job_number, lease.token]) == 1

@@ -50,7 +50,7 @@ def create_postgres_engine(url: str) -> Engine:
 _TYPES = {
     **dict.fromkeys(("run_at", "planned_at", "created_at", "timeout", "schedule_id", "fire_at"), "bigint"),
     **dict.fromkeys(("band", "max_attempts", "concurrency_limit", "linked"), "int"),
-    **dict.fromkeys(("retry", "tags", "payload"), "json"),
+    **dict.fromkeys(("retry", "tags", "payload", "checkpoint"), "json"),
 }
 INSERT_ONE = (
     f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) "

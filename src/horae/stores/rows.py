@@ -21,7 +21,7 @@ JOB_COLUMNS = (
     "max_attempts", "retry", "timeout", "token", "worker_id", "leased_until", "started_at", "finished_at",
     "idempotency_key", "unique_key", "concurrency_key", "held", "tags", "trace_id", "progress", "checkpoint",
     "last_error", "cancel_reason", "object_type", "object_id", "action", "held_for", "linked", "group_name",
-    "schedule_id", "fire_at",
+    "schedule_id", "fire_at", "progressed_at",
 )  # fmt: skip
 JSON_COLUMNS = frozenset({"payload", "retry", "tags", "progress", "checkpoint"})
 
@@ -37,6 +37,7 @@ INSERT_COLUMNS = (
     "queue", "state", "held", "band", "run_at", "planned_at", "created_at", "handler", "owner", "max_attempts",
     "timeout", "retry", "idempotency_key", "unique_key", "concurrency_key", "concurrency_limit", "object_type",
     "object_id", "action", "trace_id", "tags", "payload", "held_for", "linked", "group_name", "schedule_id", "fire_at",
+    "checkpoint",
 )  # fmt: skip
 
 
@@ -102,6 +103,7 @@ def job_from(row: Sequence[Any]) -> Job:
         group=row[34],
         schedule_id=row[35],
         fire_at=at(row[36]),
+        progressed_at=at(row[37]),
     )
 
 
@@ -194,7 +196,7 @@ def new_job_row(job: NewJob, now: datetime) -> tuple[Any, ...]:
         job.owner, job.max_attempts, None if job.timeout is None else job.timeout // timedelta(microseconds=1),
         job.retry, job.key, job.unique, job.concurrency_key, job.concurrency_limit, job.object_type, job.object_id,
         job.action, job.trace_id, job.tags, job.payload, job.held_for, int(job.linked), job.group, job.schedule_id,
-        to_micros(job.fire_at),
+        to_micros(job.fire_at), job.checkpoint,
     )  # fmt: skip
 
 

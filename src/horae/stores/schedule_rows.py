@@ -18,7 +18,7 @@ from horae.stores.tables import schedules
 
 MICROSECOND = timedelta(microseconds=1)
 SCHEDULE_COLUMNS = tuple(column.name for column in schedules.columns)
-SPANS = ("initial_delay", "spread", "grace", "jitter", "timeout", "lock_ttl")
+SPANS = ("initial_delay", "spread", "grace", "jitter", "timeout", "lock_ttl", "stale_timeout")
 INSTANTS = (
     "starts_at",
     "ends_at",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -83,10 +83,9 @@ class Schedules:
             self.connection.execute(insert(follows), rows)
 
     def unfinished(self, number: int) -> Unfinished:
-        query = select(jobs.c.id, jobs.c.state, jobs.c.attempt).where(
-            jobs.c.schedule_id == number, jobs.c.state.in_(("queued", "running"))
-        )
-        return unfinished_from((row.id, row.state, row.attempt) for row in self.connection.execute(query))
+        columns = (jobs.c.id, jobs.c.state, jobs.c.attempt, jobs.c.started_at, jobs.c.progressed_at)
+        query = select(*columns).where(jobs.c.schedule_id == number, jobs.c.state.in_(("queued", "running")))
+        return unfinished_from(self.connection.execute(query).all())
 
     # -- fires ---------------------------------------------------------------------------------------------------
 
@@ -147,12 +146,18 @@ class Schedules:
         }
 
 
-def unfinished_from(rows: Iterable[tuple[int, str, int]]) -> Unfinished:
-    """A queued job that has failed before waits for its retry, and yields to a new occurrence."""
+def unfinished_from(rows: Iterable[Sequence[Any]]) -> Unfinished:
+    """From (number, state, attempt, started_at, progressed_at). A queued job that has failed before waits for its
+    retry, and yields to a new occurrence.
+    """
     told: dict[str, list[int]] = {"running": [], "waiting": [], "retrying": []}
-    for number, state, attempt in rows:
+    seen: dict[int, datetime] = {}
+    for number, state, attempt, started_at, progressed_at in rows:
         told["running" if state == "running" else "retrying" if attempt > 0 else "waiting"].append(number)
-    return Unfinished(*(tuple(numbers) for numbers in told.values()))
+        latest = at(max((moment for moment in (started_at, progressed_at) if moment is not None), default=None))
+        if latest is not None:
+            seen[number] = latest
+    return Unfinished(tuple(told["running"]), tuple(told["waiting"]), tuple(told["retrying"]), seen)
 
 
 def _plain(row: Mapping[Any, Any]) -> Mapping[str, Any]:

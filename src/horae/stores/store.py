@@ -146,7 +146,7 @@ class SqlStore(ABC):
     # -- the hot verbs -------------------------------------------------------------------------------------------
 
     def insert(self, jobs: Sequence[NewJob], *, now: datetime) -> list[Placed]:
-        if any(job.key is not None or job.unique is not None for job in jobs):
+        if any(job.key is not None or job.unique is not None or job.after for job in jobs):
             placed = self.transact(lambda tx: tx.jobs.insert(jobs, now))
         else:
             numbers = self.insert_plain(jobs, now)
@@ -199,11 +199,14 @@ class SqlStore(ABC):
             self.dialect,
             lambda driver, jobs: self._add_in_chunks(driver, jobs, now),
             lambda driver, numbers, reason: self.hot.drop(driver, numbers, reason, now),
+            lambda driver, numbers: self.hot.lose(driver, numbers, now),
         )
         return self.driven(lambda driver: firings.fire(driver, decide, now, limit))
 
-    def note(self, lease: Lease, *, progress: str | None = None, checkpoint: str | None = None) -> bool:
-        return self.driven(lambda driver: self.hot.note(driver, lease, progress, checkpoint))
+    def note(
+        self, lease: Lease, *, progress: str | None = None, checkpoint: str | None = None, now: datetime | None = None
+    ) -> bool:
+        return self.driven(lambda driver: self.hot.note(driver, lease, progress, checkpoint, now))
 
     def glance(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
         return self.driven(lambda driver: self.hot.glance(driver, queues, node, worker_id))

@@ -1,0 +1,38 @@
+"""One running instance at a time, and a way past one that has fallen silent (document 004).
+
+The check is made when somebody wants to start another: a running one that has shown progress lately wins, and the
+newcomer is refused with its id; a silent one is closed as lost, and the newcomer goes on from its checkpoint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from horae.actions.jobs import Enqueued, Request, enqueue
+from horae.core.jobs import Job, Outcome, is_silent, settlement
+from horae.errors import AlreadyRunning, InvalidInput
+from horae.ports import World
+
+
+def start_exclusively(world: World, request: Request, *, stale_timeout: timedelta, connection: Any = None) -> Enqueued:
+    """Enqueue unless another with the same concurrency key is running and alive."""
+    key = request.concurrency_key
+    if key is None:
+        raise InvalidInput("An exclusive start needs a concurrency key: it names what must not run twice.")
+    for job in world.store.read(lambda tx: tx.jobs.holders(key)):
+        if not is_silent(job, stale_timeout, world.clock.now()):
+            raise AlreadyRunning(key, job.id)
+        _close(world, job, stale_timeout)
+        if job.checkpoint is not None and request.checkpoint is None:
+            request = replace(request, checkpoint=job.checkpoint)
+    return enqueue(world, request, connection=connection)
+
+
+def _close(world: World, job: Job, stale_timeout: timedelta) -> None:
+    """End a silent one for good; if it finished, or was renewed by progress, in the meantime, its token tells."""
+    now = world.clock.now()
+    outcome = Outcome("lost", error=f"stale: no progress for more than {stale_timeout}", final=True)
+    ending = replace(settlement(job, outcome, now=now, roll=world.dice.roll()), expired_before=None)
+    world.store.settle([ending], now=now)

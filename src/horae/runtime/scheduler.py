@@ -1,0 +1,110 @@
+"""The scheduler: due fires become jobs, exactly when they are due.
+
+Any process may fire any schedule; the store lets nobody fire the same one twice. It sleeps until the next fire that
+the worker's look has told it of, so that an idle process asks nothing extra.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from horae.actions.firing import FIRE_BATCH, fire_due, recompute_zones
+from horae.core.fires import Firing
+from horae.core.instants import iso
+from horae.errors import StoreError
+from horae.ports import World
+from horae.runtime.database import DatabaseThreads
+from horae.runtime.loop import Alarm, Backoff
+
+log = logging.getLogger("horae.scheduler")
+LONG = timedelta(hours=1)  # nothing to expect: whoever looks will ring
+Fired = Callable[[Firing, list[str]], None]
+
+
+class Scheduler:
+    """Fires schedules; one for each process."""
+
+    def __init__(self, world: World, database: DatabaseThreads, fired: Fired | None = None) -> None:
+        self._world = world
+        self._database = database
+        self._fired = fired
+        self._alarm: Alarm | None = None
+        self._next: datetime | None = None
+        self._stopping = False
+
+    def expect(self, moment: datetime | None) -> None:
+        """Somebody has looked: this is the next fire."""
+        if moment != self._next:
+            self._next = moment
+            if self._alarm is not None:
+                self._alarm.ring()
+
+    def stop(self) -> None:
+        self._stopping = True
+        if self._alarm is not None:
+            self._alarm.ring()
+
+    async def run(self) -> None:
+        """Fire what comes due until :meth:`stop`."""
+        self._alarm = Alarm(self._world.clock)
+        backoff = Backoff(self._world.dice)
+        while not self._stopping:
+            try:
+                await self._serve()
+                backoff.reset()
+            except StoreError as problem:
+                if not backoff.failures:
+                    log.warning("no schedule can fire while the store does not answer: %s", problem)
+                await self._alarm.sleep(None, backoff.next())
+            except Exception:
+                log.exception("a round of the scheduler failed; it goes on")
+                await self._alarm.sleep(None, backoff.next())
+
+    async def _serve(self) -> None:
+        if self._next is not None and self._next <= self._world.clock.now():
+            if not await self.step():
+                glance = await self._database.call(lambda: self._world.store.glance([]))
+                self._next = glance.next_fire_at
+            return
+        assert self._alarm is not None
+        await self._alarm.sleep(self._next, LONG)
+
+    async def step(self) -> bool:
+        """Fire one batch; true when another is probably due."""
+        made = await self._database.call(lambda: fire_due(self._world, FIRE_BATCH))
+        for firing, job_ids in made:
+            _tell(firing, job_ids)
+            if self._fired is not None:
+                self._fired(firing, job_ids)
+        return len(made) == FIRE_BATCH
+
+    async def check_zones(self) -> None:
+        """On start: a newer zone database may have moved the fires of wall-clock rules."""
+        for schedule, before in await self._database.call(lambda: recompute_zones(self._world)):
+            after = "never" if schedule.next_fire_at is None else iso(schedule.next_fire_at)
+            log.warning(
+                "the next fire of %s moved from %s to %s with the zone database %s",
+                schedule.key,
+                "never" if before is None else iso(before),
+                after,
+                self._world.tzdata,
+            )
+
+
+def _tell(firing: Firing, job_ids: list[str]) -> None:
+    """What was not run is said aloud; what ran speaks for itself."""
+    for fire in firing.fires:
+        if fire.verdict != "ran":
+            log.info(
+                "%s: %d fire(s) from %s %s (%s)",
+                firing.schedule.key,
+                fire.count,
+                iso(fire.fire_at),
+                fire.verdict,
+                fire.reason,
+                extra={"schedule": firing.schedule.key, "verdict": fire.verdict, "reason": fire.reason},
+            )
+    if job_ids:
+        log.debug("%s fired: %s", firing.schedule.key, ", ".join(job_ids), extra={"schedule": firing.schedule.key})
