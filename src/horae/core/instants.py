@@ -17,7 +17,18 @@ def aware(instant: datetime, name: str = "instant") -> datetime:
             f"{name} {instant.isoformat()} has no time zone. Give an aware datetime, "
             "for example datetime(2030, 1, 7, 6, tzinfo=UTC)."
         )
-    return instant.astimezone(UTC)
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput(f"{name} {instant.isoformat()} lies outside the calendar when told in UTC.") from None
+
+
+def later(moment: datetime, by: timedelta) -> datetime:
+    """So much later; the end of the calendar where the sum lies beyond it."""
+    try:
+        return moment + by
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)
 
 
 def micros(instant: datetime) -> int:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from horae.core.audit import Entry
-from horae.core.instants import iso
+from horae.core.instants import iso, later
 from horae.core.machine import Machine
 from horae.core.retry import Retry
 from horae.errors import InvalidInput, NotFound, PastDue
@@ -261,6 +261,9 @@ def request_hash(request: Mapping[str, Any]) -> str:
 
 def after(job: Job, outcome: Outcome, *, now: datetime, roll: float) -> Change:
     """What becomes of a running job whose attempt ended like that; *roll* is a number in [0, 1)."""
+    if job.cancel_requested and outcome.ending != "succeeded":
+        counted = int(outcome.ending in ("failed", "timed_out", "lost"))
+        return _change(job, "cancelled", run_at=job.run_at, failures=counted, error=outcome.error or job.last_error)
     match outcome.ending:
         case "succeeded":
             return _change(job, "acked", run_at=job.run_at)
@@ -270,7 +273,7 @@ def after(job: Job, outcome: Outcome, *, now: datetime, roll: float) -> Change:
             return _change(job, "released", run_at=job.run_at, error=job.last_error)
         case "snoozed":
             return _change(
-                job, "snoozed", run_at=now + (outcome.delay or timedelta(0)), error=outcome.error or job.last_error
+                job, "snoozed", run_at=later(now, outcome.delay or timedelta(0)), error=outcome.error or job.last_error
             )
         case "lost":
             return _after_loss(job, outcome, now=now)
@@ -286,9 +289,9 @@ def _after_failure(job: Job, outcome: Outcome, *, now: datetime, roll: float) ->
     if outcome.final or undecided or failures >= job.max_attempts:
         return _change(job, "exhausted", run_at=job.run_at, failures=1, error=outcome.error)
     wait = outcome.delay if outcome.delay is not None else job.retry.wait(failures, roll)
-    run_at = job.run_at + wait if outcome.from_run_at else now + wait
+    run_at = later(job.run_at if outcome.from_run_at else now, wait)
     if run_at <= now and wait:
-        run_at = now + wait  # lateness must not turn a retry into an immediate one (C-12)
+        run_at = later(now, wait)  # lateness must not turn a retry into an immediate one (C-12)
     return _change(job, "failed", run_at=run_at, failures=1, error=outcome.error)
 
 

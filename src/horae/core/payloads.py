@@ -74,8 +74,10 @@ def name(value: str, what: str, max_length: int = 100) -> str:
 
 def label(value: str, what: str, max_length: int = 255) -> str:
     """Free text of one line (keys, tags): anything printable that every database stores alike."""
-    if not isinstance(value, str) or not value or len(value) > max_length or not value.isprintable():
+    fits = isinstance(value, str) and 0 < len(value) <= max_length and value.isprintable()
+    if not fits or value != value.strip():  # some databases ignore space at the end when they compare
         raise InvalidName(
-            f"{value!r} cannot be a {what}: use 1 to {max_length} printable characters, without line breaks."
+            f"{value!r} cannot be a {what}: use 1 to {max_length} printable characters, without line breaks "
+            "and without space at either end."
         )
     return value

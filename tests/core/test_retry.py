@@ -1,0 +1,90 @@
+"""After a failure: how often, how long (C-11)."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from horae.core.retry import Retry
+from horae.errors import DefinitionError
+
+
+def seconds(value: float) -> timedelta:
+    return timedelta(seconds=value)
+
+
+policies = st.one_of(
+    st.just(Retry.none()),
+    st.builds(Retry.fixed, st.integers(0, 10**6), st.integers(1, 50)),
+    st.builds(
+        Retry.exponential,
+        first=st.floats(0, 1e4),
+        attempts=st.integers(1, 100),
+        factor=st.floats(1, 100),
+        cap=st.floats(0, 1e7),
+        jitter=st.booleans(),
+    ),
+    st.builds(Retry.external, st.integers(1, 9), st.integers(0, 99), st.none() | st.integers(0, 99)),
+)
+
+
+def test_by_default_three_attempts_five_minutes_apart() -> None:
+    assert (Retry().attempts, Retry().wait(1, 0.3)) == (3, seconds(300))
+
+
+def test_none_is_one_attempt() -> None:
+    assert Retry.none().attempts == 1
+
+
+@pytest.mark.parametrize("failures", [1, 2, 9])
+def test_a_fixed_wait_is_always_the_same(failures: int) -> None:
+    assert Retry.fixed(60).wait(failures, 0.9) == seconds(60)
+
+
+@pytest.mark.parametrize(("failures", "wait"), [(1, 3), (2, 6), (3, 12), (4, 20), (63, 20), (64, 20), (10**6, 20)])
+def test_an_exponential_wait_doubles_up_to_its_cap(failures: int, wait: int) -> None:
+    assert Retry.exponential(3, cap=20, jitter=False).wait(failures, 0.5) == seconds(wait)
+
+
+@pytest.mark.parametrize(("roll", "wait"), [(0.0, 0.0), (0.5, 4.0), (0.25, 2.0)])
+def test_full_jitter_draws_evenly_from_zero_to_the_bound(roll: float, wait: float) -> None:
+    assert Retry.exponential(4).wait(2, roll) == seconds(wait)
+
+
+def test_a_number_is_seconds_and_a_span_is_itself() -> None:
+    assert Retry.fixed(1.5) == Retry.fixed(timedelta(milliseconds=1500))
+
+
+def test_external_without_a_default_gives_up() -> None:
+    assert (Retry.external().gives_up, Retry.external(default=5).gives_up) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"attempts": 0},
+        {"attempts": -1},
+        {"delay": timedelta(seconds=-1)},
+        {"cap": timedelta(seconds=-1)},
+        {"factor": 0.5},
+        {"kind": "often"},
+    ],
+    ids=str,
+)
+def test_a_policy_that_cannot_work_is_refused_when_it_is_declared(wrong: dict[str, Any]) -> None:
+    with pytest.raises(DefinitionError):
+        Retry(**wrong)
+
+
+@given(policies)
+def test_a_policy_survives_its_journey_through_json(policy: Retry) -> None:
+    assert Retry.from_json(policy.as_json(), policy.attempts).as_json() == policy.as_json()
+
+
+@given(policies, st.integers(1, 10_000), st.floats(0, 1, exclude_max=True))
+def test_a_wait_is_never_negative_and_never_above_the_cap(policy: Retry, failures: int, roll: float) -> None:
+    wait = policy.wait(failures, roll)
+
+    assert timedelta(0) <= wait <= (policy.cap if policy.kind == "exponential" else policy.delay)
