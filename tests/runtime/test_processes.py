@@ -1,6 +1,7 @@
 """Handlers in child processes."""
 
 import asyncio
+import importlib
 import logging
 import os
 import subprocess
@@ -101,23 +102,23 @@ async def test_an_async_function_runs_in_a_child_under_a_loop_of_its_own(process
     assert done.result == 4
 
 
-@pytest.mark.parametrize(
-    ("name", "state", "says"),
-    [
-        ("fail", "dead", "KeyError: 'the thing we needed'\n\nTraceback"),
-        ("leave", "dead", "SystemExit: 3"),
-        ("put-off", "queued", "the bank is closed"),
-        ("call-off", "cancelled", "nobody wants it any more"),
-        ("write-badly", "dead", "InvalidPayload: The progress is not plain JSON"),
-    ],
-)
-async def test_every_way_out_of_a_child_is_told(process_app: Horae, name: str, state: str, says: str) -> None:
-    job = process_app.enqueue(name)
-    async with serving(process_app):
-        await until(lambda: len(outcomes(process_app, job)) == 1 and process_app.get(job.id).state != "running")
+WAYS_OUT = {
+    "fail": ("dead", "KeyError: 'the thing we needed'\n\nTraceback"),
+    "leave": ("dead", "SystemExit: 3"),
+    "put-off": ("queued", "the bank is closed"),
+    "call-off": ("cancelled", "nobody wants it any more"),
+    "write-badly": ("dead", "InvalidPayload: The progress is not plain JSON"),
+}
 
-    assert process_app.get(job.id).state == state
-    assert (verbs.runs(process_app.world, job.id)[0].error or "").startswith(says)
+
+async def test_every_way_out_of_a_child_is_told(process_app: Horae) -> None:
+    async with serving(process_app, slots=1):
+        for name, (state, says) in WAYS_OUT.items():
+            job = process_app.enqueue(name)
+            await until(lambda job=job: [*outcomes(process_app, job), "running"][0] != "running")  # type: ignore[misc]
+
+            assert (name, process_app.get(job.id).state) == (name, state)
+            assert (verbs.runs(process_app.world, job.id)[0].error or "").startswith(says)
 
 
 async def test_a_result_that_is_not_json_is_dropped_with_a_warning(
@@ -130,20 +131,18 @@ async def test_a_result_that_is_not_json_is_dropped_with_a_warning(
     assert "the result of set is not kept" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("how", "says"), [("exit", "exit code 7"), ("crash", "killed by SIGSEGV"), ("kill", "killed by SIGKILL")]
-)
-async def test_a_handler_that_kills_its_interpreter_ends_dead_and_the_queue_goes_on(
-    process_app: Horae, how: str, says: str
-) -> None:
-    async with serving(process_app, slots=1) as worker:
-        poison = await ended(process_app, processes.vanish.enqueue(how=how))
+async def test_a_handler_that_kills_its_interpreter_ends_dead_and_the_queue_goes_on(process_app: Horae) -> None:
+    async with serving(process_app) as worker:
+        poison = {how: processes.vanish.enqueue(how=how) for how in ("exit", "crash", "kill")}
+        dead = {how: await ended(process_app, job) for how, job in poison.items()}
         after = await ended(process_app, processes.add.enqueue(a=1, b=1))
 
-        assert (poison.state, poison.attempt) == ("dead", 2)
-        assert says in (poison.last_error or "")
+        assert {(job.state, job.attempt) for job in dead.values()} == {("dead", 2)}
+        assert "exit code 7" in (dead["exit"].last_error or "")
+        assert "killed by SIGSEGV" in (dead["crash"].last_error or "")
+        assert "killed by SIGKILL" in (dead["kill"].last_error or "")
         assert after.state == "succeeded"
-        assert worker.counts["failed"] == 2
+        assert worker.counts["failed"] == 6
 
 
 async def test_a_checkpoint_survives_the_crash_of_its_child(process_app: Horae) -> None:
@@ -193,17 +192,17 @@ async def test_a_child_that_ignores_sigterm_is_killed_with_its_own_children(proc
         await until(lambda: not is_alive(pid) and not is_alive(grandchild), "the end of the family")
 
 
-@pytest.mark.parametrize("name", ["polite", "sleep-async"])
-async def test_cancelling_a_job_reaches_its_child(process_app: Horae, tmp_path: Path, name: str) -> None:
-    note = tmp_path / "note"
-    job = process_app.enqueue(name, note=str(note))
+async def test_cancelling_a_job_reaches_its_child(process_app: Horae, tmp_path: Path) -> None:
+    notes = {name: tmp_path / name for name in ("polite", "sleep-async")}
+    jobs = {name: process_app.enqueue(name, note=str(note)) for name, note in notes.items()}
     async with serving(process_app):
-        await until(note.exists, "the start")
-        await asyncio.to_thread(verbs.cancel, process_app.world, job.id)
-        done = await ended(process_app, job)
+        await until(lambda: all(note.exists() for note in notes.values()), "the start")
+        for job in jobs.values():
+            await asyncio.to_thread(verbs.cancel, process_app.world, job.id)
+        states = [(await ended(process_app, job)).state for job in jobs.values()]
 
-    assert done.state == "cancelled"
-    assert note.with_suffix(".cleaned").exists()
+    assert states == ["cancelled", "cancelled"]
+    assert all(note.with_suffix(".cleaned").exists() for note in notes.values())
 
 
 async def test_a_stopping_worker_ends_its_children_and_gives_their_jobs_back(
@@ -243,8 +242,8 @@ async def test_a_handler_inside_another_function_is_refused_with_advice(process_
 
 async def test_once_in_a_child_says_that_memory_cannot_be_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HORAE_DATABASE_URL", "sqlite://")
-    app = __import__("importlib").reload(processes).app
-    with app:
+    importlib.reload(processes)
+    with processes.app as app:
         async with serving(app):
             done = await ended(app, processes.charge.using(retry=Retry.none()).enqueue())
 
@@ -258,7 +257,7 @@ def test_a_module_that_starts_a_worker_when_imported_is_told_so(monkeypatch: pyt
         Children()
 
 
-SCRIPT = '''
+SCRIPT = """
 import asyncio, os, sys
 from horae import Horae, Retry
 app = Horae(sys.argv[1])
@@ -281,7 +280,7 @@ async def main():
 
 if __name__ == "__main__":
     asyncio.run(main())
-'''
+"""
 
 
 @pytest.fixture

@@ -43,6 +43,10 @@ class Handler(Protocol):
     def decide(self) -> Callable[..., Any] | None: ...
 
 
+Ended = tuple[Any, BaseException | None]  # what a handler returned or raised
+Running = asyncio.Future[Ended]
+
+
 class TimeUp(Exception):
     """The handler took longer than it may."""
 
@@ -106,14 +110,15 @@ class Executor:
         if handler.executor == "async":
             if limit is None:
                 return await handler.function(*given, **arguments)
-            running = asyncio.ensure_future(_contained(handler.function(*given, **arguments)))
-            result, problem = await self._within(limit, running, ctx)
-            if problem is not None:
-                raise problem
-            return result
-        return await self._within(limit, self._threads.submit(lambda: handler.function(*given, **arguments)), ctx)
+            running: Running = asyncio.ensure_future(_contained(handler.function(*given, **arguments)))
+        else:
+            running = self._threads.submit(lambda: _caught(lambda: handler.function(*given, **arguments)))
+        result, problem = await self._within(limit, running, ctx)
+        if problem is not None:
+            raise problem
+        return result
 
-    async def _within(self, limit: float | None, running: asyncio.Future[Any], ctx: Context) -> Any:
+    async def _within(self, limit: float | None, running: Running, ctx: Context) -> Ended:
         """A handler's result, if it ends in time. One whose time is up is asked to end, then waited for a moment:
         neither a thread nor a coroutine that ignores its cancellation can be killed.
         """
@@ -153,18 +158,15 @@ class Executor:
     async def _answer(self, decide: Callable[..., Any], job: Job, error: str) -> timedelta | None:
         if inspect.iscoroutinefunction(decide):
             verdict, problem = await asyncio.ensure_future(_contained(decide(job, error)))
-            if problem is not None:
-                raise RuntimeError(f"decide failed: {_line(problem)}") from problem
         else:
-            running = self._threads.submit(lambda: decide(job, error))
+            running = self._threads.submit(lambda: _caught(lambda: decide(job, error)))
             try:
-                verdict = await asyncio.shield(running)
+                verdict, problem = await asyncio.shield(running)
             except asyncio.CancelledError:
-                running.add_done_callback(ignored)
                 self._threads.give_up_one()  # it may never come back
                 raise
-            except BaseException as problem:
-                raise RuntimeError(f"decide failed: {_line(problem)}") from problem
+        if problem is not None:
+            raise RuntimeError(_line(problem)) from problem
         if verdict is None:
             return None
         return max(timedelta(0), verdict if isinstance(verdict, timedelta) else timedelta(seconds=verdict))
@@ -179,23 +181,31 @@ class Executor:
             return None
 
 
-async def _stopped(running: asyncio.Future[Any], ctx: Context) -> Any:
+async def _stopped(running: Running, ctx: Context) -> Ended:
     """The worker wants the handler to end: pass it on, and wait; who shields itself is waited for."""
     ctx.cancel()
     if not isinstance(running, asyncio.Task):
-        running.add_done_callback(ignored)
         raise asyncio.CancelledError
     running.cancel()
     await asyncio.wait([running])
-    return running.result()
+    ended: Ended = running.result()
+    return ended
 
 
-async def _contained(work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
-    """What a coroutine returned or raised: asyncio lets ``SystemExit`` in a task end the whole loop."""
+async def _contained(work: Coroutine[Any, Any, Any]) -> Ended:
+    """What a coroutine returned or raised, as a value: asyncio lets ``SystemExit`` in a task end the whole loop."""
     try:
         return await work, None
     except asyncio.CancelledError:
         raise
+    except BaseException as problem:
+        return None, problem
+
+
+def _caught(work: Callable[[], Any]) -> Ended:
+    """What a function returned or raised, as a value: some exceptions mean something else to whoever awaits them."""
+    try:
+        return work(), None
     except BaseException as problem:
         return None, problem
 
