@@ -20,7 +20,7 @@ from horae.errors import ConfigurationError, InvalidInput
 DEFAULT_URL = "sqlite:///.horae/horae.db"
 PREFIX = "HORAE_"
 # Read elsewhere, or by the tests; listed so that they are not taken for a mistake.
-ALSO_KNOWN = ("HORAE_DATABASE_URL_FILE", "HORAE_FAULT", "HORAE_TEST_")
+ALSO_KNOWN = ("HORAE_DATABASE_URL_FILE", "HORAE_FAULT", "HORAE_RATE_LIMIT_", "HORAE_TEST_")
 LEVELS = ("debug", "info", "warning", "error")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 

@@ -1,0 +1,94 @@
+"""The arithmetic of rate limits, against the plain definition: never too many in any window (S4-16, S4-17)."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from horae.core.limits import Limit, made_since, turn_at
+from horae.errors import DefinitionError
+
+MINUTE = 60
+
+
+def turn(calls: list[int], ahead: int = 0, *, max_calls: int = 3, now: int = 100) -> int:
+    return turn_at(calls, ahead, max_calls=max_calls, window=MINUTE, now=now)
+
+
+def test_a_call_goes_at_once_while_there_is_room() -> None:
+    assert turn([]) == 100
+    assert turn([50, 60]) == 100
+
+
+def test_a_full_window_waits_until_its_oldest_call_leaves() -> None:
+    assert turn([50, 60, 70]) == 50 + MINUTE
+
+
+def test_whoever_stands_behind_others_waits_for_a_later_call_to_leave() -> None:
+    assert [turn([50, 60, 70], ahead) for ahead in range(3)] == [110, 120, 130]
+
+
+def test_a_long_line_waits_for_calls_that_are_not_made_yet() -> None:
+    assert [turn([50, 60, 70], ahead) for ahead in (3, 4, 6)] == [170, 180, 230]
+
+
+def test_callers_ahead_use_the_room_before_this_one() -> None:
+    assert [turn([50], ahead) for ahead in range(4)] == [100, 100, 110, 160]
+    assert [turn([], ahead) for ahead in range(4)] == [100, 100, 100, 160]
+
+
+def test_a_call_leaves_exactly_one_window_after_it_was_made() -> None:
+    assert made_since([40, 40, 41], MINUTE, now=100) == 2
+    assert made_since([40, 40, 41], MINUTE, now=99) == 0
+
+
+def test_a_lowered_limit_waits_until_few_enough_calls_are_left() -> None:
+    assert turn([50, 60, 70, 80, 90], max_calls=2) == 80 + MINUTE
+
+
+@given(
+    max_calls=st.integers(1, 5),
+    window=st.integers(1, 20),
+    arrivals=st.lists(st.integers(0, 15), max_size=40),
+)
+def test_no_window_ever_holds_more_calls_than_the_limit(max_calls: int, window: int, arrivals: list[int]) -> None:
+    calls: list[int] = []
+    now = 0
+    for pause in arrivals:
+        now += pause
+        recent = calls[made_since(calls, window, now) :]
+        now = turn_at(recent, 0, max_calls=max_calls, window=window, now=now)
+        calls.append(now)
+
+    assert all(later - earlier >= window for earlier, later in zip(calls, calls[max_calls:], strict=False))
+
+
+@given(
+    max_calls=st.integers(1, 5),
+    window=st.integers(1, 20),
+    made=st.lists(st.integers(0, 19), max_size=5),
+    waiting=st.integers(0, 20),
+)
+def test_the_turn_told_to_the_last_in_line_is_when_it_really_comes(
+    max_calls: int, window: int, made: list[int], waiting: int
+) -> None:
+    now = 20
+    calls = sorted(made)[:max_calls]
+    told = turn_at(calls[made_since(calls, window, now) :], waiting, max_calls=max_calls, window=window, now=now)
+
+    at = now
+    for _ in range(waiting + 1):  # each goes as soon as it may, one after the other
+        at = turn_at(calls[made_since(calls, window, at) :], 0, max_calls=max_calls, window=window, now=at)
+        calls.append(at)
+
+    assert told == at
+
+
+@pytest.mark.parametrize(
+    ("max_calls", "window", "name"),
+    [(0, 60.0, "a"), (-1, 60.0, "a"), (1, 0.0, "a"), (1, 0.0005, "a"), (1, 60.0, ""), (1, 60.0, "x" * 256)],
+)
+def test_a_limit_that_cannot_work_is_refused(max_calls: int, window: float, name: str) -> None:
+    with pytest.raises(DefinitionError, match="A rate limit"):
+        Limit(name, max_calls, timedelta(seconds=window))
