@@ -14,7 +14,6 @@ from datetime import timedelta
 
 from horae.actions.jobs import renew
 from horae.core.jobs import Job, Lease, renewal_pause
-from horae.errors import HoraeError
 from horae.ports import World
 
 log = logging.getLogger("horae.worker")
@@ -43,10 +42,14 @@ class Renewer(threading.Thread):
     def run(self) -> None:
         pause = renewal_pause(self._lease).total_seconds()
         while not self._ended.wait(pause / 2):
-            try:
-                self.step()
-            except Exception:  # without this thread every lease would be lost
-                log.exception("leases could not be renewed; trying again")
+            self.round()
+
+    def round(self) -> None:
+        """One step that cannot fail: without this thread every lease would be lost."""
+        try:
+            self.step()
+        except Exception:
+            log.exception("leases could not be renewed; trying again")
 
     def step(self) -> None:
         """Renew what has been held for a third of the lease; tell the worker what it has lost."""
@@ -58,8 +61,8 @@ class Renewer(threading.Thread):
             return
         try:
             answer = renew(self._world, [Lease(*key) for key in due], lease=self._lease)
-        except HoraeError as problem:
-            log.warning("%d leases could not be renewed: %s", len(due), problem)
+        except Exception as problem:
+            log.warning("%d leases could not be renewed: %r", len(due), problem)
             self._give_up(due, now)
             return
         with self._lock:

@@ -1,0 +1,208 @@
+"""Leases: kept by a thread of their own, and lost honestly."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from horae import Context, Horae
+from horae.actions import jobs as verbs
+from horae.actions.jobs import Enqueued
+from horae.core.jobs import Job, Lease
+from horae.errors import StoreUnavailable
+from horae.ports import Renewed
+from horae.runtime.renewer import Renewer
+from tests.runtime.serving import ended, outcomes, running, serving, until
+
+
+def block_for(seconds: float) -> None:
+    """What no async handler should do."""
+    time.sleep(seconds)
+
+
+async def reap_meanwhile(app: Horae, job: Enqueued) -> None:
+    """What any other worker does all the time: look for leases that have run out."""
+    while app.get(job.id).state == "running":
+        await asyncio.to_thread(verbs.lose_expired, app.world)
+
+
+def test_a_handler_that_blocks_the_event_loop_longer_than_its_lease_keeps_it(
+    app: Horae, caplog: pytest.LogCaptureFixture
+) -> None:
+    started = threading.Event()
+    ended_at: list[float] = []
+
+    @app.job("block")
+    async def block() -> str:
+        started.set()
+        block_for(2.5)
+        ended_at.append(time.monotonic())
+        return "kept"
+
+    async def serve() -> None:
+        async with serving(app, lease=1.0):
+            await ended(app, job)
+
+    job = block.enqueue()
+    worker = threading.Thread(target=lambda: asyncio.run(serve()))
+    worker.start()
+    assert started.wait(20)
+    while not ended_at:
+        verbs.lose_expired(app.world)  # what any other worker does all the time
+        time.sleep(0.02)
+    worker.join(20)
+
+    done = app.get(job.id)
+    assert (done.result, done.attempt) == ("kept", 0)
+    assert outcomes(app, job) == ["succeeded"]
+    blamed = [record.getMessage() for record in caplog.records if "has been blocked" in record.getMessage()]
+    assert len(blamed) == 1
+    assert "in block_for" in blamed[0]
+    assert f"({job.id}.1)" in blamed[0]
+
+
+async def test_nobody_is_blamed_while_handlers_wait_as_they_should(
+    app: Horae, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.job("wait")
+    async def wait() -> None:
+        await asyncio.sleep(0.5)
+
+    async with serving(app, lease=0.3):
+        await ended(app, wait.enqueue())
+
+    assert "has been blocked" not in caplog.text
+
+
+async def test_a_long_job_in_a_thread_keeps_its_lease(app: Horae) -> None:
+    @app.job("long")
+    def long() -> str:
+        time.sleep(1.2)
+        return "kept"
+
+    async with serving(app, lease=0.5):
+        job = long.enqueue()
+        await running(app, job)
+        await reap_meanwhile(app, job)
+
+        assert outcomes(app, job) == ["succeeded"]
+
+
+@pytest.mark.parametrize("kind", ["thread", "async"])
+async def test_a_handler_whose_job_was_taken_away_is_told_and_its_result_does_not_count(app: Horae, kind: str) -> None:
+    told = threading.Event()
+
+    def in_thread(ctx: Context) -> str:
+        while not ctx.cancelled:
+            time.sleep(0.01)
+        told.set()
+        return "too late"
+
+    async def on_loop(ctx: Context) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            told.set()
+
+    job = app.job("zombie")(in_thread if kind == "thread" else on_loop).enqueue()
+    async with serving(app, slots=1, lease=0.6) as worker:
+        held = await running(app, job)
+        await asyncio.to_thread(verbs.release, app.world, job.id, reason="an operator took it")
+        await until(told.is_set, "the handler's notice")
+        await until(lambda: worker.counts["lost"] >= 1, "the free slot")
+
+        assert app.get(job.id).token > held.token
+        verbs.cancel(app.world, job.id)
+
+
+async def test_progress_of_a_job_that_was_taken_away_is_refused(app: Horae) -> None:
+    go_on = threading.Event()
+
+    @app.job("zombie")
+    def zombie(ctx: Context) -> None:
+        if ctx.token == 1:
+            go_on.wait(20)
+            ctx.progress(1)
+
+    async with serving(app, slots=1) as worker:
+        job = zombie.enqueue()
+        await running(app, job)
+        await asyncio.to_thread(verbs.release, app.world, job.id)
+        go_on.set()
+        await ended(app, job)
+
+        assert app.get(job.id).progress is None
+        assert worker.counts["stale"] == 1
+
+
+class Fickle:
+    """A store whose renewals fail for a while."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.problem: Exception | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def renew(self, leases: Iterable[Lease], *, until: datetime) -> Renewed:
+        if self.problem is not None:
+            raise self.problem
+        renewed: Renewed = self._store.renew(leases, until=until)
+        return renewed
+
+
+class Watch:
+    """A clock whose durations the test decides."""
+
+    def __init__(self, clock: Any) -> None:
+        self.now = clock.now
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@pytest.mark.parametrize("problem", [StoreUnavailable("away"), RuntimeError("a bug of ours")])
+def test_the_renewer_outlives_every_failure_and_knows_when_a_lease_has_run_out(app: Horae, problem: Exception) -> None:
+    fates: list[tuple[str, str]] = []
+    job = _claimed(app)
+    fickle, watch = Fickle(app.world.store), Watch(app.world.clock)
+    world = type(app.world)(fickle, watch, app.world.dice)
+    renewer = Renewer(world, timedelta(seconds=30), lambda job, fate: fates.append((job.id, fate)))
+    renewer.hold([job])
+
+    fickle.problem, watch.seconds = problem, 11
+    renewer.round()
+    assert fates == []
+    fickle.problem, watch.seconds = None, 22
+    renewer.round()
+    assert fates == []
+    fickle.problem, watch.seconds = problem, 53
+    renewer.round()
+    assert fates == [(job.id, "lost")]
+
+
+def test_short_jobs_are_never_renewed(app: Horae) -> None:
+    job = _claimed(app)
+    fickle, watch = Fickle(app.world.store), Watch(app.world.clock)
+    fickle.problem = AssertionError("renewed")
+    world = type(app.world)(fickle, watch, app.world.dice)
+    renewer = Renewer(world, timedelta(seconds=30), lambda job, fate: None)
+    renewer.hold([job])
+
+    watch.seconds = 9
+    renewer.step()
+    renewer.drop(job)
+    watch.seconds = 100
+    renewer.step()
+
+
+def _claimed(app: Horae) -> Job:
+    app.job("held")(lambda: None).enqueue()
+    (job,) = verbs.pull(app.world, worker_id="test")
+    return job
