@@ -5,16 +5,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from horae.core.audit import Entry
-from horae.core.instants import aware, instant, iso
+from horae.core.instants import aware, instant, iso, later
 from horae.core.jobs import (
     JOB,
     OBJECT_ACTIONS,
     OBJECT_TYPES,
+    ORDERS,
     PRIORITIES,
     SYSTEM,
     Change,
@@ -25,6 +26,7 @@ from horae.core.jobs import (
     Outcome,
     Priority,
     Run,
+    Settlement,
     band_of,
     check_run_at,
     default_key,
@@ -44,6 +46,8 @@ DEFAULT_RETRY = Retry.fixed(300, attempts=3)
 MAX_PULL = 1000
 MAX_PAGE = 1000
 MAX_TAGS = 50
+MAX_RUNNING = 1_000_000
+MAX_LEASE = timedelta(days=30)
 WINDOW = timedelta(days=1)
 
 
@@ -128,8 +132,10 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
     planned_at = run_at if request.planned_at is None else aware(request.planned_at, "planned_at")
     if len(request.tags) > MAX_TAGS:
         raise InvalidInput(f"{len(request.tags)} tags are too many; at most {MAX_TAGS} are accepted.")
-    if request.concurrency_limit < 1:
-        raise InvalidInput(f"A concurrency limit of {request.concurrency_limit} would never run; use 1 or more.")
+    if not 1 <= request.concurrency_limit <= MAX_RUNNING:
+        raise InvalidInput(f"concurrency_limit {request.concurrency_limit} is outside 1 to {MAX_RUNNING}.")
+    if request.timeout is not None and request.timeout <= timedelta(0):
+        raise InvalidInput(f"A time limit of {request.timeout} leaves no time to run; give more, or None for no limit.")
     payload = encode({} if request.payload is None else request.payload, max_bytes=world.max_payload_bytes)
     key = _key(request, planned_at)
     return NewJob(
@@ -144,11 +150,11 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
         retry=None if request.retry == DEFAULT_RETRY else encode(request.retry.as_json()),
         timeout=request.timeout,
         key=key,
-        unique=None if request.unique is None else label(request.unique, "unique name"),
-        concurrency_key=None if request.concurrency_key is None else label(request.concurrency_key, "concurrency key"),
+        unique=_optional(request.unique, "unique name"),
+        concurrency_key=_optional(request.concurrency_key, "concurrency key", 250),
         concurrency_limit=request.concurrency_limit,
         tags=encode([label(tag, "tag", 100) for tag in request.tags]) if request.tags else None,
-        trace_id=None if request.trace_id is None else label(request.trace_id, "trace id", 64),
+        trace_id=_optional(request.trace_id, "trace id", 64),
         object_type=request.object_type,
         object_id=request.object_id,
         action=request.action,
@@ -160,18 +166,22 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
     )
 
 
+def _optional(value: str | None, what: str, max_length: int = 255) -> str | None:
+    return None if value is None else label(value, what, max_length)
+
+
 def _run_at(request: Request, now: datetime) -> datetime:
     if request.run_at is not None and request.delay is not None:
         raise InvalidInput("Give run_at or delay, not both.")
     if request.delay is not None:
-        return now + request.delay
+        return later(now, request.delay)
     return now if request.run_at is None else aware(request.run_at, "run_at")
 
 
 def _key(request: Request, planned_at: datetime) -> str | None:
     """The caller's own key, or for a governed job the one that its object, action and planned time make."""
     if request.object_type is None and request.object_id is None and request.action is None:
-        return None if request.key is None else label(request.key, "key")
+        return _optional(request.key, "key")
     if request.object_type not in OBJECT_TYPES:
         raise InvalidInput(f"Unknown object_type {request.object_type!r}; choose one of {', '.join(OBJECT_TYPES)}.")
     if request.action not in OBJECT_ACTIONS:
@@ -184,7 +194,7 @@ def _hash(request: Request, payload: str) -> str:
     """What makes two requests the same: everything asked for, but not the moment of asking."""
     asked = {
         "handler": request.handler,
-        "payload": payload,
+        "payload": decode(payload),  # as a value: the order in which its names were written does not matter
         "queue": request.queue,
         "priority": request.priority,
         "run_at": None if request.run_at is None else iso(request.run_at),
@@ -236,8 +246,12 @@ def pull(
     """Take up to *limit* due jobs under a lease, queue after queue; nothing that is not due is ever taken."""
     if not 1 <= limit <= MAX_PULL:
         raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PULL}.")
-    if lease < timedelta(seconds=1):
-        raise InvalidInput(f"A lease of {lease} is too short to be kept; use one second or more.")
+    if not timedelta(seconds=1) <= lease <= MAX_LEASE:
+        raise InvalidInput(
+            f"A lease of {lease} is outside one second to {MAX_LEASE.days} days; a long job renews its own."
+        )
+    if order is not None and order not in ORDERS:
+        raise InvalidInput(f"Unknown order {order!r}; choose one of {', '.join(ORDERS)}.")
     taken: list[Job] = []
     for queue in queues:
         room = limit - len(taken)
@@ -254,10 +268,17 @@ def settle(world: World, endings: Sequence[tuple[Job, Outcome]]) -> dict[str, Ch
     """
     now = world.clock.now()
     written = [settlement(job, outcome, now=now, roll=world.dice.roll()) for job, outcome in endings]
+    return _settled(world, [job for job, _ in endings], written, now)
+
+
+def _settled(
+    world: World, jobs: Sequence[Job], written: Sequence[Settlement], now: datetime
+) -> dict[str, Change | None]:
     rejected = world.store.settle(written, now=now)
-    return {
-        job.id: None if job.number in rejected else done.change for (job, _), done in zip(endings, written, strict=True)
-    }
+    told = {job.id: None if job.number in rejected else done.change for job, done in zip(jobs, written, strict=True)}
+    again = {job.queue for job in jobs if (change := told[job.id]) is not None and change.state == "queued"}
+    world.store.wake(again)  # whoever sleeps until the next due time may have to rise earlier now
+    return told
 
 
 def ack(
@@ -298,20 +319,22 @@ def release(world: World, job_id: str, token: int | None = None, *, actor: str =
 
     A worker gives its token. An operator gives none: then the current holder, whoever it is, loses the job.
     """
+    outcome = Outcome("released", error=shown(reason) or None)
+    if token is not None:
+        return _end(world, job_id, token, outcome)
     job = get(world, job_id)
-    if job.state != "running":
-        JOB.after(job.state, "released")
-    if token is None:
-        token = job.token
-        world.store.transact(lambda tx: tx.audit.append(_entry(world, "release", job, actor, reason)))
-    return _end(world, job_id, token, Outcome("released", error=reason or None))
+    JOB.after(job.state, "released")
+    return _end(world, job_id, job.token, outcome, _entry(world, "release", job, actor, reason))
 
 
-def _end(world: World, job_id: str, token: int, outcome: Outcome) -> Job:
+def _end(world: World, job_id: str, token: int, outcome: Outcome, entry: Entry | None = None) -> Job:
     job = get(world, job_id)
     if job.state != "running" or job.token != token:
         raise LeaseLost(job.id, token)
-    if settle(world, [(job, outcome)])[job.id] is None:
+    now = world.clock.now()
+    done = settlement(job, outcome, now=now, roll=world.dice.roll())
+    written = done if entry is None else replace(done, entry=entry)
+    if _settled(world, [job], [written], now)[job.id] is None:
         raise LeaseLost(job.id, token)
     return get(world, job_id)
 
@@ -409,7 +432,7 @@ def metrics(world: World, *, window: timedelta = WINDOW, owner: str | None = Non
     """The five figures of S0-29 to S0-33; rates look back over *window*."""
     now = world.clock.now()
     raw = world.store.read(lambda tx: tx.jobs.metrics(now=now, since=now - window, owner=owner))
-    ended = raw["finished"] + raw["dead_recently"]
+    ended = raw["succeeded"] + raw["dead_recently"]  # a cancelled job neither succeeded nor failed
     seen = raw["finished"] + raw["live"]
     oldest = raw["oldest_due"]
     return {
@@ -429,9 +452,9 @@ def cancel(world: World, job_id: str, *, actor: str = SYSTEM, reason: str = "", 
         JOB.after(job.state, "cancelled")
         now = world.clock.now()
         if job.state == "running":
-            _one_row(tx.jobs.ask_to_cancel(job, reason=reason or f"asked by {actor}"), job)
+            _one_row(tx.jobs.ask_to_cancel(job, reason=shown(reason) or f"asked by {actor}"), job)
         else:
-            _one_row(tx.jobs.end_waiting(job, reason=reason or f"by {actor}", now=now), job)
+            _one_row(tx.jobs.end_waiting(job, reason=shown(reason) or f"by {actor}", now=now), job)
         tx.audit.append(_entry(world, "cancel", job, actor, reason))
         return job
 
@@ -517,7 +540,7 @@ def _entry(world: World, verb: str, job: Job, actor: str, reason: str, **after: 
         object_type="job",
         object_id=job.id,
         owner=job.owner,
-        reason=reason or None,
+        reason=shown(reason) or None,
         before={"state": job.state, "run_at": iso(job.run_at), "attempt": job.attempt, "token": job.token},
         after={key: value for key, value in after.items() if value is not None},
     )
