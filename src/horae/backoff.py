@@ -1,0 +1,179 @@
+"""Waiting out a provider that says "too many requests": 3, 6, 12 seconds, then its own words to the caller.
+
+Only errors that look like an exceeded limit are waited out; every other error passes untouched, and so does the last.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any, ParamSpec, TypeVar, cast, overload
+
+from horae import clock as house
+from horae.core.instants import aware
+from horae.core.retry import span
+from horae.errors import DefinitionError
+from horae.limits import RateLimiter
+from horae.ports import Clock, Dice
+
+log = logging.getLogger("horae.backoff")
+P = ParamSpec("P")
+R = TypeVar("R")
+TOO_MANY_REQUESTS = 429
+WORDS = re.compile(
+    r"(?i:(?<![a-z])frequen(cy|t)|per[ -]minute|(?<![a-z])rate[ _-]?limit|too many requests)|RateLimit"
+    r"|频率|频次|频繁|每分钟|限流|超过.{0,20}次"
+)
+
+
+def is_limit_error(error: BaseException) -> bool:
+    """Whether an error says that a limit of calls was exceeded: by HTTP status 429, or in English or Chinese words."""
+    return http_status(error) == TOO_MANY_REQUESTS or WORDS.search(str(error)) is not None
+
+
+def http_status(error: BaseException) -> int | None:
+    """The HTTP status behind an error of httpx, requests, urllib, aiohttp and whoever follows them."""
+    for bearer in (getattr(error, "response", None), error):
+        for name in ("status_code", "status", "code"):
+            value = getattr(bearer, name, None)
+            if isinstance(value, int) and not isinstance(value, bool):
+                return int(value)
+    return None
+
+
+def retry_after(error: BaseException, clock: Clock) -> timedelta | None:
+    """How long the server asks to wait, in its ``Retry-After`` header: seconds, or a date."""
+    headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None)
+    told = _header(headers, "retry-after")
+    if told is None:
+        return None
+    if re.fullmatch(r"\d{1,9}(\.\d+)?", told):
+        return timedelta(seconds=float(told))
+    try:
+        return max(timedelta(0), aware(parsedate_to_datetime(told)) - clock.now())
+    except ValueError:
+        return None  # neither a number nor a date: as if it were not there
+
+
+def _header(headers: Any, wanted: str) -> str | None:
+    if not isinstance(headers, Mapping) and not hasattr(headers, "items"):
+        return None
+    found = next((value for name, value in headers.items() if str(name).lower() == wanted), None)
+    return None if found is None else str(found).strip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backoff:
+    """How long and how often to wait; applied to a function, or used once with :meth:`call`."""
+
+    base: timedelta | float = 3.0
+    factor: float = 2.0
+    retries: int = 3
+    jitter: float = 0.0  # up to this share is added to each wait
+    max_wait: timedelta | float = 300.0  # a server that asks for more gets no retry
+    is_limit_error: Callable[[BaseException], bool] = is_limit_error
+    limiter: RateLimiter | None = None
+    clock: Clock = field(default_factory=house.SystemClock)
+    dice: Dice = field(default_factory=house.SystemDice)
+    pause: Callable[[float], None] = house.pause
+    pause_async: Callable[[float], Awaitable[None]] = house.pause_async
+
+    def __post_init__(self) -> None:
+        if self.retries < 0 or self.factor < 1 or self.jitter < 0 or span(self.base) < timedelta(0):
+            raise DefinitionError("A back-off needs retries, base and jitter of at least 0 and a factor of at least 1.")
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """The function, sync or async, with every try through the limiter and every exceeded limit waited out."""
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise DefinitionError(
+                f"{_name(function)} is a generator: it has already handed out values when it fails, so it cannot be "
+                "tried again. Put the back-off on the call inside it."
+            )
+        if inspect.iscoroutinefunction(function):
+            return cast(Callable[P, R], self._around_async(function))
+        return self._around(function)
+
+    def call(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call it now; with an async function, await the answer."""
+        return self(function)(*args, **kwargs)
+
+    def _around(self, function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def patient(*args: P.args, **kwargs: P.kwargs) -> R:
+            for tried in range(self.retries + 1):
+                if self.limiter is not None:
+                    self.limiter.acquire_sync()
+                try:
+                    return function(*args, **kwargs)
+                except Exception as error:
+                    wait = self._wait(function, error, tried)
+                    if wait is None:
+                        raise
+                self.pause(wait)
+            raise AssertionError("the last try returns or raises")
+
+        return patient
+
+    def _around_async(self, function: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
+        @functools.wraps(function)
+        async def patient(*args: P.args, **kwargs: P.kwargs) -> Any:
+            for tried in range(self.retries + 1):
+                if self.limiter is not None:
+                    await self.limiter.acquire()
+                try:
+                    return await function(*args, **kwargs)
+                except Exception as error:
+                    wait = self._wait(function, error, tried)
+                    if wait is None:
+                        raise
+                await self.pause_async(wait)
+            raise AssertionError("the last try returns or raises")
+
+        return patient
+
+    def _wait(self, function: Callable[..., Any], error: Exception, tried: int) -> float | None:
+        """Seconds until the next try; None when the error is the caller's to see."""
+        if not self.is_limit_error(error) or tried >= self.retries:
+            return None
+        wait = span(self.base) * self.factor**tried * (1 + self.jitter * self.dice.roll())
+        asked = retry_after(error, self.clock)
+        if asked is not None and asked > span(self.max_wait):
+            log.warning("%s: limit exceeded, and the server asks for %s; giving up: %s", _name(function), asked, error)
+            return None
+        seconds = max(wait, asked or timedelta(0)).total_seconds()
+        told = (_name(function), tried + 1, self.retries, seconds, type(error).__name__, error)
+        log.warning("%s: limit exceeded, retry %d of %d in %.3g s: %s: %s", *told)
+        return seconds
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", None) or repr(function)
+
+
+@overload
+def backoff(function: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def backoff(
+    *,
+    base: timedelta | float = ...,
+    factor: float = ...,
+    retries: int = ...,
+    jitter: float = ...,
+    max_wait: timedelta | float = ...,
+    is_limit_error: Callable[[BaseException], bool] = ...,
+    limiter: RateLimiter | None = ...,
+    clock: Clock = ...,
+    dice: Dice = ...,
+    pause: Callable[[float], None] = ...,
+    pause_async: Callable[[float], Awaitable[None]] = ...,
+) -> Backoff: ...
+def backoff(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Wait out exceeded limits: ``@backoff``, ``@backoff(limiter=…)`` or ``backoff(retries=5).call(fetch, day)``."""
+    patient = Backoff(**options)
+    return patient if function is None else patient(function)
