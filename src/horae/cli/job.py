@@ -87,10 +87,9 @@ def enqueue(
     given = {option: value for option, value in options.items() if value is not None}
     target = app or terminal.settings.app
     if target is not None:
-        _tell_enqueued(terminal, *_through_app(terminal, target, name, arguments, given, max_attempts))
-        return
-    with opened(terminal, may_create=True) as world:
-        _tell_enqueued(terminal, world, _through_store(world, name, arguments, given, max_attempts))
+        _through_app(terminal, target, name, arguments, given, max_attempts)
+    else:
+        _through_store(terminal, name, arguments, given, max_attempts)
 
 
 def _through_app(
@@ -100,25 +99,27 @@ def _through_app(
     arguments: dict[str, Any],
     given: dict[str, Any],
     max_attempts: int | None,
-) -> tuple[World, Enqueued]:
+) -> None:
     """As the application itself would: its signature checks the arguments, its declaration gives queue and retry."""
     from horae.actions import jobs
     from horae.app import JobHandle
     from horae.cli.targets import application
 
-    found = application(target, terminal.database)
-    handle: JobHandle[..., Any] = JobHandle(found, found.definitions.get(name)).using(**given)
-    request = _limited(handle.request(**arguments), max_attempts)
-    return found.world, jobs.enqueue(found.world, request)
+    with application(target, terminal.database) as app:
+        handle: JobHandle[..., Any] = JobHandle(app, app.definitions.get(name)).using(**given)
+        request = _limited(handle.request(**arguments), max_attempts)
+        _tell_enqueued(terminal, app.world, jobs.enqueue(app.world, request))
 
 
 def _through_store(
-    world: World, name: str, arguments: dict[str, Any], given: dict[str, Any], max_attempts: int | None
-) -> Enqueued:
+    terminal: Terminal, name: str, arguments: dict[str, Any], given: dict[str, Any], max_attempts: int | None
+) -> None:
     """Without the application: the name and the arguments are taken as they are."""
     from horae.actions import jobs
 
-    return jobs.enqueue(world, _limited(jobs.Request(name, arguments, **given), max_attempts))
+    request = _limited(jobs.Request(name, arguments, **given), max_attempts)
+    with opened(terminal, may_create=True) as world:
+        _tell_enqueued(terminal, world, jobs.enqueue(world, request))
 
 
 def _limited(request: Request, max_attempts: int | None) -> Request:

@@ -1,0 +1,328 @@
+"""Jobs from a shell: enqueue, look, act."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from horae.actions import jobs, queues
+from horae.app import Horae
+from tests.cli.conftest import Command
+
+JOB_FIELDS = {
+    "arguments", "attempt", "cancel_reason", "checkpoint", "concurrency_key", "created_at", "error", "finished_at",
+    "handler", "held", "id", "key", "leased_until", "max_attempts", "owner", "planned_at", "priority", "progress",
+    "queue", "result", "retry", "run_at", "started_at", "state", "tags", "timeout", "token", "trace_id", "unique",
+    "worker_id",
+}  # fmt: skip
+
+
+@pytest.fixture
+def app(environment: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Horae]:
+    """The same database from inside."""
+    monkeypatch.setenv("HORAE_DATABASE_URL", f"sqlite:///{environment}/horae.db")
+    with Horae() as app:
+        yield app
+
+
+def enqueued(horae: Command, *more: str) -> str:
+    told = horae("job", "enqueue", "send", "--json", *more)
+    assert told.code == 0, told.err
+    job_id: str = told.json["job"]["id"]
+    return job_id
+
+
+def kill(app: Horae, *job_ids: str) -> None:
+    """Let the jobs fail for good."""
+    for job in jobs.pull(app.world, worker_id="w", limit=100):
+        if job.id in job_ids:
+            jobs.fail(app.world, job.id, job.token, "broken", final=True)
+
+
+# -- enqueue -----------------------------------------------------------------------------------------------------
+
+
+def test_enqueue_stores_what_the_options_say(app: Horae, horae: Command) -> None:
+    job_id = enqueued(
+        horae, "--arg", "to=ada", "--arg", "copies=2", "--queue", "mail", "--priority", "high",
+        "--tag", "a", "--tag", "b", "--key", "k", "--unique", "u", "--owner", "acme", "--max-attempts", "7",
+        "--run-at", "2099-01-01T00:00:00+02:00",
+    )  # fmt: skip
+
+    job = app.get(job_id)
+    assert job.payload == {"to": "ada", "copies": 2}
+    assert (job.queue, job.priority, job.tags, job.key, job.unique) == ("mail", "high", ("a", "b"), "k", "u")
+    assert (job.owner, job.max_attempts) == ("acme", 7)
+    assert job.run_at.isoformat() == "2098-12-31T22:00:00+00:00"
+
+
+def test_a_delay_moves_the_due_time(app: Horae, horae: Command) -> None:
+    job = app.get(enqueued(horae, "--delay", "2h"))
+
+    assert (job.run_at - job.created_at).total_seconds() == 7200
+
+
+def test_arguments_come_as_one_object_or_from_stdin(
+    app: Horae, horae: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import io
+
+    first = enqueued(horae, "--args", '{"a": [1, null]}', "--arg", "b=text")
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"c": 3}'))
+    second = enqueued(horae, "-")
+
+    assert app.get(first).payload == {"a": [1, None], "b": "text"}
+    assert app.get(second).payload == {"c": 3}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--args", "[1]"],
+        ["--args", "{"],
+        ["--arg", "novalue"],
+        ["--args", "{}", "-"],
+        ["stray"],
+        ["--delay", "soon"],
+        ["--run-at", "tomorrow"],
+        ["--run-at", "2030-01-01T00:00:00"],
+        ["--delay", "1s", "--run-at", "2030-01-01T00:00:00Z"],
+        ["--priority", "urgent"],
+        ["--max-attempts", "0"],
+        ["--queue", "two words"],
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_meant_is_a_usage_error_and_stores_nothing(wrong: list[str], app: Horae, horae: Command) -> None:
+    ended = horae("job", "enqueue", "send", *wrong)
+
+    assert ended.code == 2, ended.err
+    assert jobs.find(app.world) == []
+
+
+def test_the_same_key_gives_the_same_job_and_another_request_a_conflict(app: Horae, horae: Command) -> None:
+    first = enqueued(horae, "--key", "k", "--arg", "n=1")
+    again = horae("job", "enqueue", "send", "--key", "k", "--arg", "n=1", "--json")
+    other = horae("job", "enqueue", "send", "--key", "k", "--arg", "n=2")
+
+    assert again.json["job"]["id"] == first
+    assert again.json["deduplicated"] is True
+    assert other.code == 5
+
+
+def test_with_its_app_a_job_takes_queue_and_retry_from_the_declaration(project: Path, horae: Command) -> None:
+    ended = horae("job", "enqueue", "add", "--app", "tasks:app", "--arg", "left=1", "--arg", "right=2", "--json")
+
+    assert ended.json["job"]["queue"] == "sums"
+    assert (project / "app.db").exists()
+
+
+def test_with_its_app_wrong_arguments_are_refused(project: Path, horae: Command) -> None:
+    ended = horae("job", "enqueue", "add", "--app", "tasks:app", "--arg", "lefd=1")
+
+    assert ended.code == 2
+    assert "left" in ended.err
+
+
+# -- look --------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_as_json_has_exactly_the_documented_fields(app: Horae, horae: Command) -> None:
+    enqueued(horae)
+
+    assert set(horae("job", "list", "--json").json["jobs"][0]) == JOB_FIELDS
+
+
+def test_pages_follow_one_another_without_gap_or_repeat(app: Horae, horae: Command) -> None:
+    all_ids = [enqueued(horae) for _ in range(5)]
+
+    seen: list[str] = []
+    before: list[str] = []
+    while True:
+        page = horae("job", "list", "--limit", "2", "--json", *before).json
+        seen += [job["id"] for job in page["jobs"]]
+        if page["next"] is None:
+            break
+        before = ["--before", page["next"]]
+
+    assert seen == all_ids[::-1]
+
+
+def test_filters_narrow_the_list(app: Horae, horae: Command) -> None:
+    enqueued(horae, "--queue", "a", "--tag", "red")
+    wanted = enqueued(horae, "--queue", "b", "--tag", "red")
+    enqueued(horae, "--queue", "b")
+
+    found = horae("job", "list", "--queue", "b", "--tag", "red", "--state", "queued", "--json").json["jobs"]
+
+    assert [job["id"] for job in found] == [wanted]
+
+
+def test_an_unknown_state_is_a_usage_error_that_lists_the_known_ones(app: Horae, horae: Command) -> None:
+    enqueued(horae)
+    ended = horae("job", "list", "--state", "lost")
+
+    assert ended.code == 2
+    assert "queued" in ended.err
+
+
+def test_a_list_for_people_lines_up_and_ends_with_the_way_on(app: Horae, horae: Command) -> None:
+    enqueued(horae)
+    enqueued(horae)
+
+    ended = horae("job", "list", "--limit", "1")
+
+    assert ended.out.splitlines()[0].split() == ["ID", "STATE", "HANDLER", "QUEUE", "ATTEMPTS", "WHEN", "UTC", "ERROR"]
+    assert "\x1b" not in ended.out
+    assert "--before job_2" in ended.err
+    assert horae("job", "list", "--limit", "1", "--quiet").err == ""
+
+
+def test_show_tells_runs_and_the_last_error(app: Horae, horae: Command) -> None:
+    job_id = enqueued(horae)
+    kill(app, job_id)
+
+    told = horae("job", "show", job_id, "--json").json
+    page = horae("job", "show", job_id).out
+
+    assert [run["outcome"] for run in told["runs"]] == ["failed"]
+    assert told["why"][0]["code"] == "dead"
+    assert "broken" in page
+
+
+def test_show_says_every_reason_why_a_job_waits(app: Horae, horae: Command) -> None:
+    job_id = enqueued(horae, "--queue", "mail", "--delay", "1h")
+    queues.pause_queue(app.world, "mail", actor="ada", reason="moving house")
+
+    reasons = horae("job", "show", job_id, "--json").json["why"]
+
+    assert [reason["code"] for reason in reasons] == ["queue_paused", "scheduled", "no_worker"]
+    assert "moving house" in reasons[0]["text"]
+
+
+def test_show_names_the_holder_of_a_concurrency_key(app: Horae, horae: Command) -> None:
+    first, second = (jobs.enqueue(app.world, jobs.Request("send", concurrency_key="customer:7")).id for _ in range(2))
+    jobs.pull(app.world, worker_id="w")
+
+    reason = horae("job", "show", second, "--json").json["why"][0]
+
+    assert reason["code"] == "concurrency"
+    assert first in reason["text"]
+
+
+def test_a_job_that_is_not_there_is_not_found(app: Horae, horae: Command) -> None:
+    enqueued(horae)
+
+    assert horae("job", "show", "job_999").code == 3
+    assert horae("job", "show", "twelve").code == 3
+
+
+# -- act ---------------------------------------------------------------------------------------------------------
+
+
+def test_cancel_ends_a_waiting_job_and_a_second_time_is_refused(app: Horae, horae: Command) -> None:
+    job_id = enqueued(horae)
+
+    assert horae("job", "cancel", job_id).out == f"{job_id}: cancelled\n"
+    assert horae("job", "cancel", job_id).code == 4
+
+
+def test_who_acted_and_why_is_kept(app: Horae, horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HORAE_ACTOR", "ada")
+    job_id = enqueued(horae)
+    horae("job", "cancel", job_id, "--reason", "sent by hand")
+
+    entries = app.world.store.read(lambda tx: tx.audit.find(object_id=job_id, limit=10, before=None))
+
+    assert [(entry.actor, entry.verb, entry.reason) for _, entry in entries] == [("ada", "cancel", "sent by hand")]
+
+
+def test_of_many_jobs_one_refusal_stops_nobody_else(app: Horae, horae: Command) -> None:
+    first, second = enqueued(horae), enqueued(horae)
+    horae("job", "cancel", first)
+
+    ended = horae("job", "cancel", first, second, "job_99", "--json")
+
+    assert ended.code == 4
+    assert [each["ok"] for each in ended.json["results"]] == [False, True, False]
+    assert app.get(second).state == "cancelled"
+
+
+def test_a_bulk_act_only_counts_until_it_is_confirmed(app: Horae, horae: Command) -> None:
+    dead = [enqueued(horae) for _ in range(3)]
+    kill(app, *dead)
+
+    dry = horae("job", "revive", "--all-dead")
+    states_before = {app.get(job_id).state for job_id in dead}
+    done = horae("job", "revive", "--all-dead", "--yes")
+
+    assert dry.out == "would revive 3 jobs; add --yes\n"
+    assert states_before == {"dead"}
+    assert {app.get(job_id).state for job_id in dead} == {"queued"}
+    assert "3 of 3 jobs" in done.out
+
+
+def test_a_bulk_act_keeps_to_its_filters(app: Horae, horae: Command) -> None:
+    mail, other = enqueued(horae, "--queue", "mail"), enqueued(horae)
+
+    horae("job", "cancel", "--all-queued", "--queue", "mail", "--yes")
+
+    assert app.get(mail).state == "cancelled"
+    assert app.get(other).state == "queued"
+
+
+@pytest.mark.parametrize("wrong", [[], ["job_1", "--all-dead"], ["job_1", "--queue", "mail"]], ids=" ".join)
+def test_a_bulk_act_is_named_jobs_or_all_never_both_or_neither(wrong: list[str], app: Horae, horae: Command) -> None:
+    enqueued(horae)
+
+    assert horae("job", "revive", *wrong).code == 2
+
+
+def test_retry_revives_a_dead_job(app: Horae, horae: Command) -> None:
+    job_id = enqueued(horae)
+    kill(app, job_id)
+
+    horae("job", "retry", job_id)
+
+    assert (app.get(job_id).state, app.get(job_id).attempt) == ("queued", 0)
+
+
+def test_retry_makes_a_waiting_job_due_now_and_keeps_its_count(app: Horae, horae: Command) -> None:
+    job_id = enqueued(horae)
+    (job,) = jobs.pull(app.world, worker_id="w")
+    jobs.fail(app.world, job.id, job.token, "not yet")
+
+    horae("job", "retry", job_id)
+
+    assert app.get(job_id).attempt == 1
+    assert app.get(job_id).run_at <= app.world.clock.now()
+
+
+def test_retry_of_a_finished_job_is_refused_with_advice(app: Horae, horae: Command) -> None:
+    job_id = enqueued(horae)
+    (job,) = jobs.pull(app.world, worker_id="w")
+    jobs.ack(app.world, job.id, job.token)
+
+    ended = horae("job", "retry", job_id)
+
+    assert ended.code == 4
+    assert "enqueue it anew" in ended.err
+
+
+# -- on every database -------------------------------------------------------------------------------------------
+
+
+def test_a_job_goes_from_the_shell_to_a_worker_and_back(database_url: str, horae: Command) -> None:
+    before = horae("db", "check", "--db", database_url)
+    assert horae("db", "migrate", "--db", database_url).code == 0
+    job_id = horae("job", "enqueue", "send", "--db", database_url, "--arg", "n=1", "--json").json["job"]["id"]
+
+    with Horae(database_url) as app:
+        (job,) = jobs.pull(app.world, worker_id="w")
+        jobs.ack(app.world, job.id, job.token, result={"sent": True})
+    told = json.loads(horae("job", "show", job_id, "--db", database_url, "--json").out)
+
+    assert before.code in (3, 6)
+    assert told["job"]["state"] == "succeeded"
+    assert told["job"]["result"] == {"sent": True}

@@ -1,0 +1,69 @@
+"""Queues and tables from a shell."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+
+
+@pytest.fixture
+def database(horae: Command) -> Path:
+    assert horae("db", "migrate").code == 0
+    return Path(".horae/horae.db")
+
+
+def test_migrate_makes_the_tables_and_a_second_time_changes_nothing(horae: Command) -> None:
+    first, second = horae("db", "migrate", "--json"), horae("db", "migrate", "--json")
+
+    assert first.json["schema"]["migrated"] is True
+    assert second.json["schema"]["migrated"] is False
+
+
+def test_check_of_a_missing_file_finds_nothing_and_makes_nothing(environment: Path, horae: Command) -> None:
+    ended = horae("db", "check")
+
+    assert ended.code == 3
+    assert list(environment.iterdir()) == []
+
+
+def test_check_of_an_empty_database_is_a_finding_with_the_remedy(environment: Path, horae: Command) -> None:
+    (environment / "empty.db").touch()
+
+    ended = horae("db", "check", "--db", "sqlite:///empty.db")
+
+    assert ended.code == 6
+    assert "horae db migrate" in ended.err
+
+
+def test_check_after_migrate_is_content(database: Path, horae: Command) -> None:
+    assert horae("db", "check", "--json").json["schema"]["current"] is True
+
+
+def test_a_paused_queue_says_who_and_resumes(database: Path, horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HORAE_ACTOR", "ada")
+    horae("queue", "pause", "mail", "--reason", "moving")
+
+    paused = horae("queue", "list")
+    horae("queue", "resume", "mail")
+    (resumed,) = horae("queue", "list", "--json").json["queues"]
+
+    assert "paused by ada" in paused.out
+    assert resumed["paused_at"] is None
+
+
+def test_a_queue_is_limited_and_the_limit_is_lifted(database: Path, horae: Command) -> None:
+    limited = horae("queue", "limit", "mail", "2", "--json").json["queue"]
+    lifted = horae("queue", "limit", "mail", "none", "--json").json["queue"]
+
+    assert limited["max_running"] == 2
+    assert lifted["max_running"] is None
+
+
+@pytest.mark.parametrize("limit", ["0", "many"])
+def test_a_limit_that_stops_the_queue_is_refused(limit: str, database: Path, horae: Command) -> None:
+    assert horae("queue", "limit", "mail", limit).code == 2
+
+
+def test_no_queue_is_told_in_words(database: Path, horae: Command) -> None:
+    assert horae("queue", "list").out == "No queue yet.\n"

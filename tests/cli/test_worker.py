@@ -1,0 +1,129 @@
+"""Real workers: they serve, they end in order, and they say what is wrong with a target."""
+
+import json
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command, Process
+
+Start = Callable[..., Process]
+MORE_THAN_ONE_PRESS = 0.5  # seconds; two signals closer than 0.3 s count as one
+
+
+def test_a_worker_runs_what_waits_and_ends_when_its_queues_are_empty(
+    project: Path, horae: Command, start: Start
+) -> None:
+    add = ("job", "enqueue", "add", "--app", "tasks:app", "--arg", "left=1", "--arg", "right=2", "--json")
+    job_id = horae(*add).json["job"]["id"]
+    stubborn = horae("job", "enqueue", "stubborn", "--app", "tasks:app", "--json").json["job"]["id"]
+
+    ended = start("worker", "tasks:app", "--until-empty", "--json").ended()
+
+    events = [json.loads(line) for line in ended.out.splitlines()]
+    assert ended.code == 0, ended.err
+    assert events[0]["queues"] == {"default": 10, "sums": 10}
+    assert events[-1] == {"event": "ended", "runs": {"succeeded": 1, "failed": 2}}
+    assert horae("job", "show", job_id, "--db", "sqlite:///app.db", "--json").json["job"]["result"] == 3
+    assert horae("job", "show", stubborn, "--db", "sqlite:///app.db", "--json").json["job"]["state"] == "dead"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_gives_back_what_does_not_finish_within_the_grace(
+    number: signal.Signals, project: Path, horae: Command, start: Start
+) -> None:
+    job_id = horae("job", "enqueue", "endless", "--app", "tasks:app", "--json").json["job"]["id"]
+    worker = start("worker", "tasks:app", "--grace", "100ms", "--queues", "default=1")
+    worker.until_it_says("endless has begun")
+
+    worker.started.send_signal(number)
+    ended = worker.ended()
+
+    job = horae("job", "show", job_id, "--db", "sqlite:///app.db", "--json").json["job"]
+    assert ended.code == 0, ended.err
+    assert (job["state"], job["attempt"]) == ("queued", 0)
+
+
+def test_a_second_signal_ends_at_once(project: Path, horae: Command, start: Start) -> None:
+    job_id = horae("job", "enqueue", "endless", "--app", "tasks:app", "--json").json["job"]["id"]
+    worker = start("worker", "tasks:app", "--grace", "1h")
+    worker.until_it_says("endless has begun")
+
+    worker.started.send_signal(signal.SIGINT)
+    worker.until_it_says("claims nothing more")
+    time.sleep(MORE_THAN_ONE_PRESS)
+    worker.started.send_signal(signal.SIGINT)
+
+    assert worker.ended().code == 130
+    assert horae("job", "show", job_id, "--db", "sqlite:///app.db", "--json").json["job"]["state"] == "running"
+
+
+def test_the_database_on_the_command_line_wins_over_the_app_s_own(project: Path, horae: Command, start: Start) -> None:
+    elsewhere = "sqlite:///elsewhere.db"
+    enqueue = ("job", "enqueue", "add", "--app", "tasks:app", "--arg", "left=1", "--arg", "right=2")
+    horae(*enqueue, "--db", elsewhere)
+
+    ended = start("worker", "tasks:app", "--until-empty", "--db", elsewhere).ended()
+
+    assert ended.code == 0, ended.err
+    assert not (project / "app.db").exists()
+    assert horae("job", "list", "--db", elsewhere, "--json").json["jobs"][0]["state"] == "succeeded"
+
+
+def test_log_lines_can_be_json(project: Path, horae: Command, start: Start) -> None:
+    horae("job", "enqueue", "stubborn", "--app", "tasks:app")
+
+    ended = start("worker", "tasks:app", "--until-empty", "--log-format", "json", "--quiet").ended()
+
+    lines = [json.loads(line) for line in ended.err.splitlines()]
+    assert {line["job_id"] for line in lines if "nobody answers" in line["message"]} == {"job_1"}
+
+
+def test_a_start_says_what_is_served_and_what_is_not(project: Path, start: Start) -> None:
+    ended = start("worker", "tasks:app", "--until-empty", "--queues", "default=2").ended()
+
+    assert "default (2 at once)" in ended.err
+    assert "add, endless, stubborn" in ended.err
+    assert "not served here, though its app declares jobs for it: sums" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "said"),
+    [
+        ("task:app", 2, "Did you mean tasks?"),
+        ("tasks.py:app", 2, "name the module: tasks:app"),
+        ("tasks:ap", 2, "It has tasks:app"),
+        ("tasks:add", 2, "not a Horae application"),
+        ("json:app", 2, "It declares none"),
+        ("ta-sks:app", 2, "not the name of a module"),
+        ("broken:app", 78, "ZeroDivisionError"),
+        ("needy:app", 78, "'not_installed_here'"),
+        ("declared_twice:app", 78, "already a job named"),
+        ("eager:app", 78, "--db comes too late"),
+    ],
+)
+def test_a_bad_target_is_told_with_what_would_work(
+    target: str, code: int, said: str, project: Path, horae: Command
+) -> None:
+    (project / "broken.py").write_text("1 / 0\n")
+    (project / "needy.py").write_text("import not_installed_here\n")
+    twice = "from horae import Horae\napp = Horae()\nfor _ in range(2):\n    app.job('same')(lambda: None)\n"
+    (project / "declared_twice.py").write_text(twice)
+    (project / "eager.py").write_text("from horae import Horae\napp = Horae('sqlite:///own.db')\napp.world\n")
+
+    ended = horae("job", "enqueue", "add", "--app", target, "--db", "sqlite:///other.db")
+
+    assert ended.code == code, ended.err
+    assert said in ended.err
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [[], ["tasks:app", "--queues", "a=b"], ["tasks:app", "--lease", "1ms"], ["tasks:app", "--log-format", "xml"]],
+)
+def test_a_worker_that_cannot_be_meant_is_a_usage_error(wrong: list[str], project: Path, horae: Command) -> None:
+    assert horae("worker", *wrong).code == 2
