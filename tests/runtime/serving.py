@@ -18,11 +18,20 @@ LIVE = ("queued", "running")
 
 @asynccontextmanager
 async def serving(
-    app: Horae, *, slots: int = 4, lease: float = 30.0, grace: float = 10.0, queues: dict[str, int] | None = None
+    app: Horae,
+    *,
+    slots: int = 4,
+    lease: float = 30.0,
+    grace: float = 10.0,
+    cancel_grace: float = 6.0,
+    queues: dict[str, int] | None = None,
 ) -> AsyncIterator[Worker]:
     """A worker for as long as the block runs; then it is stopped and has ended."""
     settings = WorkerSettings(
-        queues=queues or {"default": slots}, lease=timedelta(seconds=lease), grace=timedelta(seconds=grace)
+        queues=queues or {"default": slots},
+        lease=timedelta(seconds=lease),
+        grace=timedelta(seconds=grace),
+        cancel_grace=timedelta(seconds=cancel_grace),
     )
     worker = app.worker(settings)
     running = asyncio.create_task(worker.run())

@@ -25,12 +25,13 @@ class Faults:
             return
         point, _, rest = text.partition(":")
         action, _, count = rest.partition(":")
-        if point not in POINTS or action not in ACTIONS:
+        count = count or "1"
+        if point not in POINTS or action not in ACTIONS or not count.isdecimal():
             raise ConfigurationError(
                 f"HORAE_FAULT={text!r} cannot be read; write point:action:count with a point from {', '.join(POINTS)} "
                 f"and an action from {', '.join(ACTIONS)}."
             )
-        self._point, self._action, self._count = point, action, int(count or 1)
+        self._point, self._action, self._count = point, action, int(count)
 
     def at(self, point: str) -> None:
         if point != self._point:

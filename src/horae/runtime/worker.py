@@ -47,7 +47,6 @@ LOOK_WHILE_BUSY = timedelta(seconds=1)  # also a worker that never runs dry must
 BLOCKED_WAIT = timedelta(milliseconds=250)
 QUIET_FIRST = timedelta(milliseconds=50)  # how often to look where no hints arrive: soon after work, then less and less
 QUIET_LAST = timedelta(seconds=1)
-CANCEL_GRACE = timedelta(seconds=6)
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,7 @@ class WorkerSettings:
     queues: Mapping[str, int] = field(default_factory=lambda: {"default": 10})
     lease: timedelta = timedelta(seconds=30)
     grace: timedelta = timedelta(seconds=30)
+    cancel_grace: timedelta = timedelta(seconds=6)  # for what has been cancelled to end, before it is given back
     look_every: timedelta = timedelta(seconds=60)
     version: str = ""
     fault: str = ""
@@ -312,11 +312,11 @@ class Worker:
         await self._until_free(self.settings.grace)
         for key in list(self._held):
             self._stop_attempt(key, "released")
-        await self._until_free(CANCEL_GRACE)
+        await self._until_free(self.settings.cancel_grace)
         self._give_back()
-        if not await self._settler.drained(max(self.settings.grace, CANCEL_GRACE)):
+        if not await self._settler.drained(max(self.settings.grace, self.settings.cancel_grace)):
             log.error("the store did not come back; what could not be written is tried again when its lease runs out")
-        await self._teller.drained(CANCEL_GRACE)
+        await self._teller.drained(self.settings.cancel_grace)
         self._watchdog.stop()
         await asyncio.to_thread(self._renewer.stop)
         try:
