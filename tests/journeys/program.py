@@ -1,0 +1,123 @@
+"""The application of the journeys, and the process that runs a worker for it.
+
+    python -m tests.journeys.program '{"lease": 1, "queues": {"default": 4}, …}'
+
+``HORAE_DATABASE_URL`` names the database, ``JOURNEY_HOME`` a folder where handlers write down what they do and where
+they look for the gates that a test opens.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from dataclasses import asdict
+from datetime import datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import Any, Self
+
+import horae.clock
+from horae import Context, Horae, Retry
+from horae.errors import LeaseLost
+from horae.runtime.worker import WorkerSettings
+from tests.support.history import Effect
+
+PATIENCE = 60.0
+
+
+def home() -> Path:
+    return Path(os.environ["JOURNEY_HOME"])
+
+
+def write_down(what: str, ctx: Context | None = None, detail: Any = None) -> None:
+    """One line, in one write, so that several processes can share the file and a killed one leaves whole lines."""
+    job, token, attempt = (0, 0, 0) if ctx is None else (ctx.job.number, ctx.token, ctx.attempt)
+    line = json.dumps(asdict(Effect(what, job, token, os.getpid(), time.time(), attempt, detail))) + "\n"
+    file = os.open(home() / "effects", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(file, line.encode())
+    finally:
+        os.close(file)
+
+
+def build(url: str | None = None) -> Horae:
+    """The application; handlers are declared anew, so that a test and its processes can have one each."""
+    app = Horae(url)
+
+    @app.job("brief", retry=Retry.none())
+    def brief(ctx: Context, number: int = 0) -> int:
+        write_down("ran", ctx, number)
+        return number
+
+    @app.job("gated", retry=Retry.none())
+    async def gated(ctx: Context, gate: str) -> int:
+        """Waits for its gate to open; gives up when it is told to."""
+        write_down("started", ctx)
+        ends = time.monotonic() + PATIENCE
+        while not (home() / gate).exists() and time.monotonic() < ends:
+            await asyncio.sleep(0.02)
+        write_down("passed", ctx)
+        return os.getpid()
+
+    @app.job("stubborn", retry=Retry.none())
+    def stubborn(ctx: Context, gate: str) -> int:
+        """Waits in a thread for its gate, whatever it is told, and then insists on saving its progress."""
+        write_down("started", ctx)
+        ends = time.monotonic() + PATIENCE
+        while not (home() / gate).exists() and time.monotonic() < ends:
+            time.sleep(0.02)
+        try:
+            ctx.checkpoint(os.getpid())
+        except LeaseLost as refused:
+            write_down("refused", ctx, str(refused))
+        write_down("passed", ctx)
+        return os.getpid()
+
+    return app
+
+
+app = build()
+
+
+class SkewedDatetime(datetime):
+    """The wrong time, as a host with a bad clock would tell it."""
+
+    skew = timedelta(0)
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        return cls.fromtimestamp(time.time(), tz) + cls.skew
+
+
+async def serve(settings: WorkerSettings) -> None:
+    worker = app.worker(settings)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, worker.stop)
+    write_down("ready")
+    try:
+        await worker.run()
+    finally:
+        write_down("ended", detail=dict(worker.counts))
+
+
+def main(text: str) -> None:
+    told = json.loads(text)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    if skew := told.get("skew"):
+        SkewedDatetime.skew = timedelta(seconds=skew)
+        horae.clock.datetime = SkewedDatetime  # type: ignore[attr-defined]  # the host's clock, as seen by our port
+    default = WorkerSettings()
+    settings = WorkerSettings(
+        queues=told.get("queues", {"default": 4}),
+        lease=timedelta(seconds=told["lease"]),
+        grace=timedelta(seconds=told["grace"]),
+        look_every=timedelta(seconds=told["look_every"]) if "look_every" in told else default.look_every,
+    )
+    with app:
+        asyncio.run(serve(settings))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
