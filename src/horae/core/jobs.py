@@ -17,6 +17,7 @@ from horae.core.audit import Entry
 from horae.core.instants import iso, later
 from horae.core.machine import Machine
 from horae.core.retry import Retry
+from horae.core.values import swift
 from horae.errors import InvalidInput, NotFound, PastDue
 
 State = Literal["queued", "running", "succeeded", "dead", "cancelled"]
@@ -232,6 +233,10 @@ class Settlement:
     entry: Entry | None = None  # what the audit says about it, if it is accepted
 
 
+make_job, make_new_job = swift(Job), swift(NewJob)
+_make_change, _make_settlement = swift(Change), swift(Settlement)
+
+
 def job_number(job_id: str | int) -> int:
     """The number behind ``job_12``; anything else cannot name a job."""
     if isinstance(job_id, int):
@@ -309,21 +314,21 @@ def _after_loss(job: Job, outcome: Outcome, *, now: datetime) -> Change:
 
 def _change(job: Job, event: str, *, run_at: datetime, failures: int = 0, error: str | None = None) -> Change:
     state = JOB.after("running", event)
-    return Change(event, state, job.attempt + failures, run_at, error)  # type: ignore[arg-type]
+    return _make_change(event, state, job.attempt + failures, run_at, error)  # type: ignore[arg-type]
 
 
 def settlement(job: Job, outcome: Outcome, *, now: datetime, roll: float) -> Settlement:
     """The ending of a held job, ready for the store; a job that dies brings its audit entry along."""
     change = after(job, outcome, now=now, roll=roll)
-    return Settlement(
+    return _make_settlement(
         job.number,
         job.token,
         outcome,
         change,
-        unique=job.unique is not None,
-        linked=job.linked,
-        expired_before=now if outcome.ending == "lost" else None,
-        entry=_death(job, change, now) if change.state == "dead" else None,
+        job.unique is not None,
+        job.linked,
+        now if outcome.ending == "lost" else None,
+        _death(job, change, now) if change.state == "dead" else None,
     )
 
 

@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
+from horae.core import instants
 from horae.core.audit import Entry
-from horae.core.instants import EPOCH, instant, micros
-from horae.core.jobs import PRIORITIES, Job, NewJob, Run, Settlement
+from horae.core.instants import micros
+from horae.core.jobs import PRIORITIES, Job, NewJob, Run, Settlement, make_job
 from horae.core.retry import Retry
 from horae.ports import Node, Queue
 from horae.stores.tables import jobs, runs
@@ -41,8 +42,12 @@ INSERT_COLUMNS = (
 )  # fmt: skip
 
 
+_decode = json.JSONDecoder().raw_decode
+instant = lru_cache(maxsize=256)(instants.instant)  # one claim shares its times, and most jobs are due when enqueued
+
+
 def at(value: int | None) -> datetime | None:
-    return None if value is None else EPOCH + timedelta(microseconds=value)
+    return None if value is None else instant(value)
 
 
 def to_micros(value: datetime | None) -> int | None:
@@ -50,7 +55,7 @@ def to_micros(value: datetime | None) -> int | None:
 
 
 def _json(text: str | None) -> Any:
-    return None if text is None else json.loads(text)
+    return None if text is None else _decode(text)[0]
 
 
 @lru_cache(maxsize=1024)
@@ -64,46 +69,46 @@ def _tags(text: str | None) -> tuple[str, ...]:
 
 
 def job_from(row: Sequence[Any]) -> Job:
-    """A row of JOB_COLUMNS as a value."""
-    return Job(
-        number=row[0],
-        handler=row[1],
-        payload=_json(row[2]),
-        state=row[3],
-        queue=row[4],
-        priority=PRIORITIES[row[5]],
-        run_at=instant(row[6]),
-        planned_at=instant(row[7]),
-        created_at=instant(row[8]),
-        owner=row[9],
-        attempt=row[10],
-        max_attempts=row[11],
-        retry=_retry(row[12], row[11]),
-        timeout=None if row[13] is None else timedelta(microseconds=row[13]),
-        token=row[14],
-        worker_id=row[15],
-        leased_until=at(row[16]),
-        started_at=at(row[17]),
-        finished_at=at(row[18]),
-        key=row[19],
-        unique=row[20],
-        concurrency_key=row[21],
-        held=row[22],
-        tags=_tags(row[23]),
-        trace_id=row[24],
-        progress=_json(row[25]),
-        checkpoint=_json(row[26]),
-        last_error=row[27],
-        cancel_reason=row[28],
-        object_type=row[29],
-        object_id=row[30],
-        action=row[31],
-        held_for=row[32],
-        linked=bool(row[33]),
-        group=row[34],
-        schedule_id=row[35],
-        fire_at=at(row[36]),
-        progressed_at=at(row[37]),
+    """A row of JOB_COLUMNS as a value; by position, because this is made for every attempt."""
+    return make_job(
+        row[0],
+        row[1],
+        _json(row[2]),
+        row[3],
+        row[4],
+        PRIORITIES[row[5]],
+        instant(row[6]),
+        instant(row[7]),
+        instant(row[8]),
+        row[9],
+        row[10],
+        row[11],
+        _retry(row[12], row[11]),
+        None if row[13] is None else timedelta(microseconds=row[13]),
+        row[14],
+        row[15],
+        at(row[16]),
+        at(row[17]),
+        at(row[18]),
+        row[19],
+        row[20],
+        row[21],
+        row[22],
+        _tags(row[23]),
+        row[24],
+        _json(row[25]),
+        _json(row[26]),
+        None,  # the result: only an ended job has one
+        row[27],
+        row[28],
+        row[29],
+        row[30],
+        row[31],
+        row[32],
+        bool(row[33]),
+        row[34],
+        row[35],
+        at(row[36]),
     )
 
 
