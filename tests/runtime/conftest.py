@@ -41,8 +41,6 @@ def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("migrated") / "horae.db"
     engine = create_store_engine(f"sqlite:///{file}")
     migrate(engine)
-    with engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     engine.dispose()
     return file
 

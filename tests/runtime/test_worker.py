@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from horae import Cancel, Context, Horae, Job, Retry, Snooze
+from horae import Cancel, Context, Horae, Job, Retry
 from horae.actions import jobs as verbs
 from horae.actions import queues
 from horae.errors import ConfigurationError, StoreBusy, StoreError, StoreUnavailable
@@ -58,16 +58,6 @@ async def test_an_ending_the_store_refuses_takes_no_neighbour_with_it_and_is_tol
 
     assert [job.state for job in done] == ["succeeded"] * 3 + ["dead", "succeeded"]
     assert "could not be stored: StoreError: refused" in (done[3].last_error or "")
-
-
-async def test_a_snooze_beyond_the_calendar_is_a_failure_and_not_a_silence(app: Horae) -> None:
-    def beyond() -> None:
-        raise Snooze(timedelta.max)
-
-    async with serving(app):
-        done = await ended(app, app.job("beyond", retry=NEVER)(beyond).enqueue())
-
-    assert "OverflowError" in (done.last_error or "")
 
 
 @pytest.mark.parametrize("verb", ["claim", "glance"])
