@@ -295,6 +295,28 @@ def test_many_processes_together_stay_within_the_limit(real: tuple[str, Callable
     assert times[-1] - times[0] >= 0.9
 
 
+def test_a_stricter_isolation_level_does_not_count_in_an_old_snapshot(postgres_database_url: str) -> None:
+    opened(postgres_database_url).close()
+    strict = "options=-c%20default_transaction_isolation%3Drepeatable%5C%20read"
+    store = opened(f"{postgres_database_url}{'&' if '?' in postgres_database_url else '?'}{strict}")
+    calls, granted = DatabaseCalls(store, SystemClock()), list[float]()
+    take(calls)
+    start = threading.Barrier(12)
+
+    def work() -> None:
+        start.wait(10)
+        granted.append(take(calls))
+
+    threads = [threading.Thread(target=work) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+    assert granted.count(0) == 2
+    store.close()
+
+
 @pytest.mark.parametrize("database", SHARED)
 def test_a_clock_that_was_wrong_for_a_while_does_not_stop_everything(
     database: str, request: pytest.FixtureRequest

@@ -19,7 +19,8 @@ from horae.stores.store import SqlStore
 SECOND = 1_000_000  # in microseconds
 KEEP = timedelta(seconds=5)
 NEVER = 2**62
-HOLD = "SELECT name FROM horae_rates WHERE name = %s"
+# A write and not a SELECT … FOR UPDATE, so that a stricter isolation level refuses to count in an old snapshot.
+HOLD = "UPDATE horae_rates SET name = name WHERE name = %s"
 KNOW = "{} horae_rates (name) VALUES (%s) {}"
 COUNT = (
     "SELECT SUM(CASE WHEN state = 'made' AND at > %s THEN 1 ELSE 0 END), "
@@ -56,7 +57,6 @@ class DatabaseCalls:
         self._store = store
         self._clock = clock
         self._keep = keep // MICROSECOND
-        self._hold = HOLD + store.dialect.waiting_lock
         self._know = KNOW.format(*store.dialect.insert_ignore)
 
     def take(self, limit: Limit, ticket: str, *, stay: bool, ahead: int = 0) -> float:
@@ -80,9 +80,9 @@ class DatabaseCalls:
         return (start + windows * limit.micros - now) / SECOND
 
     def _hold_limit(self, driver: Driver, limit: Limit) -> None:
-        if not driver.rows(self._hold, (limit.name,)):
+        if not driver.change(HOLD, (limit.name,)):
             driver.change(self._know, (limit.name,))
-            driver.rows(self._hold, (limit.name,))
+            driver.change(HOLD, (limit.name,))
 
     def _count(self, driver: Driver, limit: Limit, ticket: str, now: int) -> _Count:
         place = next((int(row[0]) for row in driver.rows(PLACE, (ticket, limit.name))), None)
