@@ -45,7 +45,7 @@ def create_store_engine(url: str, synchronous: Any = "FULL") -> Engine:
         from horae.stores.mysql import create_mysql_engine
 
         return create_mysql_engine(text)
-    except (ImportError, NoSuchModuleError) as problem:
+    except (ModuleNotFoundError, NoSuchModuleError) as problem:
         extra = EXTRAS.get(BY_NAME[kind].name, kind)
         raise ConfigurationError(
             f"The driver for {kind} is not installed ({problem}). Run: pip install 'horae[{extra}]'"

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy.exc import InterfaceError, OperationalError
 
-from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy
+from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy, StoreUnavailable
 from horae.stores.dialects import BY_NAME
 from horae.stores.tables import job_indexes, metadata
 
@@ -39,7 +40,7 @@ class Schema:
 
 def inspect_schema(engine: Engine) -> Schema:
     """Which version the tables have; None where there are none. A newer one is refused."""
-    with engine.connect() as connection:
+    with _in_our_words(), engine.connect() as connection:
         found = _version(connection)
     if found is not None and found not in KNOWN:
         raise SchemaTooNew(
@@ -62,7 +63,7 @@ def migrate(engine: Engine) -> Schema:
     before = inspect_schema(engine)
     if before.is_current:
         return before
-    with _locked(engine) as connection:
+    with _in_our_words(), _locked(engine) as connection:
         found = _version(connection)
         if found != HEAD:
             _upgrade(connection)
@@ -102,6 +103,17 @@ def _upgrade(connection: Connection) -> None:
     context = MigrationContext.configure(connection, opts=options)
     with Operations.context(context):
         context.run_migrations()
+
+
+@contextmanager
+def _in_our_words() -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, InterfaceError) as problem:
+        told = f"{problem.orig}".strip() or type(problem).__name__
+        if "locked" in told:
+            raise StoreBusy(f"The database is locked by somebody else: {told}. Repeat later.") from problem
+        raise StoreUnavailable(f"The database cannot be reached: {told}. Check its URL and state.") from problem
 
 
 @contextmanager

@@ -82,9 +82,9 @@ class LeaseConformance:
         put(store, a_new_job())
         [job] = take(store)
 
-        assert store.note(lease_of(job), progress='{"n":1}')
-        assert store.note(lease_of(job), checkpoint='"c"')
-        assert store.note(lease_of(job), progress='{"n":1}')
+        assert store.note(lease_of(job), progress='{"n":1}', now=NOON)
+        assert store.note(lease_of(job), checkpoint='"c"', now=NOON)
+        assert store.note(lease_of(job), progress='{"n":1}', now=NOON)
 
         found = look(store, job.number)
         assert (found.progress, found.checkpoint) == ({"n": 1}, "c")
@@ -93,10 +93,10 @@ class LeaseConformance:
         put(store, a_new_job())
         [job] = take(store)
 
-        held = store.note(lease_of(job))
+        held = store.note(lease_of(job), now=NOON)
         end(store, job)
 
-        assert (held, store.note(lease_of(job))) == (True, False)
+        assert (held, store.note(lease_of(job), now=NOON)) == (True, False)
 
     def test_a_stale_token_cannot_note(self, store: Store) -> None:
         put(store, a_new_job())
@@ -104,7 +104,7 @@ class LeaseConformance:
         lose(store, LATER)
         [owner] = take(store, now=LATER)
 
-        assert not store.note(lease_of(zombie), progress="1", checkpoint="1")
+        assert not store.note(lease_of(zombie), progress="1", checkpoint="1", now=NOON)
         assert look(store, owner.number) == owner
 
     # -- the reaper's question ---------------------------------------------------------------------------------------

@@ -224,8 +224,8 @@ class SettleConformance:
     def test_a_lost_job_keeps_its_progress_and_checkpoint(self, store: Store) -> None:
         put(store, a_new_job())
         [job] = take(store)
-        store.note(lease_of(job), progress='{"done":5}')
-        store.note(lease_of(job), checkpoint='"page 6"')
+        store.note(lease_of(job), progress='{"done":5}', now=NOON)
+        store.note(lease_of(job), checkpoint='"page 6"', now=NOON)
         lose(store, LATER)
 
         [again] = take(store, now=LATER)

@@ -1,0 +1,221 @@
+"""The version of the tables: made once, by whoever comes first, never half, never backwards."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Column, Engine, Integer, MetaData, Table, inspect, text
+
+from horae.errors import SchemaMissing, SchemaTooNew, StoreUnavailable
+from horae.stores.opening import create_store_engine, open_store, store_on
+from horae.stores.schema import HEAD, create_all, inspect_schema, migrate, require_current
+from horae.stores.tables import metadata
+from horae.testing.builders import a_new_job
+from horae.testing.conformance_support import put, take
+
+MIGRATE = """
+import sys
+from horae.stores.opening import create_store_engine
+from horae.stores.schema import migrate
+engine = create_store_engine(sys.argv[1])
+sys.stdin.read(1)
+migrate(engine)
+"""
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    engine = create_store_engine(database_url)
+    yield engine
+    engine.dispose()
+
+
+def test_an_empty_database_gets_all_tables(engine: Engine) -> None:
+    migrate(engine)
+
+    assert set(metadata.tables) <= set(inspect(engine).get_table_names())
+    assert inspect_schema(engine).is_current
+
+
+def test_migrating_again_changes_nothing(engine: Engine) -> None:
+    migrate(engine)
+    store = store_on(engine)
+    put(store, a_new_job())
+
+    before = migrate(engine)
+
+    assert before.is_current
+    assert len(take(store)) == 1
+    store.close()
+
+
+def test_four_processes_that_migrate_at_once_agree(database_url: str) -> None:
+    """Real processes, let go at the same moment."""
+    command = [sys.executable, "-c", MIGRATE, database_url]
+    processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("!")
+        process.stdin.close()
+    told = [process.stderr.read() for process in processes if process.stderr is not None]
+
+    assert ([process.wait(60) for process in processes], told) == ([0] * 4, [""] * 4)
+    engine = create_store_engine(database_url)
+    assert inspect_schema(engine).is_current
+    engine.dispose()
+
+
+def test_a_newer_schema_is_refused_with_advice(engine: Engine) -> None:
+    migrate(engine)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE horae_version SET version_num = '9999'"))
+
+    for verb in (inspect_schema, migrate, require_current, open_store):
+        with pytest.raises(SchemaTooNew, match=r"9999.*Upgrade the horae package"):
+            verb(engine)
+
+
+def test_a_server_without_tables_is_refused_with_the_command_that_helps(postgres_database_url: str) -> None:
+    engine = create_store_engine(postgres_database_url)
+
+    with pytest.raises(SchemaMissing, match="horae db migrate"):
+        open_store(engine)
+    engine.dispose()
+
+
+def test_a_new_sqlite_file_is_made_at_once(sqlite_database_url: str) -> None:
+    store = open_store(create_store_engine(sqlite_database_url))
+
+    assert len(put(store, a_new_job())) == 1
+    store.close()
+
+
+def test_a_database_in_memory_can_be_opened_twice() -> None:
+    engine = create_store_engine("sqlite://")
+    first = open_store(engine)
+    put(first, a_new_job())
+
+    assert len(take(open_store(engine))) == 1
+    first.close()
+
+
+def ours_only(_object: Any, name: str | None, kind: str, _reflected: bool, _other: Any) -> bool:
+    return kind != "table" or ((name or "").startswith("horae_") and name != "horae_version")
+
+
+def test_the_migrations_make_exactly_the_tables_of_the_code(engine: Engine) -> None:
+    migrate(engine)
+
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"include_object": ours_only, "compare_type": False})
+        differences = compare_metadata(context, metadata)
+
+    made_by_hand = [told for told in differences if not is_about_job_indexes(told)]
+    assert made_by_hand == []
+
+
+def is_about_job_indexes(difference: Any) -> bool:
+    """The indexes of the job table differ between databases; the next test compares them."""
+    return bool(difference[0] == "remove_index" and difference[1].name.startswith("horae_jobs_"))
+
+
+def shape(engine: Engine) -> dict[str, Any]:
+    look = inspect(engine)
+    return {
+        table: (
+            [(column["name"], str(column["type"]), column["nullable"]) for column in look.get_columns(table)],
+            sorted(
+                (index["name"] or "", index["column_names"], bool(index["unique"])) for index in look.get_indexes(table)
+            ),
+            look.get_pk_constraint(table)["constrained_columns"],
+        )
+        for table in sorted(look.get_table_names())
+        if table.startswith("horae_") and table != "horae_version"
+    }
+
+
+def test_migrated_and_made_at_once_are_the_same(engine: Engine) -> None:
+    """Columns, types, keys and indexes, as the database itself tells them."""
+    migrate(engine)
+    migrated = shape(engine)
+    with engine.begin() as connection:
+        metadata.drop_all(connection)
+        connection.execute(text("DROP TABLE horae_version"))
+
+    create_all(engine)
+
+    assert shape(engine) == migrated
+
+
+@pytest.mark.parametrize(
+    "stopped_after", ["the first table", "all tables, before their indexes", "everything but the version"]
+)
+def test_a_migration_that_stopped_halfway_can_be_repeated(engine: Engine, stopped_after: str) -> None:
+    """MariaDB commits each statement of a migration by itself."""
+    migrate(engine)
+    whole = shape(engine)
+    with engine.begin() as connection:
+        connection.execute(text("DELETE FROM horae_version"))
+        if stopped_after == "the first table":
+            metadata.drop_all(connection, tables=[t for name, t in metadata.tables.items() if name != "horae_jobs"])
+        if stopped_after == "all tables, before their indexes":
+            on = " ON {}" if engine.dialect.name in ("mysql", "mariadb") else ""
+            for table in metadata.tables:
+                for index in inspect(connection).get_indexes(table):
+                    if (index["name"] or "").startswith("horae_") and "duplicates_constraint" not in index:
+                        connection.execute(text(f"DROP INDEX {index['name']}" + on.format(table)))
+
+    migrate(engine)
+
+    assert shape(engine) == whole
+    assert inspect_schema(engine).found == HEAD
+
+
+def test_tables_of_the_application_are_left_alone(engine: Engine) -> None:
+    theirs = MetaData()
+    Table("customers", theirs, Column("id", Integer, primary_key=True))
+    Table("alembic_version", theirs, Column("version_num", Integer, primary_key=True))
+    theirs.create_all(engine)
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO customers VALUES (7)"))
+        connection.execute(text("INSERT INTO alembic_version VALUES (42)"))
+
+    migrate(engine)
+
+    with engine.connect() as connection:
+        kept = [connection.execute(text(f"SELECT * FROM {name}")).scalar() for name in ("customers", "alembic_version")]
+    assert kept == [7, 42]
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://nobody@127.0.0.1:1/none", "mysql://nobody@127.0.0.1:1/none", "sqlite:////proc/none/horae.db"]
+)
+@pytest.mark.parametrize("verb", [migrate, open_store, inspect_schema])
+def test_a_database_that_is_not_there_is_told_in_our_words(url: str, verb: Any) -> None:
+    with pytest.raises(StoreUnavailable):
+        verb(create_store_engine(url) if "proc" not in url else _engine_in_a_folder_that_cannot_be(url))
+
+
+def _engine_in_a_folder_that_cannot_be(url: str) -> Engine:
+    from horae.stores.sqlite import create_sqlite_engine
+
+    return create_sqlite_engine(url)
+
+
+def test_mariadb_by_its_own_name_gets_the_same_tables(mysql_database_url: str) -> None:
+    """The dialect has two names; options told for one only would leave the other with the server's defaults."""
+    engine = create_store_engine(mysql_database_url.replace("mysql+pymysql", "mariadb+pymysql"))
+    migrate(engine)
+    with engine.connect() as connection:
+        rows = connection.execute(
+            text(
+                "SELECT DISTINCT table_collation FROM information_schema.tables "
+                "WHERE table_schema = DATABASE() AND table_name LIKE 'horae%' AND table_name <> 'horae_version'"
+            )
+        )
+        assert [row[0] for row in rows] == ["utf8mb4_bin"]
+    engine.dispose()
