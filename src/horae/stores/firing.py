@@ -14,45 +14,45 @@ from typing import Any
 from horae.core.fires import Firing, Schedule, Unfinished
 from horae.core.instants import micros
 from horae.core.jobs import NewJob
-from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver, marks
+from horae.stores.hot import Hot
 from horae.stores.rows import to_micros
-from horae.stores.schedule_rows import FIRE_COLUMNS, SCHEDULE_COLUMNS, fire_row, schedule_columns, schedule_from
+from horae.stores.schedule_rows import FIRE_COLUMNS, fire_row, schedule_columns, schedule_from
 from horae.stores.schedules import unfinished_from
 
 CHUNK = 500
 Decide = Callable[[list[Schedule], dict[int, Unfinished]], list[tuple[Firing, list[NewJob]]]]
-AddJobs = Callable[[Driver, Sequence[NewJob]], list[int]]
-DropJobs = Callable[[Driver, Sequence[int], str], None]
-LoseJobs = Callable[[Driver, Sequence[int]], None]
+AddJobs = Callable[[Driver, Sequence[NewJob], datetime], list[int]]
+MOVED = ("next_fire_at", "next_due_at", "fire_count", "last_fire_at")
+YIELDED = "its retry would have met the next occurrence"
 
 
 class Firings:
-    """The flows; ``driver`` is always inside an open transaction."""
+    """The flows; ``driver`` is always inside an open transaction. A store overrides ``record`` and ``move`` where its
+    database can write many rows in one statement.
+    """
 
-    def __init__(self, dialect: Dialect, add_jobs: AddJobs, drop_jobs: DropJobs, lose_jobs: LoseJobs) -> None:
-        self._dialect = dialect
+    def __init__(self, hot: Hot, add_jobs: AddJobs) -> None:
+        self._hot = hot
+        self._dialect = hot.dialect
         self._add_jobs = add_jobs
-        self._drop_jobs = drop_jobs
-        self._lose_jobs = lose_jobs
         self._due_sql = (
-            f"SELECT {schedule_columns(dialect)} FROM horae_schedules WHERE next_due_at <= %s "
-            "ORDER BY next_due_at LIMIT %s" + dialect.locking
+            f"SELECT {schedule_columns(hot.dialect)} FROM horae_schedules WHERE next_due_at <= %s "
+            "ORDER BY next_due_at LIMIT %s" + hot.dialect.locking
         )
-        self._fire_sql = f"INSERT INTO horae_fires ({', '.join(FIRE_COLUMNS)}) VALUES ({marks(len(FIRE_COLUMNS))})"
 
     def fire(self, driver: Driver, decide: Decide, now: datetime, limit: int) -> list[tuple[Firing, list[int]]]:
         """Turn due schedules into jobs; answers with what was decided and the numbers of the new jobs."""
         rows = driver.rows(self._due_sql, [micros(now), limit])
-        due = [schedule_from(dict(zip(SCHEDULE_COLUMNS, row, strict=True))) for row in rows]
+        due = [schedule_from(row) for row in rows]
         if not due:
             return []
         decided = decide(due, self._unfinished(driver, [s.number for s in due if s.overlap != "allow"]))
         decided = self._linked(driver, self._new_ones(driver, decided))
         silent = [number for firing, _ in decided for number in firing.silent]
         if silent:
-            self._lose_jobs(driver, silent)
-        numbers = iter(self._add_jobs(driver, [job for _, jobs in decided for job in jobs]))
+            self._hot.lose(driver, silent, now)
+        numbers = iter(self._add_jobs(driver, [job for _, jobs in decided for job in jobs], now))
         made = [(firing, [next(numbers) for _ in jobs]) for firing, jobs in decided]
         self._write(driver, made, now)
         return made
@@ -110,17 +110,19 @@ class Firings:
                           firing.schedule.number))  # fmt: skip
             dropped += firing.dropped
         if records:
-            driver.many(self._fire_sql, records)
+            self.record(driver, records)
         self.move(driver, moves)
         if dropped:
-            self._drop_jobs(driver, dropped, "its retry would have met the next occurrence")
+            self._hot.drop(driver, dropped, YIELDED, now)
 
-    def move(self, driver: Driver, moves: Sequence[tuple[Any, ...]]) -> None:
-        driver.many(
-            "UPDATE horae_schedules SET next_fire_at = %s, next_due_at = %s, fire_count = %s, last_fire_at = %s "
-            "WHERE id = %s",
-            moves,
-        )
+    def record(self, driver: Driver, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Write fire records: rows of FIRE_COLUMNS."""
+        driver.many(f"INSERT INTO horae_fires ({', '.join(FIRE_COLUMNS)}) VALUES ({marks(len(FIRE_COLUMNS))})", rows)
+
+    def move(self, driver: Driver, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Write the next instants: rows of MOVED and the schedule's number."""
+        sets = ", ".join(f"{name} = %s" for name in MOVED)
+        driver.many(f"UPDATE horae_schedules SET {sets} WHERE id = %s", rows)
 
 
 def _without(firing: Firing, jobs: list[NewJob], known: set[tuple[int, int]]) -> tuple[Firing, list[NewJob]]:

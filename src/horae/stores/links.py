@@ -13,7 +13,7 @@ from horae.core.instants import micros
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver, marks
 from horae.stores.rows import to_micros
-from horae.stores.schedule_rows import SCHEDULE_COLUMNS, schedule_columns, schedule_from
+from horae.stores.schedule_rows import schedule_columns, schedule_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Links:
             return []
         sql = f"SELECT {schedule_columns(self._dialect)} FROM horae_schedules WHERE id IN ({marks(len(numbers))}) "
         rows = driver.rows(sql + "ORDER BY id" + self._dialect.waiting_lock, numbers)
-        return [schedule_from(dict(zip(SCHEDULE_COLUMNS, row, strict=True))) for row in rows]
+        return [schedule_from(row) for row in rows]
 
 
 def _is_spent(schedule: Schedule) -> bool:

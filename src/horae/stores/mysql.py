@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from typing import Any
 
 import pymysql
 from pymysql.constants import ER
@@ -19,6 +20,7 @@ from horae.core.jobs import NewJob, Settlement
 from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreUnavailable
 from horae.stores.dialects import MYSQL
 from horae.stores.driver import Driver, marks
+from horae.stores.firing import MOVED, Firings
 from horae.stores.hot import ENDING, Hot
 from horae.stores.rows import ATTEMPT, INSERT_COLUMNS, SNAPSHOT, ending_row, new_job_row
 from horae.stores.store import SqlStore
@@ -78,6 +80,20 @@ class MysqlHot(Hot):
             driver.change(WRITE_RUN[final], [micros(now), f"[{','.join(chunk)}]"])
 
 
+_MOVED = ", ".join(f"{name} BIGINT PATH '$[{place}]'" for place, name in enumerate((*MOVED, "id")))
+MOVE = (
+    f"UPDATE horae_schedules s JOIN JSON_TABLE(%s, '$[*]' COLUMNS ({_MOVED})) m ON s.id = m.id "
+    f"SET {', '.join(f's.{name} = m.{name}' for name in MOVED)}"
+)
+
+
+class MysqlFirings(Firings):
+    """Many schedules moved in one statement."""
+
+    def move(self, driver: Driver, rows: Sequence[tuple[Any, ...]]) -> None:
+        driver.change(MOVE, [json.dumps(rows)])
+
+
 class MysqlStore(SqlStore):
     """MariaDB, shared by many hosts."""
 
@@ -87,6 +103,9 @@ class MysqlStore(SqlStore):
 
     def make_hot(self) -> Hot:
         return MysqlHot(self.dialect)
+
+    def make_firings(self) -> Firings:
+        return MysqlFirings(self.hot, self._add_in_chunks)
 
     @contextmanager
     def driving(self) -> Iterator[Driver]:

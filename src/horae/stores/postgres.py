@@ -19,6 +19,7 @@ from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreUnavailable
 from horae.ports import Claim
 from horae.stores.dialects import POSTGRES
 from horae.stores.driver import Driver
+from horae.stores.firing import MOVED, Firings
 from horae.stores.hot import BANDS, ENDING, Hot, columns
 from horae.stores.notify import CHANNEL, Notifier
 from horae.stores.rows import (
@@ -31,6 +32,7 @@ from horae.stores.rows import (
     job_from,
     new_job_row,
 )
+from horae.stores.schedule_rows import FIRE_COLUMNS
 from horae.stores.store import SqlStore
 
 CLAIM_SIZES = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -140,6 +142,27 @@ class PostgresHot(Hot):
             driver.change(WRITE_RUN[final], [*_endings(settlements, final=final), micros(now)])
 
 
+_FIRE_TYPES = ("bigint", "text", "bigint", "text", "text", "bigint", "bigint", "int", "bigint", "bigint", "bigint")
+RECORD = f"INSERT INTO horae_fires ({', '.join(FIRE_COLUMNS)}) SELECT * FROM unnest(" + (
+    ", ".join(f"%s::{kind}[]" for kind in _FIRE_TYPES) + ")"
+)
+MOVE = (
+    f"UPDATE horae_schedules s SET {', '.join(f'{name} = m.{name}' for name in MOVED)} "
+    f"FROM unnest(%s::bigint[], %s::bigint[], %s::int[], %s::bigint[], %s::bigint[]) AS m ({', '.join(MOVED)}, id) "
+    "WHERE s.id = m.id"
+)
+
+
+class PostgresFirings(Firings):
+    """Many fires in one statement each for record and move."""
+
+    def record(self, driver: Driver, rows: Sequence[tuple[Any, ...]]) -> None:
+        driver.change(RECORD, [list(column) for column in zip(*rows, strict=True)])
+
+    def move(self, driver: Driver, rows: Sequence[tuple[Any, ...]]) -> None:
+        driver.change(MOVE, [list(column) for column in zip(*rows, strict=True)])
+
+
 class PostgresStore(SqlStore):
     """The store for many hosts."""
 
@@ -151,6 +174,9 @@ class PostgresStore(SqlStore):
 
     def make_hot(self) -> Hot:
         return PostgresHot(self.dialect)
+
+    def make_firings(self) -> Firings:
+        return PostgresFirings(self.hot, self._add_in_chunks)
 
     # -- connections ---------------------------------------------------------------------------------------------
 

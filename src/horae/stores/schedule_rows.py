@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
@@ -17,7 +18,11 @@ from horae.stores.rows import at, to_micros
 from horae.stores.tables import schedules
 
 MICROSECOND = timedelta(microseconds=1)
-SCHEDULE_COLUMNS = tuple(column.name for column in schedules.columns)
+RENAMED = {"number": "id", "key": "schedule_key", "group": "group_name", "after": "follows", "priority": "band"}
+NAMES = tuple(field.name for field in fields(Schedule))
+# In the order of the value's fields, so that a row becomes a value by position; the retry needs one column more.
+SCHEDULE_COLUMNS = (*(RENAMED.get(name, name) for name in NAMES), "max_attempts")
+SCHEDULE_SELECT = [schedules.c[name] for name in SCHEDULE_COLUMNS]
 SPANS = ("initial_delay", "spread", "grace", "jitter", "timeout", "lock_ttl", "stale_timeout")
 INSTANTS = (
     "starts_at",
@@ -30,7 +35,6 @@ INSTANTS = (
     "updated_at",
 )
 FLAGS = ("lenient", "enabled", "declared")
-RENAMED = {"id": "number", "schedule_key": "key", "group_name": "group", "follows": "after"}
 FIRE_COLUMNS = (
     "schedule_id", "kind", "fire_at", "verdict", "reason", "due_at", "last_at", "fire_count", "merged_into", "job_id",
     "recorded_at",
@@ -56,27 +60,36 @@ def _keys(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
 
-def schedule_from(row: Mapping[str, Any]) -> Schedule:
-    """A row of the schedules table as a value."""
-    values = {RENAMED.get(name, name): row[name] for name in SCHEDULE_COLUMNS}
-    for name in SPANS:
-        values[name] = None if values[name] is None else timedelta(microseconds=values[name])
-    for name in INSTANTS:
-        values[name] = at(values[name])
-    for name in FLAGS:
-        values[name] = bool(values[name])
-    values["priority"] = PRIORITIES[values.pop("band")]
-    values["retry"] = _retry(values["retry"], values.pop("max_attempts"))
-    values["after"] = _keys(values["after"])
-    values["payload"] = json.loads(values["payload"])
-    values["sources"] = json.loads(values["sources"])
-    return Schedule(**values)
+def _span(microseconds: int) -> timedelta:
+    return timedelta(microseconds=microseconds)
+
+
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(SPANS, _span),
+    **dict.fromkeys(INSTANTS, instant),
+    **dict.fromkeys(FLAGS, bool),
+    "priority": PRIORITIES.__getitem__,
+    "after": _keys,
+    "payload": json.loads,
+    "sources": json.loads,
+}
+_CONVERSIONS = [(NAMES.index(name), convert) for name, convert in _CONVERTERS.items()]
+_RETRY = NAMES.index("retry")
+
+
+def schedule_from(row: Sequence[Any]) -> Schedule:
+    """A row of SCHEDULE_COLUMNS as a value."""
+    *values, attempts = row
+    for place, convert in _CONVERSIONS:
+        if values[place] is not None:
+            values[place] = convert(values[place])
+    values[_RETRY] = _retry(values[_RETRY], attempts)
+    return Schedule(*values)
 
 
 def schedule_row(schedule: Schedule) -> dict[str, Any]:
     """The values of every column but the number."""
-    names = [(name, RENAMED.get(name, name)) for name in SCHEDULE_COLUMNS if name not in ("id", "band", "max_attempts")]
-    row = {column: getattr(schedule, attribute) for column, attribute in names}
+    row = {RENAMED.get(name, name): getattr(schedule, name) for name in NAMES if name != "number"}
     for name in SPANS:
         row[name] = None if row[name] is None else row[name] // MICROSECOND
     for name in INSTANTS:

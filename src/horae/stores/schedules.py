@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,14 @@ from horae.core.instants import micros
 from horae.errors import Conflict
 from horae.ports import ScheduleFilter, Tally
 from horae.stores.rows import at
-from horae.stores.schedule_rows import FIRE_COLUMNS, fire_from, fire_row, schedule_from, schedule_row
+from horae.stores.schedule_rows import (
+    FIRE_COLUMNS,
+    SCHEDULE_SELECT,
+    fire_from,
+    fire_row,
+    schedule_from,
+    schedule_row,
+)
 from horae.stores.tables import fires, follows, jobs, runs, schedules
 
 FIRE_SELECT = [fires.c[name] for name in FIRE_COLUMNS]
@@ -26,18 +33,18 @@ class Schedules:
         self.connection = connection
 
     def get(self, key: str, owner: str, *, lock: bool = False) -> Schedule | None:
-        query = select(schedules).where(schedules.c.schedule_key == key, schedules.c.owner == owner)
-        row = self.connection.execute(query.with_for_update() if lock else query).mappings().first()
-        return None if row is None else schedule_from(_plain(row))
+        query = select(*SCHEDULE_SELECT).where(schedules.c.schedule_key == key, schedules.c.owner == owner)
+        row = self.connection.execute(query.with_for_update() if lock else query).first()
+        return None if row is None else schedule_from(row)
 
     def by_number(self, numbers: Iterable[int]) -> dict[int, Schedule]:
-        query = select(schedules).where(schedules.c.id.in_(list(numbers)))
-        found = (schedule_from(_plain(row)) for row in self.connection.execute(query).mappings())
+        query = select(*SCHEDULE_SELECT).where(schedules.c.id.in_(list(numbers)))
+        found = (schedule_from(row) for row in self.connection.execute(query))
         return {schedule.number: schedule for schedule in found}
 
     def find(self, wanted: ScheduleFilter, *, limit: int, after: str | None) -> list[Schedule]:
         """By key, a page at a time."""
-        query = select(schedules).order_by(schedules.c.schedule_key, schedules.c.id).limit(limit)
+        query = select(*SCHEDULE_SELECT).order_by(schedules.c.schedule_key, schedules.c.id).limit(limit)
         equal = {
             schedules.c.owner: wanted.owner,
             schedules.c.group_name: wanted.group,
@@ -51,7 +58,7 @@ class Schedules:
             query = query.where(schedules.c.declared == int(wanted.declared))
         if after is not None:
             query = query.where(schedules.c.schedule_key > after)
-        return [schedule_from(_plain(row)) for row in self.connection.execute(query).mappings()]
+        return [schedule_from(row) for row in self.connection.execute(query)]
 
     def count_enabled(self, owner: str) -> int:
         query = select(func.count()).where(schedules.c.owner == owner, schedules.c.enabled == 1)
@@ -158,7 +165,3 @@ def unfinished_from(rows: Iterable[Sequence[Any]]) -> Unfinished:
         if latest is not None:
             seen[number] = latest
     return Unfinished(tuple(told["running"]), tuple(told["waiting"]), tuple(told["retrying"]), seen)
-
-
-def _plain(row: Mapping[Any, Any]) -> Mapping[str, Any]:
-    return {str(name): value for name, value in row.items()}

@@ -73,6 +73,7 @@ class SqlStore(ABC):
         self.engine = engine
         self.dialect = dialect
         self.hot = self.make_hot()
+        self.firings = self.make_firings()
         self.insert_chunk = INSERT_CHUNK
         self._listeners: list[Callable[[str], None]] = []
         self._listeners_lock = threading.Lock()
@@ -104,6 +105,9 @@ class SqlStore(ABC):
 
     def make_hot(self) -> Hot:
         return Hot(self.dialect)
+
+    def make_firings(self) -> Firings:
+        return Firings(self.hot, self._add_in_chunks)
 
     # -- transactions --------------------------------------------------------------------------------------------
 
@@ -195,13 +199,7 @@ class SqlStore(ABC):
         return self.driven(lambda driver: self.hot.expired(driver, now, limit))
 
     def fire(self, decide: Decide, *, now: datetime, limit: int) -> list[tuple[Firing, list[int]]]:
-        firings = Firings(
-            self.dialect,
-            lambda driver, jobs: self._add_in_chunks(driver, jobs, now),
-            lambda driver, numbers, reason: self.hot.drop(driver, numbers, reason, now),
-            lambda driver, numbers: self.hot.lose(driver, numbers, now),
-        )
-        return self.driven(lambda driver: firings.fire(driver, decide, now, limit))
+        return self.driven(lambda driver: self.firings.fire(driver, decide, now, limit))
 
     def note(
         self, lease: Lease, *, progress: str | None = None, checkpoint: str | None = None, now: datetime | None = None
