@@ -18,6 +18,7 @@ class Dialect:
     shares_clock: bool  # several hosts may use it, so its clock rules
     transactional_ddl: bool
     json_as_text: str  # how to ask for a JSON column as text
+    last_number: str  # asks for the number drawn last, where a transaction that writes is the only one that does
     position_function: str  # where a text begins in another, compared byte by byte
     rows_need_values: bool  # (a, b) IN (VALUES (1, 2)) instead of (a, b) IN ((1, 2))
     time_micros: str  # the database's own time in microseconds, NULL where the system's clock rules
@@ -34,6 +35,7 @@ SQLITE = Dialect(
     transactional_ddl=True,
     json_as_text="{}",
     rows_need_values=True,
+    last_number="SELECT last_insert_rowid()",
     position_function="instr",
     time_micros="NULL",
 )
@@ -48,6 +50,7 @@ POSTGRES = Dialect(
     transactional_ddl=True,
     json_as_text="{}::text",
     rows_need_values=False,
+    last_number="",
     position_function="strpos",
     time_micros="(extract(epoch from clock_timestamp()) * 1000000)::bigint",
 )
@@ -62,6 +65,7 @@ MYSQL = Dialect(
     transactional_ddl=False,
     json_as_text="{}",
     rows_need_values=False,
+    last_number="",
     position_function="instr",
     time_micros="TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
 )

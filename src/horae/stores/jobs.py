@@ -322,16 +322,23 @@ class Jobs:
         return found
 
     def _add(self, new: Sequence[NewJob], now: datetime) -> list[int]:
-        together = self.connection.dialect.insert_executemany_returning_sort_by_parameter_order
         numbers: list[int] = []
-        for chunk in chunks(new, 1000 if together else 1):
+        for chunk in chunks(new, 1000):
             rows = [dict(zip(INSERT_COLUMNS, new_job_row(job, now), strict=True)) for job in chunk]
-            if together:
-                statement = insert(jobs).returning(jobs.c.id, sort_by_parameter_order=True)
-                numbers += [row[0] for row in self.connection.execute(statement, rows)]
-            else:
-                numbers.append(self.connection.execute(insert(jobs).values(rows[0])).inserted_primary_key[0])  # type: ignore[index]
+            numbers += self._add_rows(rows)
         return numbers
+
+    def _add_rows(self, rows: list[dict[str, Any]]) -> list[int]:
+        last = BY_NAME[self.connection.dialect.name].last_number
+        if last:  # the only writer draws consecutive numbers
+            self.connection.execute(insert(jobs), rows)
+            number = int(self.connection.execute(text(last)).scalar_one())
+            return list(range(number - len(rows) + 1, number + 1))
+        if self.connection.dialect.insert_executemany_returning_sort_by_parameter_order:
+            statement = insert(jobs).returning(jobs.c.id, sort_by_parameter_order=True)
+            return [row[0] for row in self.connection.execute(statement, rows)]
+        answers = [self.connection.execute(insert(jobs).values(row)) for row in rows]
+        return [answer.inserted_primary_key[0] for answer in answers]  # type: ignore[index]
 
     def _named(self, new: Sequence[NewJob], numbers: Sequence[int], now: datetime) -> list[Placed]:
         """Take the names of fresh jobs; whoever lost a race for one becomes the winner's duplicate."""

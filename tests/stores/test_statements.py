@@ -1,0 +1,97 @@
+"""How many statements a verb costs, and what a statement may carry."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import event, text
+
+from horae.core.jobs import Outcome, settlement
+from horae.core.payloads import encode
+from horae.stores.driver import Driver
+from horae.stores.store import SqlStore
+from horae.testing.builders import a_new_job
+from horae.testing.clock import NOON
+from horae.testing.conformance_support import look, put, take
+
+HANDFUL = 100
+
+
+@contextmanager
+def counting(store: SqlStore) -> Iterator[Callable[[], int]]:
+    """Counts what goes through SQLAlchemy and through the driver connections of the hot verbs."""
+    told: list[str] = []
+
+    def heard(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        told.append(statement)
+
+    event.listen(store.engine, "before_cursor_execute", heard)
+    plain = Driver.__dict__
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("rows", "change", "many"):
+                patch.setattr(Driver, name, _counted(plain[name], told))
+            yield lambda: len(told)
+    finally:
+        event.remove(store.engine, "before_cursor_execute", heard)
+
+
+def _counted(verb: Any, told: list[str]) -> Any:
+    def call(driver: Driver, sql: str, *given: Any) -> Any:
+        told.append(sql)
+        return verb(driver, sql, *given)
+
+    return call
+
+
+@pytest.mark.parametrize("key", [None, "k"], ids=["plain", "keyed"])
+def test_ten_thousand_jobs_are_a_handful_of_statements(store: SqlStore, key: str | None) -> None:
+    jobs = [a_new_job({"n": place}, key=key and f"{key}{place}") for place in range(10_000)]
+
+    with counting(store) as statements:
+        given = put(store, *jobs)
+        asked = statements()
+
+    assert asked < HANDFUL
+    assert len(set(given)) == 10_000
+
+
+def test_ten_thousand_jobs_on_a_callers_connection_are_a_handful_of_statements(store: SqlStore) -> None:
+    jobs = [a_new_job({"n": place}) for place in range(10_000)]
+
+    with counting(store) as statements:
+        store.transact(lambda tx: store.insert_on(tx.connection, jobs, now=NOON))
+        asked = statements()
+
+    assert asked < HANDFUL
+
+
+def test_large_payloads_in_one_batch_fit_any_packet(store: SqlStore) -> None:
+    """MariaDB takes 16 MB in one packet unless told otherwise."""
+    text_of_a_mebibyte = "x" * 1_000_000
+
+    given = put(store, *(a_new_job({"t": text_of_a_mebibyte}) for _ in range(20)))
+
+    assert len(look(store, given[-1]).payload["t"]) == 1_000_000
+
+
+def test_large_results_in_one_batch_fit_any_packet(store: SqlStore) -> None:
+    put(store, *(a_new_job() for _ in range(20)))
+    result = encode("x" * 1_000_000)
+    written = [settlement(job, Outcome("succeeded", result=result), now=NOON, roll=0.5) for job in take(store)]
+
+    assert store.settle(written, now=NOON) == set()
+    assert len(look(store, written[-1].number).result) == 1_000_000
+
+
+def test_json_is_stored_byte_for_byte(store: SqlStore) -> None:
+    """No database may sort names, drop zeros or turn big numbers into others."""
+    raw = '{"b":1.0,"a":[1e2,9007199254740993,"\\u00e9\\/"],"b2":  {}}'
+    [number] = put(store, replace(a_new_job(), payload=raw))
+
+    with store.engine.connect() as connection:
+        column = store.dialect.json_as_text.format("payload")
+        kept = connection.execute(text(f"SELECT {column} FROM horae_jobs WHERE id = {number}")).scalar()
+    assert kept == raw
