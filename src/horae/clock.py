@@ -15,6 +15,7 @@ import threading
 import time
 import zoneinfo
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -30,40 +31,51 @@ class SystemClock:
 
 
 class StoreClock:
-    """The database's time, carried forward by the monotonic clock between measurements."""
+    """The database's time, carried forward by the monotonic clock between measurements.
+
+    Only the first measurement is waited for. Later ones happen beside the work: whoever asks for the time may be an
+    event loop, and the database may be away.
+    """
 
     def __init__(self, read_time: Callable[[], datetime | None], every: float = 60.0) -> None:
         self._read_time = read_time
         self._every = every
         self._lock = threading.Lock()
         self._anchor: tuple[datetime, float] | None = None
+        self._due = float("-inf")
         self.offset = timedelta(0)
 
     def now(self) -> datetime:
-        anchor = self._anchor
-        mono = time.monotonic()
-        if anchor is None or mono - anchor[1] > self._every:
-            anchor = self._measure(anchor)
+        anchor = self._anchor or self._first()
+        if time.monotonic() > self._due:
+            self._measure_again()
         return anchor[0] + timedelta(seconds=time.monotonic() - anchor[1])
 
     def monotonic(self) -> float:
         return time.monotonic()
 
-    def _measure(self, known: tuple[datetime, float] | None) -> tuple[datetime, float]:
-        if not self._lock.acquire(blocking=known is None):
-            return known or (datetime.now(UTC), time.monotonic())
+    def _first(self) -> tuple[datetime, float]:
+        with self._lock:
+            return self._anchor or self._measure()
+
+    def _measure(self) -> tuple[datetime, float]:
+        self._due = time.monotonic() + self._every
+        sent = time.monotonic()
+        store_time = self._read_time()
+        got = time.monotonic()
+        self._anchor = (store_time or datetime.now(UTC), (sent + got) / 2)
+        self.offset = self._anchor[0] - datetime.now(UTC)
+        return self._anchor
+
+    def _measure_again(self) -> None:
+        if self._lock.acquire(blocking=False):
+            self._due = time.monotonic() + self._every  # one at a time, and not again at once when it fails
+            threading.Thread(target=self._refresh, name="horae-clock", daemon=True).start()
+
+    def _refresh(self) -> None:
         try:
-            sent = time.monotonic()
-            try:
-                store_time = self._read_time()
-            except Exception:
-                if known is None:
-                    raise
-                return known  # the old measurement carries on until the database answers again
-            got = time.monotonic()
-            self._anchor = (store_time or datetime.now(UTC), (sent + got) / 2)
-            self.offset = self._anchor[0] - datetime.now(UTC)
-            return self._anchor
+            with suppress(Exception):  # the old measurement carries on until the database answers again
+                self._measure()
         finally:
             self._lock.release()
 

@@ -1,0 +1,60 @@
+"""The clock that all hosts on one database share."""
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from horae.clock import StoreClock
+from tests.runtime.serving import until
+
+NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)
+
+
+def test_it_follows_the_database_and_not_the_host() -> None:
+    clock = StoreClock(lambda: NOON)
+
+    assert NOON <= clock.now() < NOON + timedelta(seconds=5)
+    assert clock.offset > timedelta(days=30)
+
+
+def test_without_a_first_answer_there_is_no_time() -> None:
+    def away() -> datetime:
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        StoreClock(away).now()
+
+
+async def test_a_database_that_does_not_answer_holds_nobody_up() -> None:
+    answers, asked = threading.Event(), threading.Event()
+
+    def silent() -> datetime:
+        if asked.is_set():
+            answers.wait(20)
+            return NOON + timedelta(hours=1)
+        return NOON
+
+    clock = StoreClock(silent, every=0.0)
+    clock.now()
+    asked.set()
+
+    assert clock.now() < NOON + timedelta(seconds=5)
+    assert clock.now() < NOON + timedelta(seconds=5)
+    answers.set()
+    await until(lambda: clock.now() >= NOON + timedelta(hours=1), "the new measurement")
+
+
+async def test_a_failed_measurement_leaves_the_old_one_in_place() -> None:
+    tries: list[int] = []
+
+    def flaky() -> datetime:
+        tries.append(1)
+        if len(tries) > 1:
+            raise ConnectionError
+        return NOON
+
+    clock = StoreClock(flaky, every=0.0)
+
+    await until(lambda: clock.now() < NOON or len(tries) > 3, "some failures")
+    assert clock.now() < NOON + timedelta(seconds=40)
