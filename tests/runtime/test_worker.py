@@ -13,8 +13,8 @@ from horae import Cancel, Context, Horae, Job, Retry
 from horae.actions import jobs as verbs
 from horae.actions import queues
 from horae.errors import ConfigurationError, StoreBusy, StoreError, StoreUnavailable
+from horae.runtime.attempts import FIRST_WAIT
 from horae.runtime.faults import Faults
-from horae.runtime.worker import UNKNOWN_HANDLER_WAIT
 from tests.runtime.fickle import fickle_world
 from tests.runtime.serving import ended, outcomes, running, serving, until
 
@@ -111,7 +111,7 @@ async def test_a_job_nobody_can_run_is_kept_with_the_reason_and_looked_at_seldom
     kept = app.get(job.id)
     assert (kept.state, kept.attempt) == ("queued", 0)
     assert "knows the handler 'unheard-of'" in (kept.last_error or "")
-    assert kept.run_at - kept.planned_at >= UNKNOWN_HANDLER_WAIT * 0.9
+    assert kept.run_at - kept.planned_at >= FIRST_WAIT * 0.9
 
 
 # -- cancelling --------------------------------------------------------------------------------------------------

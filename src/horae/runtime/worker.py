@@ -25,6 +25,7 @@ from horae.actions import jobs as verbs
 from horae.core.jobs import Change, Job, Lease, Outcome
 from horae.errors import HoraeError, StoreError
 from horae.ports import Claim, Glance, Node, World
+from horae.runtime.attempts import Attempt, as_fated, ended_by, put_off
 from horae.runtime.context import Context
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.executor import Executor, Handler, Processes, told
@@ -41,8 +42,6 @@ from horae.runtime.watchdog import Watchdog
 T = TypeVar("T")
 log = logging.getLogger("horae.worker")
 MAX_CLAIM = 500
-UNKNOWN_HANDLER_WAIT = timedelta(seconds=30)
-UNKNOWN_HANDLER_LONGEST_WAIT = timedelta(minutes=10)
 LOOK_WHILE_BUSY = timedelta(seconds=1)  # also a worker that never runs dry must see cancellations and lost leases
 BLOCKED_WAIT = timedelta(milliseconds=250)
 QUIET_FIRST = timedelta(milliseconds=50)  # how often to look where no hints arrive: soon after work, then less and less
@@ -60,17 +59,6 @@ class WorkerSettings:
     look_every: timedelta = timedelta(seconds=60)
     version: str = ""
     fault: str = ""
-
-
-@dataclass(slots=True)
-class Attempt:
-    """One job in the hands of this worker."""
-
-    job: Job
-    ctx: Context
-    task: asyncio.Task[None] | None = None
-    fate: str = ""  # why it is being stopped: cancelled, lost, released
-    in_thread: bool = False
 
 
 class Worker:
@@ -129,10 +117,10 @@ class Worker:
                 except StoreError as problem:
                     if not backoff.failures:
                         log.warning("the store does not answer: %s", problem)
-                    await self._alarm.sleep(None, backoff.next())
+                    await self._pause(backoff.next())
                 except Exception:
                     log.exception("a round of this worker failed; it goes on")
-                    await self._alarm.sleep(None, backoff.next())
+                    await self._pause(backoff.next())
         finally:
             unsubscribe()
             self._scheduler.stop()
@@ -144,6 +132,14 @@ class Worker:
         self._stopping = True
         if hasattr(self, "_alarm"):
             self._alarm.ring()
+
+    async def _pause(self, duration: timedelta) -> None:
+        """Rest however often the bell rings; only the end of the worker cuts it short."""
+        self._expects_work = True  # whatever rings meanwhile is looked for afterwards
+        with suppress(TimeoutError):
+            async with asyncio.timeout(duration.total_seconds()):
+                while not self._stopping:
+                    await self._alarm.sleep(None, duration)
 
     def _subscribe(self) -> Callable[[], None]:
         def wake(queue: str) -> None:
@@ -238,9 +234,9 @@ class Worker:
     async def _attempt(self, attempt: Attempt) -> None:
         job = attempt.job
         try:
-            outcome = _as_fated(attempt, await self._outcome(attempt))
+            outcome = as_fated(attempt, await self._outcome(attempt))
         except asyncio.CancelledError:
-            outcome = _ended_by(attempt)
+            outcome = ended_by(attempt)
         except Exception as problem:  # ours, not the handler's; the slot must not be lost for it
             log.exception("an attempt at %s broke off", job.id)
             outcome = Outcome("failed", error=told(problem))
@@ -253,7 +249,7 @@ class Worker:
     async def _outcome(self, attempt: Attempt) -> Outcome:
         handler = self._resolve(attempt.job.handler)
         if handler is None:
-            return _kept(attempt.job, self.world.clock.now())
+            return put_off(attempt.job, self.world.clock.now())
         attempt.in_thread = handler.executor == "thread"
         self._faults.at("run.before")
         return await self._executor.run(handler, attempt.ctx)
@@ -304,7 +300,9 @@ class Worker:
         return verbs.once(self.world, lease, step, work)
 
     async def call(self, work: Callable[[], T]) -> T:
-        return await self._database.call(work)
+        """In the handlers' threads: what they do there may take long, and the worker's own calls must not wait."""
+        answer: T = await self._threads.submit(work)
+        return answer
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -341,33 +339,3 @@ class Worker:
             if not attended:
                 attempt.fate = "given back"
                 self._settler.add(attempt.job, Outcome("released", error="its worker shut down"))
-
-
-def _kept(job: Job, now: datetime) -> Outcome:
-    """A job whose handler nobody here knows: looked at again, less and less often, and saying so."""
-    reason = f"no worker here knows the handler {job.handler!r}; deploy it, or cancel the job"
-    wait = min(max(UNKNOWN_HANDLER_WAIT, (now - job.planned_at) / 2), UNKNOWN_HANDLER_LONGEST_WAIT)
-    return Outcome("snoozed", error=reason, delay=wait)
-
-
-def _as_fated(attempt: Attempt, outcome: Outcome) -> Outcome:
-    """What a handler that was told to stop meant by its ending.
-
-    One that saw ``ctx.cancelled`` and returned has stopped early; one that did not see it has done its work.
-    """
-    if not attempt.fate or outcome.ending == "cancelled":
-        return outcome
-    stopped = attempt.ctx.noticed or not attempt.in_thread
-    if outcome.ending == "succeeded":
-        return _ended_by(attempt) if attempt.ctx.noticed else outcome
-    if attempt.fate == "cancelled" or (stopped and outcome.ending != "snoozed"):
-        return _ended_by(attempt)
-    return outcome
-
-
-def _ended_by(attempt: Attempt) -> Outcome:
-    if attempt.fate == "cancelled":
-        return Outcome("cancelled", error="cancelled on request")
-    if attempt.fate == "released":
-        return Outcome("released", error="its worker shut down")
-    return Outcome("failed", error="CancelledError: the handler cancelled itself")

@@ -1,0 +1,54 @@
+"""One job in the hands of a worker, and what its ending means when somebody wanted it to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from horae.core.jobs import Job, Outcome
+from horae.runtime.context import Context
+
+FIRST_WAIT = timedelta(seconds=30)  # for a job whose handler is unknown here
+LONGEST_WAIT = timedelta(minutes=10)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One job in the hands of this worker."""
+
+    job: Job
+    ctx: Context
+    task: asyncio.Task[None] | None = None
+    fate: str = ""  # why it is being stopped: cancelled, lost, released
+    in_thread: bool = False
+
+
+def put_off(job: Job, now: datetime) -> Outcome:
+    """A job whose handler nobody here knows: looked at again, less and less often, and saying so."""
+    reason = f"no worker here knows the handler {job.handler!r}; deploy it, or cancel the job"
+    wait = min(max(FIRST_WAIT, (now - job.planned_at) / 2), LONGEST_WAIT)
+    return Outcome("snoozed", error=reason, delay=wait)
+
+
+def as_fated(attempt: Attempt, outcome: Outcome) -> Outcome:
+    """What a handler that was told to stop meant by its ending.
+
+    One that saw ``ctx.cancelled`` and returned has stopped early; one that did not see it has done its work.
+    """
+    if not attempt.fate or outcome.ending == "cancelled":
+        return outcome
+    stopped = attempt.ctx.noticed or not attempt.in_thread
+    if outcome.ending == "succeeded":
+        return ended_by(attempt) if attempt.ctx.noticed else outcome
+    if attempt.fate == "cancelled" or (stopped and outcome.ending != "snoozed"):
+        return ended_by(attempt)
+    return outcome
+
+
+def ended_by(attempt: Attempt) -> Outcome:
+    if attempt.fate == "cancelled":
+        return Outcome("cancelled", error="cancelled on request")
+    if attempt.fate == "released":
+        return Outcome("released", error="its worker shut down")
+    return Outcome("failed", error="CancelledError: the handler cancelled itself")
