@@ -14,6 +14,7 @@ from horae.core.audit import Entry
 from horae.core.fires import Fire, Firing, Schedule, Unfinished
 from horae.core.jobs import Job, Lease, NewJob, Order, Run, Settlement
 from horae.core.limits import Limit
+from horae.core.values import swift
 
 T = TypeVar("T")
 
@@ -45,6 +46,9 @@ class Placed:
     number: int
     deduplicated: bool = False
     request_hash: str = ""
+
+
+make_placed = swift(Placed)
 
 
 @dataclass(frozen=True, slots=True)

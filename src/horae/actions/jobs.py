@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from horae.core.audit import Entry
@@ -31,11 +32,13 @@ from horae.core.jobs import (
     check_run_at,
     default_key,
     job_number,
+    make_new_job,
     request_hash,
     settlement,
 )
 from horae.core.payloads import decode, encode, label, name
 from horae.core.retry import Retry
+from horae.core.values import swift
 from horae.errors import Conflict, InvalidInput, LeaseLost, NotAllowed, NotFound
 from horae.ports import Claim, Filter, Placed, Renewed, Tx, World
 
@@ -83,13 +86,22 @@ class Request:
 class Enqueued:
     """The job that now stands for a request; ``deduplicated`` when it was there before."""
 
-    job: Job
-    deduplicated: bool = False
-    late: bool = False
+    number: int
+    deduplicated: bool
+    late: bool
+    tell: Callable[[], Job] = field(repr=False, compare=False)
 
     @property
     def id(self) -> str:
-        return self.job.id
+        return f"job_{self.number}"
+
+    @property
+    def job(self) -> Job:
+        """The whole job; made when asked for, because whoever enqueues ten thousand wants none of them."""
+        return self.tell()
+
+
+_make_enqueued = swift(Enqueued)
 
 
 # -- enqueue -----------------------------------------------------------------------------------------------------
@@ -110,9 +122,11 @@ def enqueue_many(world: World, requests: Sequence[Request], *, connection: Any =
     placed = world.store.insert_on(connection, new, now=now) if joins else world.store.insert(new, now=now)
     known = _known_jobs(world, placed, connection)
     return [
-        Enqueued(known[where.number], deduplicated=True)
-        if where.deduplicated and where.number in known
-        else Enqueued(_as_stored(request, row, where.number, now), where.deduplicated, late=row.run_at < now)
+        _make_enqueued(where.number, True, False, partial(known.__getitem__, where.number))
+        if where.number in known
+        else _make_enqueued(
+            where.number, where.deduplicated, row.run_at < now, partial(_as_stored, request, row, where.number, now)
+        )
         for request, row, where in zip(requests, new, placed, strict=True)
     ]
 
@@ -138,7 +152,7 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
         raise InvalidInput(f"A time limit of {request.timeout} leaves no time to run; give more, or None for no limit.")
     payload = encode({} if request.payload is None else request.payload, max_bytes=world.max_payload_bytes)
     key = _key(request, planned_at)
-    return NewJob(
+    return make_new_job(
         handler=name(request.handler, "handler", 200),
         payload=payload,
         queue=name(request.queue, "queue"),
@@ -147,7 +161,9 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
         planned_at=planned_at,
         owner=label(request.owner, "owner"),
         max_attempts=request.retry.attempts,
-        retry=None if request.retry == DEFAULT_RETRY else encode(request.retry.as_json()),
+        retry=None
+        if request.retry is DEFAULT_RETRY or request.retry == DEFAULT_RETRY
+        else encode(request.retry.as_json()),
         timeout=request.timeout,
         key=key,
         unique=_optional(request.unique, "unique name"),

@@ -19,7 +19,7 @@ def encode(value: Any, what: str = "payload", max_bytes: int = MAX_BYTES) -> str
     """The value as compact JSON text, or a refusal that says what is wrong with it."""
     try:
         text = _encode(value)
-        size = len(text.encode())
+        size = len(text) if text.isascii() else len(text.encode())
     except RecursionError:
         raise _too_deep(what) from None
     except UnicodeEncodeError:

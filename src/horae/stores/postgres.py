@@ -17,6 +17,7 @@ from horae.core.instants import micros
 from horae.core.jobs import PRIORITIES, Job, NewJob, Order, Settlement
 from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreUnavailable
 from horae.ports import Claim
+from horae.stores.arrays import arrays
 from horae.stores.dialects import POSTGRES
 from horae.stores.driver import Driver
 from horae.stores.firing import MOVED, Firings
@@ -128,10 +129,9 @@ def claim_sql(order: str | None, limit: int) -> str:
     )
 
 
-def _endings(settlements: Iterable[Settlement], *, final: bool) -> list[list[Any]]:
+def _endings(settlements: Iterable[Settlement], *, final: bool) -> list[str | None]:
     """The endings column by column, for unnest."""
-    rows = [(s.number, s.token, *ending_row(s), s.change.state if final else None) for s in settlements]
-    return [list(column) for column in zip(*rows, strict=True)]
+    return arrays((s.number, s.token, *ending_row(s), s.change.state if final else None) for s in settlements)
 
 
 class PostgresHot(Hot):
@@ -239,8 +239,8 @@ class PostgresStore(SqlStore):
         return [found[0]]
 
     def add_plain(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
-        arrays = [list(column) for column in zip(*(new_job_row(job, now) for job in jobs), strict=True)]
-        return sorted(row[0] for row in driver.rows(INSERT_MANY, arrays))  # numbers are drawn in the rows' order
+        rows = driver.rows(INSERT_MANY, arrays(new_job_row(job, now) for job in jobs))
+        return sorted(row[0] for row in rows)  # numbers are drawn in the rows' order
 
     def claim(self, claim: Claim, *, now: datetime) -> list[Job]:
         taken, special = self.persistently(lambda: self._claim_at_once(claim, now))

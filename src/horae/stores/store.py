@@ -17,7 +17,7 @@ from horae.core.fires import Firing
 from horae.core.instants import instant
 from horae.core.jobs import Job, Lease, NewJob, Settlement
 from horae.errors import StoreError
-from horae.ports import Claim, Glance, Node, Placed, Renewed
+from horae.ports import Claim, Glance, Node, Placed, Renewed, make_placed
 from horae.stores.audit import Audit
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver
@@ -154,7 +154,7 @@ class SqlStore(ABC):
             placed = self.transact(lambda tx: tx.jobs.insert(jobs, now))
         else:
             numbers = self.insert_plain(jobs, now)
-            placed = [Placed(number) for number in numbers]
+            placed = [make_placed(number) for number in numbers]
         self.wake({job.queue for job in jobs})
         return placed
 
