@@ -72,6 +72,37 @@ async def test_the_worker_survives_any_failure_of_its_rounds(app: Horae, verb: s
             await until(lambda: store.calls[verb] >= 3, "another round")
 
 
+async def test_a_worker_whose_rounds_fail_rests_however_often_it_is_rung(app: Horae) -> None:
+    world, store = fickle_world(app)
+    store.trouble["claim"] = lambda *_: RuntimeError("a bug")
+    with app.using_world(world):
+        async with serving(app) as worker:
+            await until(lambda: store.calls["claim"] >= 2, "two failures")
+            for _ in range(200):
+                worker._alarm.ring()
+                await asyncio.sleep(0.001)
+
+            assert store.calls["claim"] < 8
+
+
+async def test_handlers_that_are_long_in_their_ledger_do_not_keep_others_from_being_settled(
+    process_app: Horae,
+) -> None:
+    let_go = threading.Event()
+
+    @process_app.job("long")
+    async def long(ctx: Context) -> None:
+        await ctx._desk.call(lambda: let_go.wait(20))
+
+    async with serving(process_app, slots=10):
+        held = [long.enqueue() for _ in range(8)]
+        await until(lambda: all(process_app.get(job.id).state == "running" for job in held), "eight long handlers")
+        done = await ended(process_app, process_app.job("short")(lambda: "done").enqueue())
+        let_go.set()
+
+    assert done.result == "done"
+
+
 async def test_a_worker_can_stop_although_the_store_is_away(app: Horae, caplog: pytest.LogCaptureFixture) -> None:
     world, store = fickle_world(app)
     job = app.job("work")(lambda: "done").enqueue()
