@@ -40,8 +40,8 @@ class Schema:
 
 def inspect_schema(engine: Engine) -> Schema:
     """Which version the tables have; None where there are none. A newer one is refused."""
-    with _in_our_words(), engine.connect() as connection:
-        found = _version(connection)
+    with _in_our_words(), engine.connect().execution_options(horae_reading=True) as connection:
+        found = _version(connection)  # reading: an app may be opened first inside its own write transaction
     if found is not None and found not in KNOWN:
         raise SchemaTooNew(
             f"The database has Horae tables of version {found}, which this Horae (tables {HEAD}) does not know. "

@@ -1,0 +1,57 @@
+"""Every snippet runs, every link leads somewhere, nothing is left out without a reason."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.snippets import PLACEHOLDERS, ROOT, Teller, blocks, matches, pages, runs
+
+TOLD = [page for page in pages() if any(runs(block) for block in blocks(page))]
+LINK = re.compile(r"\[[^\]]*\]\((?!https?:|mailto:|#)([^)#\s]+)")
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=name(page)) for page in TOLD])
+def test_what_a_page_shows_runs_and_prints_what_it_says(
+    page: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    text = page.read_text(encoding="utf-8")
+    urls = {
+        kind: request.getfixturevalue(f"{kind}_database_url") for kind, shown in PLACEHOLDERS.items() if shown in text
+    }
+    teller = Teller(tmp_path, urls)
+    for block in blocks(page):
+        teller.tell(block)
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=name(page)) for page in pages()])
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    lost = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if not (page.parent / link).exists()]
+
+    assert lost == []
+
+
+def test_a_block_that_is_not_run_says_why() -> None:
+    marks = {block.mark for page in pages() for block in blocks(page)} - {"", "prints"}
+
+    assert [mark for mark in marks if not re.fullmatch(r"not run: \w.+", mark)] == []
+
+
+def test_the_readme_shows_fifteen_lines_and_the_chinese_one_the_same() -> None:
+    english, chinese = (
+        [block.text for block in blocks(ROOT / readme) if block.language == "python"]
+        for readme in ("README.md", "README.zh-CN.md")
+    )
+
+    assert english == chinese
+    assert len(english[0].splitlines()) <= 16
+
+
+def test_dots_stand_for_anything_and_nothing_else_does() -> None:
+    assert matches("a … z\n", "a b\nc z\n")
+    assert not matches("a … z\n", "a b c")
+    assert not matches("a.c", "abc")
