@@ -19,8 +19,7 @@ from sqlalchemy import text
 
 from horae import Horae, Run
 from horae.actions import jobs as verbs
-from horae.actions.jobs import Enqueued
-from horae.core.jobs import job_number
+from horae.actions.jobs import Enqueued, Request
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
 from tests.journeys.program import build
@@ -160,10 +159,14 @@ class Journey:
         self.acknowledged.append(job.job.number)
         return job
 
+    def brief(self, number: int, **options: Any) -> Request:
+        """A request for a short job that is tried once."""
+        definition = self.app.definitions.get("brief")
+        return Request(definition.name, {"number": number}, retry=definition.retry, **options)
+
     def enqueue_brief(self, count: int) -> None:
         """Many short jobs in one transaction."""
-        brief = self.app.definitions.get("brief")
-        requests = [verbs.Request(brief.name, {"number": number}, retry=brief.retry) for number in range(count)]
+        requests = [self.brief(number) for number in range(count)]
         self.acknowledged += [job.job.number for job in self.app.enqueue_many(requests)]
 
     def open(self, gate: str) -> None:
@@ -199,10 +202,6 @@ class Journey:
         """What the judge says once everything has come to rest."""
         effects = [effect for effect in self.effects() if effect.job]
         return complaints(read_history(self.app.world, self.acknowledged, effects))
-
-
-def numbers(jobs: Iterable[Enqueued]) -> list[int]:
-    return [job_number(job.id) for job in jobs]
 
 
 def setting_out(url: str, home: Path) -> Iterator[Journey]:

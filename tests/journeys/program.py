@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
@@ -20,11 +21,13 @@ from typing import Any, Self
 
 import horae.clock
 from horae import Context, Horae, Retry
+from horae.actions import jobs as verbs
 from horae.errors import LeaseLost
 from horae.runtime.worker import WorkerSettings
 from tests.support.history import Effect
 
 PATIENCE = 60.0
+CALLERS = 10  # in one process
 
 
 def home() -> Path:
@@ -102,7 +105,27 @@ async def serve(settings: WorkerSettings) -> None:
         write_down("ended", detail=dict(worker.counts))
 
 
+def call_all_at_once() -> None:
+    """Several callers in one process, all with the same key, let go by a gate that opens for all processes."""
+    answers: list[tuple[str, bool]] = []
+
+    def call(_: int) -> None:
+        placed = verbs.enqueue(app.world, verbs.Request("brief", {"number": 7}, key="order:7"))
+        answers.append((placed.id, placed.deduplicated))
+
+    with app, ThreadPoolExecutor(CALLERS) as callers:
+        _ = app.world
+        write_down("ready")
+        while not (home() / "go").exists():
+            time.sleep(0.001)
+        list(callers.map(call, range(CALLERS)))
+    write_down("answered", detail=answers)
+
+
 def main(text: str) -> None:
+    if text == "callers":
+        call_all_at_once()
+        return
     told = json.loads(text)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     if skew := told.get("skew"):

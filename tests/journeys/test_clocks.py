@@ -1,0 +1,45 @@
+"""A host with a wrong clock shares a database with others: it neither fires early nor steals a lease."""
+
+import time
+from datetime import timedelta
+
+import pytest
+
+from tests.journeys.conftest import Journey
+
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize("skew", [HOUR, -HOUR], ids=["ahead", "behind"])
+def test_a_worker_with_a_wrong_clock_starts_jobs_when_they_are_due_by_the_database(
+    postgres_journey: Journey, skew: float
+) -> None:
+    journey = postgres_journey
+    worker = journey.worker(skew=skew, lease=20.0)
+
+    enqueued_at = time.time()
+    (job,) = journey.app.enqueue_many([journey.brief(1, delay=timedelta(seconds=2))])
+    journey.acknowledged.append(job.job.number)
+    ran = worker.until("ran")
+
+    assert ran.at - enqueued_at >= 1.9
+    assert ran.at - enqueued_at < 10
+    journey.until_done()
+    assert journey.complaints() == []  # among other things: never early, by the database's time
+
+
+def test_a_worker_with_a_fast_clock_does_not_take_a_living_workers_job_away(postgres_journey: Journey) -> None:
+    journey = postgres_journey
+    holder = journey.worker(lease=2.0)
+    job = journey.enqueue("gated", gate="gate")
+    holder.until("started")
+
+    hasty = journey.worker(skew=HOUR, lease=2.0)
+    journey.enqueue_brief(20)  # so that it surely looks and claims
+    hasty.until("ran")
+    journey.open("gate")
+    journey.until_done()
+
+    assert [run.outcome for run in journey.runs(job)] == ["succeeded"]
+    assert [effect.pid for effect in journey.ran("started")] == [holder.pid]
+    assert journey.complaints() == []

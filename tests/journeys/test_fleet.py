@@ -1,0 +1,43 @@
+"""Many workers on one queue."""
+
+import signal
+import time
+from collections import Counter
+
+from tests.journeys.conftest import Journey, eventually
+
+FLEET = 4
+
+
+def test_four_workers_run_each_of_a_thousand_due_jobs_exactly_once(journey: Journey) -> None:
+    fleet = [journey.worker(queues={"default": 10}, lease=20.0, ready=False) for _ in range(FLEET)]
+    for member in fleet:
+        member.until("ready")
+
+    journey.enqueue_brief(1000)
+    journey.until_done()
+
+    effects = Counter(effect.job for effect in journey.ran())
+    assert effects == Counter(journey.acknowledged)
+    assert len({effect.pid for effect in journey.ran()}) > 1  # the work was shared
+    assert journey.complaints() == []
+    for member in fleet:
+        member.send(signal.SIGTERM)
+    for member in fleet:
+        member.wait()
+    counts = sum((Counter(member.until("ended").detail) for member in fleet), Counter[str]())
+    assert counts == {"succeeded": 1000}
+
+
+def test_a_job_enqueued_at_any_moment_of_a_workers_start_is_found_at_once(journey: Journey) -> None:
+    """A hint that comes before anybody listens must not be lost until the next slow look."""
+    worker = journey.worker(ready=False)
+    while not any(effect.pid == worker.pid for effect in journey.effects()):
+        time.sleep(0.002)  # not a wait for something to happen, but the rhythm of the race
+    for number in range(40):
+        journey.enqueue("brief", number=number)
+        time.sleep(0.005)
+
+    eventually(lambda: len(journey.ran()) == 40, "the last job", within=10)
+    journey.until_done()
+    assert journey.complaints() == []
