@@ -1,0 +1,289 @@
+"""The hot statements cost the same with ten jobs and with two hundred thousand: no sort, no scan, no walk.
+
+Rows and pages examined are compared, never time. Three crowds are loaded: jobs of the far future, an overdue
+backlog, and running jobs whose leases are fresh.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from horae.core.instants import micros
+from horae.ports import Claim
+from horae.stores.driver import Driver, translated
+from horae.stores.postgres import claim_sql
+from horae.stores.store import SqlStore
+from horae.testing.builders import LEASE
+from horae.testing.clock import NOON
+from tests.stores.conftest import KINDS, empty, opened
+
+CROWD = 100_000
+CLAIM = Claim("default", 20, "w1", LEASE, "priority")
+COLUMNS = (
+    "queue, state, held, band, run_at, planned_at, created_at, handler, owner, max_attempts, payload, leased_until"
+)
+Flow = Callable[[SqlStore, Driver], object]
+FLOWS: dict[str, Flow] = {
+    "claim": lambda store, driver: store.hot.claim(driver, CLAIM, NOON),
+    "glance": lambda store, driver: store.hot.glance(driver, ["default", "other"], None, None),
+    "reaper": lambda store, driver: store.hot.expired(driver, NOON, 100),
+}
+
+
+class RolledBack(Exception):
+    """Ends a measurement without leaving a trace."""
+
+
+class Recording(Driver):
+    """Remembers what it was asked, so that it can be explained afterwards."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self, driver: Driver) -> None:
+        super().__init__(driver.connection, driver.placeholder)
+        self.asked: list[tuple[str, tuple[Any, ...]]] = []
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        self.asked.append((translated(sql, self.placeholder), tuple(parameters)))
+        return super().rows(sql, parameters)
+
+
+def load(store: SqlStore, count: int, *, state: str, run_at: int, leased_until: str = "NULL") -> None:
+    """Many rows by one statement, spread over the bands and over a day."""
+    with store.engine.begin() as connection:
+        if store.dialect.insert_ignore[0] == "INSERT IGNORE INTO":
+            connection.execute(text("SET SESSION max_recursive_iterations = 1000000"))
+        connection.execute(
+            text(
+                f"INSERT INTO horae_jobs ({COLUMNS}) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n "
+                f"WHERE i < {count}) SELECT 'default', '{state}', '', i % 3, {run_at} + i * 1000, 0, 0, 'greet', "
+                f"'system', 3, '{{}}', {leased_until} FROM n"
+            )
+        )
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def crowded(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[SqlStore, dict[str, int]]]:
+    """A crowded store, and what each flow cost while it was nearly empty."""
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path_factory.mktemp('plans') / 'horae.db'}"
+    else:
+        url = request.getfixturevalue(f"shared_{request.param}_url")
+    store = opened(url)
+    empty(store)
+    day = micros(timedelta(days=1) + NOON)
+    crowd = [
+        (CROWD, {"state": "queued", "run_at": day}),
+        (CROWD // 2, {"state": "queued", "run_at": micros(NOON - timedelta(days=1))}),
+        (CROWD // 10, {"state": "running", "run_at": 0, "leased_until": f"{day} + i"}),
+    ]
+    for _, told in crowd:
+        load(store, 60, **told)  # type: ignore[arg-type]
+    quiet = {name: cost(store, flow) for name, flow in FLOWS.items()}
+    for count, told in crowd:
+        load(store, count, **told)  # type: ignore[arg-type]
+    yield store, quiet
+    empty(store)
+    store.close()
+
+
+def rolled_back(store: SqlStore, work: Callable[[Driver], object]) -> None:
+    with suppress(RolledBack), store.driving() as driver:
+        work(driver)
+        raise RolledBack
+
+
+# -- what a flow examines --------------------------------------------------------------------------------------------
+
+
+def cost(store: SqlStore, flow: Flow) -> int:
+    """Steps of SQLite's machine, pages of PostgreSQL, rows of MariaDB: whatever the database counts best."""
+    told: list[int] = []
+
+    def measure(driver: Driver) -> None:
+        meter = METERS[store.dialect.name]
+        told.append(meter(store, flow, driver))
+
+    rolled_back(store, measure)
+    return told[0]
+
+
+def steps(store: SqlStore, flow: Flow, driver: Driver) -> int:
+    count = [0]
+
+    def tick() -> None:
+        count[0] += 1
+
+    driver.connection.set_progress_handler(tick, 10)
+    flow(store, driver)
+    driver.connection.set_progress_handler(None, 0)
+    return count[0]
+
+
+def rows_read(store: SqlStore, flow: Flow, driver: Driver) -> int:
+    def handled() -> int:
+        return sum(int(value) for _, value in driver.rows("SHOW SESSION STATUS LIKE 'Handler_read%%'"))
+
+    before = handled()
+    flow(store, driver)
+    return handled() - before
+
+
+def pages(store: SqlStore, flow: Flow, driver: Driver) -> int:
+    recording = Recording(driver)
+    flow(store, recording)
+    return sum(
+        node.get("Shared Hit Blocks", 0) + node.get("Shared Read Blocks", 0)
+        for sql, parameters in recording.asked
+        for node in [explained(driver.connection, sql, parameters)[0]]
+    )
+
+
+METERS = {"sqlite": steps, "postgresql": pages, "mysql": rows_read}
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_the_cost_stays_flat(crowded: tuple[SqlStore, dict[str, int]], flow: str) -> None:
+    store, quiet = crowded
+
+    assert cost(store, FLOWS[flow]) <= 3 * quiet[flow] + 100
+
+
+# -- what the database plans -------------------------------------------------------------------------------------------
+
+
+def plans(store: SqlStore, flow: Flow) -> list[str]:
+    """The plan of each statement of a flow, as text."""
+    told: list[str] = []
+
+    def explain(driver: Driver) -> None:
+        recording = Recording(driver)
+        flow(store, recording)
+        told.extend(PLANNERS[store.dialect.name](driver, sql, parameters) for sql, parameters in recording.asked)
+
+    rolled_back(store, explain)
+    return told
+
+
+def plan_of_sqlite(driver: Driver, sql: str, parameters: tuple[Any, ...]) -> str:
+    return "\n".join(row[3] for row in driver.connection.execute("EXPLAIN QUERY PLAN " + sql, parameters))
+
+
+def plan_of_mysql(driver: Driver, sql: str, parameters: tuple[Any, ...]) -> str:
+    cursor = driver.connection.cursor()
+    cursor.execute("EXPLAIN " + sql, parameters)
+    return "\n".join(" ".join(map(str, row)) for row in cursor.fetchall())
+
+
+def plan_of_postgres(driver: Driver, sql: str, parameters: tuple[Any, ...]) -> str:
+    return json.dumps(explained(driver.connection, sql, parameters))
+
+
+PLANNERS = {"sqlite": plan_of_sqlite, "postgresql": plan_of_postgres, "mysql": plan_of_mysql}
+SORTS = ("TEMP B-TREE", '"Sort"', '"Incremental Sort"', "filesort")
+
+
+def walks(plan: str) -> bool:
+    """Whether the job table is read from one end to the other."""
+    lines = plan.splitlines()
+    sqlite = any(line.startswith("SCAN horae_jobs") for line in lines)
+    mysql = any(" horae_jobs ALL " in line or " horae_jobs index " in line for line in lines)
+    postgres = '"Seq Scan"' in plan and any(
+        node.get("Node Type") == "Seq Scan" and node.get("Relation Name") == "horae_jobs" for node in nodes(plan)
+    )
+    return sqlite or mysql or postgres
+
+
+def nodes(plan: str) -> list[dict[str, Any]]:
+    found, waiting = [], list(json.loads(plan))
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        waiting += node.get("Plans", [])
+    return found
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_no_statement_sorts(crowded: tuple[SqlStore, dict[str, int]], flow: str) -> None:
+    store, _ = crowded
+
+    assert [plan for plan in plans(store, FLOWS[flow]) if any(word in plan for word in SORTS)] == []
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_no_statement_scans_the_jobs(crowded: tuple[SqlStore, dict[str, int]], flow: str) -> None:
+    store, _ = crowded
+
+    assert [plan for plan in plans(store, FLOWS[flow]) if walks(plan)] == []
+
+
+# -- PostgreSQL's own claim, in one statement, with the generic plan that it runs with -------------------------------
+
+
+def explained(connection: psycopg.Connection[Any], sql: str, parameters: Sequence[Any]) -> list[dict[str, Any]]:
+    """Run a statement under EXPLAIN as it is run in life: prepared, with one plan for all parameters."""
+    numbered, rest = "", sql.replace("%%", "%").split("%s")
+    for place, part in enumerate(rest):
+        numbered += part + (f"${place + 1}" if place + 1 < len(rest) else "")
+    with psycopg.ClientCursor(connection) as cursor:
+        cursor.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+        cursor.execute(("PREPARE explained AS " + numbered).encode())
+        given = cursor.mogrify("(" + ", ".join(["%s"] * len(parameters)) + ")", parameters) if parameters else ""
+        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE explained{given}".encode())
+        row = cursor.fetchone()
+        cursor.execute("DEALLOCATE explained")
+    assert row is not None
+    return [row[0][0]["Plan"]]
+
+
+@pytest.fixture
+def crowded_postgres(crowded: tuple[SqlStore, dict[str, int]]) -> SqlStore:
+    store, _ = crowded
+    if store.dialect.name != "postgresql":
+        pytest.skip("only PostgreSQL claims in one statement")
+    return store
+
+
+@pytest.mark.parametrize("limit", [1, 20, 100])
+@pytest.mark.parametrize("analysed", [False, True], ids=["without statistics", "with statistics"])
+def test_one_claim_in_one_statement_reads_no_more_than_it_takes(
+    crowded_postgres: SqlStore, limit: int, analysed: bool
+) -> None:
+    store = crowded_postgres
+    if analysed:
+        with store.engine.begin() as connection:
+            connection.execute(text("ANALYZE horae_jobs"))
+    at = micros(NOON)
+    parameters = ["default", "default", *["default", at] * 3, limit, "w1", at + 30_000_000, at]
+    told: list[dict[str, Any]] = []
+
+    rolled_back(
+        store, lambda driver: told.extend(explained(driver.connection, claim_sql("priority", limit), parameters))
+    )
+
+    found = nodes(json.dumps(told))
+    read = sum(node["Actual Rows"] * node["Actual Loops"] for node in found if node["Node Type"].endswith("Index Scan"))
+    assert not [node for node in found if "Sort" in node["Node Type"]]
+    assert not [node for node in found if node["Node Type"] == "Seq Scan" and node["Relation Name"] == "horae_jobs"]
+    assert read <= 3 * limit + 10
+
+
+def test_the_meters_notice_a_walk(crowded: tuple[SqlStore, dict[str, int]]) -> None:
+    """Each meter must be able to fail: a statement that does walk the table is caught."""
+    store, quiet = crowded
+
+    def walk(_: SqlStore, driver: Driver) -> None:
+        driver.rows("SELECT COUNT(*) FROM horae_jobs WHERE handler <> %s", [""])
+
+    told = plans(store, walk)
+
+    assert cost(store, walk) > 3 * max(quiet.values()) + 100
+    assert any(walks(plan) for plan in told)
