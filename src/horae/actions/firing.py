@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from horae.actions.schedules import entry_for, find, locked, timed, written
-from horae.core.fires import Fire, Firing, Schedule, Unfinished, decide
-from horae.core.instants import aware
+from horae.actions.schedules import entry_for, every, locked, timed, written
+from horae.core.deciding import admits, decide
+from horae.core.fires import Fire, Firing, Schedule, Unfinished
+from horae.core.instants import MICROSECOND, aware, iso
 from horae.core.jobs import SYSTEM, NewJob, band_of
 from horae.core.payloads import encode
 from horae.core.retry import Retry
-from horae.errors import InvalidInput
-from horae.ports import Tx, World
+from horae.errors import HoraeError, InvalidInput, StoreError
+from horae.ports import ScheduleFilter, Tx, World
 
+log = logging.getLogger("horae.schedules")
 MAX_BACKFILL = 10_000
+UNREADABLE_WAIT = timedelta(minutes=1)
 FIRE_BATCH = 500
 
 
@@ -47,8 +51,7 @@ def fire_due(world: World, limit: int = FIRE_BATCH) -> list[tuple[Firing, list[s
     now = world.clock.now()
 
     def decided(due: list[Schedule], unfinished: dict[int, Unfinished]) -> list[tuple[Firing, list[NewJob]]]:
-        firings = [decide(each, now, unfinished.get(each.number, Unfinished()), world.dice.roll()) for each in due]
-        return [(firing, [_job(world, firing.schedule, fire) for fire in _ran(firing)]) for firing in firings]
+        return [_decided(world, each, now, unfinished.get(each.number, Unfinished())) for each in due]
 
     made = world.store.fire(decided, now=now, limit=limit)
     queues = {firing.schedule.queue for firing, numbers in made if numbers}
@@ -56,8 +59,19 @@ def fire_due(world: World, limit: int = FIRE_BATCH) -> list[tuple[Firing, list[s
     return [(firing, [f"job_{number}" for number in numbers]) for firing, numbers in made]
 
 
-def _ran(firing: Firing) -> list[Fire]:
-    return [fire for fire in firing.fires if fire.verdict == "ran"]
+def _decided(world: World, schedule: Schedule, now: datetime, unfinished: Unfinished) -> tuple[Firing, list[NewJob]]:
+    """What follows for one schedule; one that cannot be read (its zone is unknown here) keeps nobody else waiting.
+
+    Its fire stays due and is tried again: by a process that can read it, or once somebody has mended it.
+    """
+    try:
+        firing = decide(schedule, now, unfinished, world.dice.roll())
+        ran = [fire for fire in firing.fires if fire.verdict == "ran"]
+        return firing, [_job(world, schedule, fire, alone=len(ran) > 1) for fire in ran]
+    except HoraeError as problem:
+        log.error("schedule %s cannot fire and is tried again in %s: %s", schedule.key, UNREADABLE_WAIT, problem,
+                  extra={"schedule": schedule.key})  # fmt: skip
+        return Firing(schedule, (), schedule.next_fire_at, now + UNREADABLE_WAIT, schedule.fire_count), []
 
 
 def trigger(
@@ -74,8 +88,7 @@ def trigger(
 
     def write(tx: Tx) -> Triggered:
         schedule = locked(tx, key, owner)
-        unfinished = tx.schedules.unfinished(schedule.number)
-        busy = schedule.overlap != "allow" and (unfinished.busy or unfinished.retrying)
+        busy = not admits(schedule, tx.schedules.unfinished(schedule.number))
         fire = Fire(now, "skipped", "manual", reason="running") if busy else Fire(now, "ran", "manual", due_at=now)
         number = None
         if not busy:
@@ -103,44 +116,74 @@ def backfill(
     actor: str = SYSTEM,
     reason: str = "",
 ) -> Backfill:
-    """Make up for the fires of a range that never became a job; first without doing it, to see how many."""
+    """Make up for the fires of a range that never became a job; first without doing it, to see how many.
+
+    Only what lies behind: a fire that is still to come, or still to be decided on, is the schedule's own business.
+    """
     start, end = aware(start, "start"), aware(end, "end")
+    if spread < timedelta(0):
+        raise InvalidInput("spread cannot be negative.")
+    now = world.clock.now()
 
     def work(tx: Tx) -> Backfill:
         schedule = locked(tx, key, owner)
-        rule = schedule.rule
-        if rule is None:
-            raise InvalidInput(f"Schedule {key} follows others and has no times of its own to make up for.")
-        present = tx.schedules.recorded(schedule.number, start, end)
-        missing: list[datetime] = []
-        for fire_at in rule.between(start - timedelta(microseconds=1), end):
-            if fire_at not in present:
-                missing.append(fire_at)
-            if len(missing) > MAX_BACKFILL:
-                raise InvalidInput(f"The range holds more than {MAX_BACKFILL:,} fires; choose a shorter one.")
+        begin, until = _behind(schedule, start, end, now)
+        present = tx.schedules.recorded(schedule.number, begin, until)
+        missing = _missing(schedule, begin, until, present)
         if dry_run or not missing:
             return Backfill(tuple(missing), len(present))
-        now = world.clock.now()
         step = spread / len(missing)
         fires = [Fire(at, "ran", "backfill", due_at=now + step * n) for n, at in enumerate(missing)]
-        placed = tx.jobs.insert([_job(world, schedule, fire) for fire in fires], now)
+        placed = tx.jobs.insert([_job(world, schedule, fire, alone=True) for fire in fires], now)
         for fire, where in zip(fires, placed, strict=True):
             tx.schedules.record(schedule.number, fire, where.number, now)
         tx.audit.append(entry_for(now, "backfill", schedule, actor, reason, before={}, fires=len(fires)))
         return Backfill(tuple(missing), len(present), tuple(f"job_{where.number}" for where in placed))
 
-    return world.store.transact(work)
+    done = world.store.transact(work)
+    if done.job_ids:
+        world.store.wake(["*"])
+    return done
+
+
+def _behind(schedule: Schedule, start: datetime, end: datetime, now: datetime) -> tuple[datetime, datetime]:
+    """The part of a range that the schedule has behind it."""
+    begin = start if schedule.starts_at is None else max(start, schedule.starts_at)
+    bounds = [moment for moment in (end, now, schedule.ends_at) if moment is not None]
+    if schedule.next_fire_at is not None:
+        bounds.append(schedule.next_fire_at - MICROSECOND)
+    return begin, min(bounds)
+
+
+def _missing(schedule: Schedule, begin: datetime, until: datetime, present: set[datetime]) -> list[datetime]:
+    rule = schedule.rule
+    if rule is None or schedule.rests:
+        raise InvalidInput(
+            f"Schedule {schedule.key} has no times of its own to make up for: it counts from the end of other runs."
+        )
+    missing: list[datetime] = []
+    for fire_at in rule.between(begin - MICROSECOND, until):
+        if fire_at not in present:
+            missing.append(fire_at)
+        if len(missing) > MAX_BACKFILL:
+            raise InvalidInput(
+                f"From {iso(begin)} on, more than {MAX_BACKFILL:,} fires are missing; choose a shorter range."
+            )
+    return missing
 
 
 def recompute_zones(world: World) -> list[tuple[Schedule, datetime | None]]:
     """After an update of the zone database: compute future fires anew; answers with those that moved."""
     moved: list[tuple[Schedule, datetime | None]] = []
-    after: str | None = None
-    while page := find(world, limit=500, after=after):
-        for schedule in page:
-            if schedule.kind == "cron" and schedule.tzdata != world.tzdata:
-                moved += _restamped(world, schedule)
-        after = page[-1].key
+    for schedule in every(world, ScheduleFilter()):
+        if schedule.kind != "cron" or schedule.tzdata == world.tzdata:
+            continue
+        try:
+            moved += _restamped(world, schedule)
+        except StoreError:
+            raise
+        except HoraeError as problem:  # its zone is gone: the last told instant stands, and whoever fires it complains
+            log.error("the next fire of %s cannot be computed anew: %s", schedule.key, problem)
     return moved
 
 
@@ -162,9 +205,9 @@ def _restamped(world: World, schedule: Schedule) -> list[tuple[Schedule, datetim
     return world.store.transact(write)
 
 
-def _job(world: World, schedule: Schedule, fire: Fire) -> NewJob:
-    """The job that a fire becomes."""
-    alone = schedule.overlap == "queue_one"
+def _job(world: World, schedule: Schedule, fire: Fire, *, alone: bool = False) -> NewJob:
+    """The job that a fire becomes; several made at once must still not overlap, where the schedule forbids it."""
+    serial = schedule.overlap == "queue_one" or (alone and schedule.overlap != "allow")
     return NewJob(
         handler=schedule.handler,
         payload=encode(schedule.payload, max_bytes=world.max_payload_bytes),
@@ -176,7 +219,7 @@ def _job(world: World, schedule: Schedule, fire: Fire) -> NewJob:
         max_attempts=schedule.retry.attempts,
         retry=encode(schedule.retry.as_json()),
         timeout=schedule.timeout,
-        concurrency_key=f"schedule:{schedule.number}" if alone else None,
+        concurrency_key=f"schedule:{schedule.number}" if serial else None,
         group=schedule.group,
         schedule_id=schedule.number,
         fire_at=fire.fire_at,

@@ -6,22 +6,15 @@ transaction: the history of versions is there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from horae.core.audit import Entry
-from horae.core.fires import (
-    Fire,
-    Schedule,
-    check,
-    cycle,
-    due_at,
-    first_fire,
-    next_fire,
-)
-from horae.core.instants import iso
+from horae.core.deciding import left_behind
+from horae.core.fires import Fire, Schedule, check, cycle, due_at, first_fire, next_fire
+from horae.core.instants import MICROSECOND, iso
 from horae.core.jobs import SYSTEM
 from horae.core.payloads import encode, label, name
 from horae.core.retry import Retry
@@ -37,6 +30,8 @@ CHANGEABLE = tuple(
     not in {"key", "number", "owner", "next_fire_at", "next_due_at", "tzdata", "fire_count", "last_fire_at", "sources",
             "version", "created_at", "updated_at", "paused_at", "paused_by", "pause_reason", "declared", "inactive"}
 )  # fmt: skip
+# What is said of fires that had come when a verb took them away.
+LEFT_BEHIND = {"pause": "paused", "deactivate": "inactive", "resume": "paused"}
 TIMING = {"kind", "expression", "zone", "day_match", "gap", "fold", "lenient", "anchor", "initial_delay", "starts_at",
           "ends_at", "max_fires", "enabled", "jitter"}  # fmt: skip
 
@@ -122,14 +117,14 @@ def pause_group(
     world: World, group: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = ""
 ) -> list[Schedule]:
     """Pause every schedule of a group."""
-    members = find(world, ScheduleFilter(owner=owner, group=group), limit=MAX_PAGE)
+    members = every(world, ScheduleFilter(owner=owner, group=group))
     return [pause(world, each.key, owner=owner, actor=actor, reason=reason) for each in members if not each.paused_at]
 
 
 def resume_group(
     world: World, group: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = ""
 ) -> list[Schedule]:
-    members = find(world, ScheduleFilter(owner=owner, group=group), limit=MAX_PAGE)
+    members = every(world, ScheduleFilter(owner=owner, group=group))
     return [resume(world, each.key, owner=owner, actor=actor, reason=reason) for each in members if each.paused_at]
 
 
@@ -162,6 +157,9 @@ def delete(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, 
 
     def write(tx: Tx) -> None:
         before = locked(tx, key, owner)
+        followers = tx.schedules.followers(before.number)
+        if followers:
+            raise Conflict(f"Schedule {key} is followed by {', '.join(followers)}; change or delete that first.")
         tx.schedules.remove(before.number)
         entry = entry_for(world.clock.now(), "delete", before, actor, reason, before=told(before))
         tx.audit.append(replace(entry, after={}))
@@ -180,12 +178,20 @@ def get(world: World, key: str, *, owner: str = SYSTEM) -> Schedule:
 
 
 def find(
-    world: World, wanted: ScheduleFilter | None = None, *, limit: int = 100, after: str | None = None
+    world: World, wanted: ScheduleFilter | None = None, *, limit: int = 100, after: Schedule | str | None = None
 ) -> list[Schedule]:
-    """Schedules by key; *after* is the last key of the page before."""
+    """Schedules by key; *after* is the last one of the page before (its key will do, within one owner)."""
     if not 1 <= limit <= MAX_PAGE:
         raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")
     return world.store.read(lambda tx: tx.schedules.find(wanted or ScheduleFilter(), limit=limit, after=after))
+
+
+def every(world: World, wanted: ScheduleFilter) -> Iterator[Schedule]:
+    """All of them, read a page at a time."""
+    last: Schedule | None = None
+    while page := find(world, wanted, limit=MAX_PAGE, after=last):
+        yield from page
+        last = page[-1]
 
 
 def history(
@@ -212,6 +218,8 @@ def preview(world: World, schedule: Schedule, count: int = 5) -> list[datetime]:
     now = world.clock.now()
     stored = schedule.next_fire_at if schedule.number and schedule.is_active else None
     fire = stored or first_fire(replace(schedule, created_at=schedule.created_at or now), now)
+    if schedule.max_fires is not None:
+        count = min(count, schedule.max_fires - schedule.fire_count)
     told: list[datetime] = []
     while fire is not None and len(told) < count:
         told.append(fire)
@@ -237,8 +245,7 @@ def checked(world: World, schedule: Schedule) -> None:
 
 def timed(world: World, schedule: Schedule, now: datetime) -> Schedule:
     """The schedule with its next fire, or with none where it must not fire."""
-    spent = schedule.max_fires is not None and schedule.fire_count >= schedule.max_fires
-    if not schedule.is_active or spent or schedule.mode == "ALL_NODES":
+    if not schedule.is_active or schedule.is_spent or schedule.mode == "ALL_NODES":
         return replace(schedule, next_fire_at=None, next_due_at=None)
     fire_at = first_fire(schedule, now)
     return replace(schedule, next_fire_at=fire_at, next_due_at=due_at(schedule, fire_at, world.dice.roll()))
@@ -246,17 +253,31 @@ def timed(world: World, schedule: Schedule, now: datetime) -> Schedule:
 
 def written(world: World, tx: Tx, before: Schedule, after: Schedule, verb: str, actor: str, reason: str) -> Schedule:
     """Write the next version with its audit entry; the next fire is computed anew where the timing changed."""
-    checked(world, after)
+    if after.inactive is None or after.inactive == before.inactive:
+        checked(world, after)  # else it is put away because it cannot work
     now = world.clock.now()
     timing = any(getattr(before, field) != getattr(after, field) for field in TIMING)
     if timing or before.is_active != after.is_active or before.tzdata != after.tzdata:
         after = timed(world, after, now)
+        if after.next_fire_at != before.next_fire_at:
+            after = _without_due(tx, before, after, now, LEFT_BEHIND.get(verb, "changed"))
     after = replace(after, version=before.version + 1, updated_at=now)
     tx.schedules.put(after, expected_version=before.version)
     if before.after != after.after:
         note_follows(tx, after)
     tx.audit.append(entry_for(now, verb, after, actor, reason, before=told(before)))
     return after
+
+
+def _without_due(tx: Tx, before: Schedule, after: Schedule, now: datetime, reason: str) -> Schedule:
+    """Record what had come and was not decided on yet, because nobody will look at it any more."""
+    left = left_behind(before, now, reason)
+    if left is None:
+        return after
+    known = tx.schedules.history(before.number, limit=3, before=left.fire_at + MICROSECOND)
+    if not any(fire.kind == "schedule" and fire.fire_at == left.fire_at for fire, _ in known):
+        tx.schedules.record(before.number, left, None, now)
+    return replace(after, last_fire_at=left.last_at or left.fire_at)
 
 
 def note_follows(tx: Tx, schedule: Schedule) -> None:

@@ -1,19 +1,19 @@
-"""What becomes due when: a schedule, its policies, and what follows from the present instant.
+"""What becomes due when: a schedule, its policies, its next fire, and what is refused.
 
-A fire is identified by its schedule and its nominal instant. Deciding is pure: from a schedule, the time, and what of
-it is still unfinished follow the fires to record, the jobs to run, and the next instant.
+A fire is identified by its schedule and its nominal instant. What becomes of it is decided in
+:mod:`horae.core.deciding`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Literal
 
 from horae.core.cron import Cron
-from horae.core.instants import from_iso, iso
+from horae.core.instants import MICROSECOND, aware, from_iso, iso
 from horae.core.jobs import PRIORITIES, SYSTEM, Priority
 from horae.core.retry import Retry
 from horae.core.schedules import Every, Once, Rule
@@ -30,8 +30,10 @@ KINDS: tuple[Kind, ...] = ("cron", "every", "once", "after")
 MISFIRES: tuple[Misfire, ...] = ("fire_once", "skip", "catch_up")
 OVERLAPS: tuple[Overlap, ...] = ("skip", "queue_one", "allow")
 MODES: tuple[Mode, ...] = ("SINGLE_NODE", "ALL_NODES")
+ANCHORS = ("start", "finish")
 ONCE_ONLY = Retry.none()
-MAX_COUNTED = 1_000_000
+MAX_EXPRESSION = 255
+MAX_FIRES = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,16 @@ class Schedule:
     @property
     def is_active(self) -> bool:
         return self.enabled and self.paused_at is None and self.inactive is None
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it has fired as often as it may."""
+        return self.max_fires is not None and self.fire_count >= self.max_fires
+
+    @property
+    def rests(self) -> bool:
+        """Whether it counts from the end of its job, and so has no next fire while one is unfinished."""
+        return self.kind == "every" and self.anchor == "finish"
 
     @property
     def rule(self) -> Rule | None:
@@ -168,15 +180,17 @@ class Firing:
 
 
 def first_fire(schedule: Schedule, now: datetime) -> datetime | None:
-    """The first nominal instant of a schedule made or changed now."""
-    if schedule.kind == "every":
-        rule = schedule.rule
-        assert isinstance(rule, Every)
-        begin = rule.first_fire(schedule.created_at or now)
-        return _within(schedule, begin if begin >= now else rule.next_after(now))
+    """The first nominal instant of a schedule made or changed now; never one that it has fired already."""
+    fired = schedule.last_fire_at
     if schedule.kind == "once":
-        return _within(schedule, from_iso(schedule.expression))  # a past instant fires at once
-    return next_fire(schedule, now)
+        at = from_iso(schedule.expression)  # a past instant fires at once
+        return None if at == fired else _within(schedule, at)
+    begin = now if fired is None else max(now, fired)
+    rule = schedule.rule
+    if isinstance(rule, Every):
+        first = rule.first_fire(schedule.created_at or now)
+        return _within(schedule, first if first >= begin and first != fired else rule.next_after(begin))
+    return next_fire(schedule, begin)
 
 
 def next_fire(schedule: Schedule, after: datetime) -> datetime | None:
@@ -184,8 +198,17 @@ def next_fire(schedule: Schedule, after: datetime) -> datetime | None:
     rule = schedule.rule
     if rule is None:
         return None
-    begin = after if schedule.starts_at is None else max(after, schedule.starts_at - timedelta(microseconds=1))
+    begin = after if schedule.starts_at is None else max(after, schedule.starts_at - MICROSECOND)
     return _within(schedule, rule.next_after(begin))
+
+
+def after_leaders(schedule: Schedule, now: datetime) -> datetime | None:
+    """When a schedule fires whose leaders have all succeeded now; None where it must not."""
+    too_early = schedule.starts_at is not None and now < schedule.starts_at
+    if not schedule.is_active or schedule.is_spent or too_early:
+        return None
+    fired = schedule.last_fire_at
+    return _within(schedule, now if fired is None or fired < now else fired + MICROSECOND)
 
 
 def _within(schedule: Schedule, moment: datetime | None) -> datetime | None:
@@ -199,107 +222,6 @@ def due_at(schedule: Schedule, fire_at: datetime | None, roll: float) -> datetim
     return None if fire_at is None else fire_at + schedule.jitter * roll
 
 
-def decide(schedule: Schedule, now: datetime, unfinished: Unfinished, roll: float) -> Firing:
-    """What becomes of a schedule whose next fire has come."""
-    first = schedule.next_fire_at
-    assert first is not None
-    count, recent = _missed(schedule, first, now)
-    fires = list(_by_misfire(schedule, first, recent, count, now))
-    dropped: tuple[int, ...] = ()
-    silent = _silent(schedule, unfinished, now)
-    unfinished = replace(unfinished, running=tuple(job for job in unfinished.running if job not in silent))
-    if schedule.overlap != "allow":
-        fires = _by_overlap(schedule, fires, unfinished)
-        if any(fire.verdict == "ran" for fire in fires):
-            dropped = unfinished.retrying
-    ran = sum(fire.verdict == "ran" for fire in fires)
-    total = schedule.fire_count + ran
-    follows = (
-        None if schedule.kind == "every" and schedule.anchor == "finish" and ran else next_fire(schedule, recent[-1])
-    )
-    if schedule.max_fires is not None and total >= schedule.max_fires:
-        follows = None
-    return Firing(schedule, tuple(fires), follows, due_at(schedule, follows, roll), total, dropped, silent)
-
-
-def _silent(schedule: Schedule, unfinished: Unfinished, now: datetime) -> tuple[int, ...]:
-    """Running jobs that have shown no progress for longer than the schedule allows."""
-    allowed = schedule.stale_timeout
-    if allowed is None:
-        return ()
-    return tuple(job for job in unfinished.running if now - unfinished.seen_at.get(job, now) > allowed)
-
-
-def _missed(schedule: Schedule, first: datetime, now: datetime) -> tuple[int, tuple[datetime, ...]]:
-    """How many fires lie between the first and now, and the last few of them."""
-    rule = schedule.rule
-    if rule is None or (isinstance(rule, Every) and rule.anchor == "finish") or schedule.kind == "once":
-        return 1, (first,)
-    until = now if schedule.ends_at is None else min(now, schedule.ends_at)
-    return _counted(rule, first, until, schedule.catch_up)  # type: ignore[arg-type]  # all rules are frozen values
-
-
-@lru_cache(maxsize=4096)
-def _counted(rule: Rule, first: datetime, until: datetime, keep: int) -> tuple[int, tuple[datetime, ...]]:
-    """Cached, because thousands of schedules may share a rule and have missed the same time."""
-    if isinstance(rule, Every):
-        beyond = max(0, (until - first) // rule.period)
-        kept = range(max(0, beyond - keep + 1), beyond + 1)
-        return beyond + 1, tuple(first + place * rule.period for place in kept)
-    count, recent = 1, [first]
-    for fire in rule.between(first, until):
-        count += 1
-        recent = [*recent[-keep + 1 :], fire] if keep > 1 else [fire]
-        if count >= MAX_COUNTED:
-            break
-    return count, tuple(recent)
-
-
-def _by_misfire(
-    schedule: Schedule, first: datetime, recent: tuple[datetime, ...], count: int, now: datetime
-) -> list[Fire]:
-    """Which of the fires that have come are run, and what is recorded of the others."""
-    last = recent[-1]
-    due = schedule.next_due_at if count == 1 and schedule.next_due_at is not None else last
-    timely = now - max(due, last) <= schedule.grace
-    if schedule.misfire == "catch_up" and count > 1:
-        kept = recent[-schedule.catch_up :]
-        step = schedule.spread / len(kept)
-        runs = [Fire(fire, "ran", due_at=now + step * place) for place, fire in enumerate(kept)]
-        return [*_earlier(first, kept[0], count - len(kept), "skipped", "misfire", None), *runs]
-    if schedule.misfire == "skip":
-        before = _earlier(first, last, count - 1, "skipped", "misfire", None)
-        return [*before, Fire(last, "ran", due_at=due) if timely else Fire(last, "skipped", reason="misfire")]
-    return [*_earlier(first, last, count - 1, "merged", "misfire", last), Fire(last, "ran", due_at=due)]
-
-
-def _earlier(
-    first: datetime, bound: datetime, count: int, verdict: Verdict, reason: str, into: datetime | None
-) -> list[Fire]:
-    """One record for all the fires before the bound."""
-    if count < 1:
-        return []
-    return [Fire(first, verdict, reason=reason, last_at=bound, count=count, into=into)]
-
-
-def _by_overlap(schedule: Schedule, fires: list[Fire], unfinished: Unfinished) -> list[Fire]:
-    """At most one job at a time: what finds another unfinished is skipped, or waits for it."""
-    told: list[Fire] = []
-    room = 0 if unfinished.busy else 1
-    if schedule.overlap == "queue_one":
-        room = 0 if unfinished.waiting else (1 if unfinished.running else 2)
-    several = schedule.misfire == "catch_up" and len([fire for fire in fires if fire.verdict == "ran"]) > 1
-    for fire in fires:
-        if fire.verdict != "ran" or (several and not unfinished.busy):
-            told.append(fire)
-        elif room > 0:
-            room -= 1
-            told.append(fire)
-        else:
-            told.append(Fire(fire.fire_at, "skipped", fire.kind, reason="running", due_at=fire.due_at))
-    return told
-
-
 def check(schedule: Schedule) -> Schedule:
     """Refuse what cannot work; every rule is built once, so that its own refusal is heard now."""
     choices: list[tuple[str, str, tuple[str, ...]]] = [
@@ -308,39 +230,61 @@ def check(schedule: Schedule) -> Schedule:
         ("overlap", schedule.overlap, OVERLAPS),
         ("mode", schedule.mode, MODES),
         ("priority", schedule.priority, PRIORITIES),
+        ("anchor", schedule.anchor, ANCHORS),
     ]
     for name, value, allowed in choices:
         if value not in allowed:
             raise InvalidInput(f"{name}={value!r} is not known; choose one of {', '.join(allowed)}.")
+    _check_numbers(schedule)
+    if schedule.kind == "after" and not schedule.after:
+        raise InvalidInput("A schedule that follows others must name at least one of them in after=[…].")
+    if schedule.after and schedule.kind != "after":
+        raise InvalidInput(
+            f"A schedule has times of its own ({schedule.kind}) or follows others (after=[…]), not both."
+        )
+    for name in ("starts_at", "ends_at"):
+        if (moment := getattr(schedule, name)) is not None:
+            aware(moment, name)
+    if schedule.starts_at and schedule.ends_at and schedule.ends_at <= schedule.starts_at:
+        raise InvalidInput(f"ends_at {iso(schedule.ends_at)} is not later than starts_at {iso(schedule.starts_at)}.")
+    if len(schedule.expression) > MAX_EXPRESSION:
+        raise InvalidInput(f"The expression has {len(schedule.expression)} characters; at most {MAX_EXPRESSION} fit.")
+    _ = schedule.rule
+    return schedule
+
+
+def _check_numbers(schedule: Schedule) -> None:
     if not 1 <= schedule.catch_up <= 1000:
         raise InvalidInput(f"catch_up={schedule.catch_up} is outside 1 to 1000.")
-    if schedule.max_fires is not None and schedule.max_fires < 1:
-        raise InvalidInput("max_fires must be at least 1, or None for no bound.")
+    if schedule.max_fires is not None and not 1 <= schedule.max_fires <= MAX_FIRES:
+        raise InvalidInput(f"max_fires={schedule.max_fires} is outside 1 to {MAX_FIRES:,}; None means no bound.")
     for name in ("jitter", "grace", "spread"):
         if getattr(schedule, name) < timedelta(0):
             raise InvalidInput(f"{name} cannot be negative.")
-    if schedule.kind == "after" and not schedule.after:
-        raise InvalidInput("A schedule that follows others must name at least one of them in after=[…].")
-    if schedule.starts_at and schedule.ends_at and schedule.ends_at <= schedule.starts_at:
-        raise InvalidInput(f"ends_at {iso(schedule.ends_at)} is not later than starts_at {iso(schedule.starts_at)}.")
-    _ = schedule.rule
-    return schedule
+    for name in ("timeout", "lock_ttl", "stale_timeout"):
+        value = getattr(schedule, name)
+        if value is not None and value <= timedelta(0):
+            raise InvalidInput(f"{name}={value} leaves no time at all; give more, or None.")
 
 
 def cycle(edges: Mapping[str, tuple[str, ...]]) -> tuple[str, ...] | None:
     """A circle among "follows" relations, as the path that closes it; None when there is none."""
     done: set[str] = set()
-
-    def walk(key: str, path: tuple[str, ...]) -> tuple[str, ...] | None:
-        if key in path:
-            return (*path[path.index(key) :], key)
-        if key in done:
-            return None
-        for parent in edges.get(key, ()):
-            found = walk(parent, (*path, key))
-            if found:
-                return found
-        done.add(key)
-        return None
-
-    return next((found for key in sorted(edges) if (found := walk(key, ()))), None)
+    for start in sorted(edges):
+        path: dict[str, None] = {}  # in the order walked
+        walking = [(start, iter(edges.get(start, ())))] if start not in done else []
+        path[start] = None
+        while walking:
+            key, parents = walking[-1]
+            parent = next(parents, None)
+            if parent is None:
+                walking.pop()
+                del path[key]
+                done.add(key)
+            elif parent in path:
+                walked = list(path)
+                return (*walked[walked.index(parent) :], parent)
+            elif parent not in done:
+                path[parent] = None
+                walking.append((parent, iter(edges.get(parent, ()))))
+    return None

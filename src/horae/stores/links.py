@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from horae.core.fires import Schedule, next_fire
+from horae.core.fires import Schedule, after_leaders, next_fire
 from horae.core.instants import micros
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver, marks
@@ -70,8 +70,8 @@ class Links:
         """An interval that rests between runs starts to count when the job has ended, in whatever way."""
         moved = False
         for schedule in self._schedules(driver, numbers):
-            waits = schedule.kind == "every" and schedule.anchor == "finish" and schedule.next_fire_at is None
-            if waits and schedule.is_active and not _is_spent(schedule):
+            waits = schedule.rests and schedule.next_fire_at is None
+            if waits and schedule.is_active and not schedule.is_spent:
                 fire_at = to_micros(next_fire(schedule, now))
                 sql = "UPDATE horae_schedules SET next_fire_at = %s, next_due_at = %s WHERE id = %s"
                 driver.change(sql, [fire_at, fire_at, schedule.number])
@@ -95,9 +95,10 @@ class Links:
         )
         for (number,) in ready:
             driver.change("UPDATE horae_follows SET succeeded_at = NULL WHERE schedule_id = %s", [number])
-            if followers[number].is_active and not _is_spent(followers[number]):
+            fire_at = to_micros(after_leaders(followers[number], now))
+            if fire_at is not None:
                 sql = "UPDATE horae_schedules SET next_fire_at = %s, next_due_at = %s WHERE id = %s"
-                driver.change(sql, [micros(now), micros(now), number])
+                driver.change(sql, [fire_at, fire_at, number])
         return bool(ready)
 
     def _schedules(self, driver: Driver, numbers: Sequence[int]) -> Iterable[Schedule]:
@@ -106,7 +107,3 @@ class Links:
         sql = f"SELECT {schedule_columns(self._dialect)} FROM horae_schedules WHERE id IN ({marks(len(numbers))}) "
         rows = driver.rows(sql + "ORDER BY id" + self._dialect.waiting_lock, numbers)
         return [schedule_from(row) for row in rows]
-
-
-def _is_spent(schedule: Schedule) -> bool:
-    return schedule.max_fires is not None and schedule.fire_count >= schedule.max_fires

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, and_, case, delete, func, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
 
 from horae.core.fires import Fire, Schedule, Unfinished
 from horae.core.instants import micros
@@ -42,7 +43,7 @@ class Schedules:
         found = (schedule_from(row) for row in self.connection.execute(query))
         return {schedule.number: schedule for schedule in found}
 
-    def find(self, wanted: ScheduleFilter, *, limit: int, after: str | None) -> list[Schedule]:
+    def find(self, wanted: ScheduleFilter, *, limit: int, after: Schedule | str | None) -> list[Schedule]:
         """By key, a page at a time."""
         query = select(*SCHEDULE_SELECT).order_by(schedules.c.schedule_key, schedules.c.id).limit(limit)
         equal = {
@@ -56,7 +57,10 @@ class Schedules:
             query = query.where(schedules.c.enabled == int(wanted.enabled))
         if wanted.declared is not None:
             query = query.where(schedules.c.declared == int(wanted.declared))
-        if after is not None:
+        if isinstance(after, Schedule):  # several owners may use the same key
+            further = and_(schedules.c.schedule_key == after.key, schedules.c.id > after.number)
+            query = query.where(or_(schedules.c.schedule_key > after.key, further))
+        elif after is not None:
             query = query.where(schedules.c.schedule_key > after)
         return [schedule_from(row) for row in self.connection.execute(query)]
 
@@ -65,7 +69,10 @@ class Schedules:
         return int(self.connection.execute(query).scalar_one())
 
     def add(self, schedule: Schedule) -> int:
-        answer = self.connection.execute(insert(schedules), schedule_row(schedule))
+        try:
+            answer = self.connection.execute(insert(schedules), schedule_row(schedule))
+        except IntegrityError as problem:
+            raise Conflict(f"Somebody else has just made a schedule {schedule.key!r}; look again.") from problem
         assert answer.inserted_primary_key is not None
         return int(answer.inserted_primary_key[0])
 
@@ -89,6 +96,12 @@ class Schedules:
         if rows:
             self.connection.execute(insert(follows), rows)
 
+    def followers(self, number: int) -> list[str]:
+        """The keys of the schedules that follow this one."""
+        mine = select(follows.c.schedule_id).where(follows.c.followed_id == number)
+        query = select(schedules.c.schedule_key).where(schedules.c.id.in_(mine)).order_by(schedules.c.schedule_key)
+        return list(self.connection.execute(query).scalars())
+
     def unfinished(self, number: int) -> Unfinished:
         columns = (jobs.c.id, jobs.c.state, jobs.c.attempt, jobs.c.started_at, jobs.c.progressed_at)
         query = select(*columns).where(jobs.c.schedule_id == number, jobs.c.state.in_(("queued", "running")))
@@ -110,16 +123,21 @@ class Schedules:
             fires.c.schedule_id == number,
             fires.c.fire_at.between(micros(start), micros(end)),
             fires.c.verdict == "ran",
+            fires.c.kind != "manual",
         )
         found = (at(row.fire_at) for row in self.connection.execute(query))
         return {moment for moment in found if moment is not None}
 
     def history(self, number: int, *, limit: int, before: datetime | None) -> list[tuple[Fire, int | None]]:
-        """What became of each due fire, the newest first."""
-        query = select(*FIRE_SELECT).where(fires.c.schedule_id == number).order_by(fires.c.fire_at.desc()).limit(limit)
-        if before is not None:
-            query = query.where(fires.c.fire_at < micros(before))
-        return [fire_from(row) for row in self.connection.execute(query)]
+        """What became of each due fire, the newest first; all records of the last instant, even beyond the limit."""
+        query = select(*FIRE_SELECT).where(fires.c.schedule_id == number).order_by(fires.c.fire_at.desc(), fires.c.kind)
+        page = query if before is None else query.where(fires.c.fire_at < micros(before))
+        rows = self.connection.execute(page.limit(limit)).all()
+        if len(rows) == limit:  # the next page begins before the last instant of this one
+            last = rows[-1].fire_at
+            rows = [row for row in rows if row.fire_at > last]
+            rows += self.connection.execute(query.where(fires.c.fire_at == last)).all()
+        return [fire_from(row) for row in rows]
 
     def tallies(self, numbers: Iterable[int]) -> dict[int, Tally]:
         """Runs and failures of schedules, counted from the history, and how the last one went."""
