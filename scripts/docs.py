@@ -7,13 +7,29 @@ says.
 import importlib
 import inspect
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import typer
+
+import horae
 import horae.core
+import horae.testing
 from horae import errors
+from horae.cli import shapes
+from horae.cli.failures import CODES, MEANING
+from horae.cli.main import app as command_line
+from horae.cli.terminal import SHARED
+from horae.core.jobs import Job, Run
 from horae.core.machine import Machine
+from horae.ports import Queue
+from horae.settings import Settings
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "<!-- Generated from the code by `make docs`; do not edit. -->"
@@ -52,11 +68,224 @@ def errors_page() -> str:
     return "\n\n".join([NOTE, "# Errors", promise, f"```text\n{inspect.cleandoc(tree)}\n```", table]) + "\n"
 
 
-def first_sentence(error: type) -> str:
-    return " ".join(inspect.cleandoc(error.__doc__ or "").partition("\n\n")[0].split())
+def first_sentence(thing: Any) -> str:
+    return marked(" ".join(inspect.cleandoc(getattr(thing, "__doc__", None) or "").partition("\n\n")[0].split()))
 
 
-PAGES: dict[str, Callable[[], str]] = {"errors.md": errors_page, "states.md": states_page}
+# -- the command line ----------------------------------------------------------------------------------------------
+
+
+def commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Every command with its full name, in the order of the tree."""
+    for name, command in group.commands.items():
+        if getattr(command, "commands", None):
+            yield from commands(command, f"{path} {name}")
+        else:
+            yield f"{path} {name}", command
+
+
+def command_line_page() -> str:
+    tree = list(commands(typer.main.get_command(command_line), "horae"))
+    shared = {name for name, _, _ in SHARED}
+    everywhere = [parameter for parameter in tree[0][1].params if parameter.name in shared]
+    listing = "\n".join(f"{name:<22} {command.get_short_help_str(200)}" for name, command in tree)
+    sections = [
+        NOTE,
+        "# Command line",
+        f"```text\n{listing}\n```",
+        "stdout is the result, stderr is the talk. Colours only on a terminal. `horae COMMAND --help` shows all of "
+        "this, `horae --install-completion` completes names in your shell, `horae --version` prints the version.",
+        "Every command also takes:",
+        option_table(everywhere),
+        "Spans are written `250ms`, `90s`, `5m`, `2h`, `1d`; instants `2030-01-07T06:00:00Z` or with another offset. "
+        "What looks for something does not create a SQLite file; `job enqueue`, `db migrate`, `up` and `worker` do.",
+        *(command_section(name, command, shared) for name, command in tree),
+        exit_codes_section(),
+        json_section(),
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def command_section(name: str, command: Any, shared: set[str]) -> str:
+    own = [parameter for parameter in command.params if parameter.name not in shared and parameter.name != "help"]
+    words = [parameter.metavar for parameter in own if parameter.param_type_name == "argument"]
+    told = [f"## `{' '.join([name, *words])}`", inspect.cleandoc(command.help or "")]
+    return "\n\n".join([*told, option_table(own)] if own else told)
+
+
+def option_table(parameters: list[Any]) -> str:
+    rows = []
+    for each in parameters:
+        is_argument = each.param_type_name == "argument"
+        names = each.metavar if is_argument else ", ".join(each.opts)
+        value = f" {each.metavar}" if each.metavar and not is_argument else ""
+        default = f" Default: {each.default}." if each.default not in (None, False, "", [], ()) else ""
+        rows.append(f"| `{escaped(names + value)}` | {escaped(each.help or '')}{default} |")
+    return "\n".join(["| | |", "|---|---|", *rows])
+
+
+def exit_codes_section() -> str:
+    errors_of = {code: ", ".join(f"`{kind.code}`" for kind, given in CODES if given is code) for code in MEANING}
+    rows = [f"| {int(code)} | {meaning} | {errors_of[code]} |" for code, meaning in MEANING.items()]
+    table = "\n".join(["| Code | Means | [Errors](errors.md) of these kinds |", "|---|---|---|", *rows])
+    one = "With several jobs named, the first that was refused decides. No error of Horae shows a traceback."
+    return f"## Exit codes\n\n{table}\n\n{one}"
+
+
+def json_section() -> str:
+    now = datetime(2030, 1, 7, 6, tzinfo=UTC)
+    job = Job(
+        12, "send-receipt", {"order_id": 42}, "queued", "mail", "medium", now, now, now, timeout=timedelta(minutes=1)
+    )
+    run = Run(12, 1, "failed", 0, "send-receipt", "mail", "system", "host:1:ab", now, now, "ConnectionError: …")
+    rows = [
+        ("`job enqueue`", '`{"job": JOB, "deduplicated": bool, "late": bool}`'),
+        ("`job list`", '`{"jobs": [JOB], "next": id for --before, or null}`'),
+        ("`job show`", '`{"job": JOB, "why": [{"code", "text"}], "runs": [RUN]}`'),
+        (
+            "`job cancel`, `retry`, `revive`",
+            '`{"verb", "results": [{"id", "ok": true, "job": JOB} or {"id", "ok": false, "error": ERROR}]}`; '
+            'without `--yes`: `{"dry_run": true, "verb", "count", "ids": [up to 1000]}`',
+        ),
+        ("`queue list`", '`{"queues": [QUEUE with "jobs": {state: count} and "workers": [id]]}`'),
+        ("`queue pause`, `resume`, `limit`", '`{"queue": QUEUE}`'),
+        ("`db migrate`", '`{"schema": {"found", "wanted", "migrated": bool}}`'),
+        ("`db check`", '`{"schema": {"found", "wanted", "current": bool}}`'),
+        (
+            "`worker`, `up`",
+            'JSON Lines, one event each: `{"event": "started" \\| "stopping" \\| "ended" \\| …}`; logs are on stderr',
+        ),
+        ("`--version`", '`{"version": "…"}`'),
+        ("any failure", '`{"error": {"code", "message"}}`, and the message on stderr'),
+    ]
+    table = "\n".join(["| Command | Document |", "|---|---|", *(f"| {name} | {shape} |" for name, shape in rows)])
+    shown = {"JOB": shapes.job(job), "RUN": shapes.run(run), "QUEUE": shapes.queue(Queue("mail"))}
+    kinds = "\n".join(f"- `{kind}`: " + ", ".join(f"`{name}`" for name in value) for kind, value in shown.items())
+    promise = (
+        "With `--json` stdout is one JSON document, also when the command fails. Fields may be added; none changes its "
+        "meaning or goes away within a major version. Instants are ISO-8601 in UTC, spans are seconds."
+    )
+    return f"## JSON\n\n{promise}\n\n{table}\n\n{kinds}"
+
+
+def escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+# -- settings ------------------------------------------------------------------------------------------------------
+
+
+def settings_page() -> str:
+    rows = [
+        f"| `{each.metadata['env']}` | {shown_default(each.default)} | {each.metadata['help']} |"
+        for each in fields(Settings)
+    ]
+    return (
+        "\n\n".join(
+            [
+                NOTE,
+                "# Settings",
+                "A flag wins over the environment, the environment over the default. Nothing has to be set.",
+                "\n".join(["| Variable | Default | Means |", "|---|---|---|", *rows]),
+                "Spans are written `250ms`, `90s`, `5m`, `2h`, `1d`. A name that begins with `HORAE_` and is none of "
+                "these is reported, because a misspelled one would silently mean the default. `NO_COLOR` is respected. "
+                "`HORAE_FAULT` plants crashes for tests and is off unless set.",
+            ]
+        )
+        + "\n"
+    )
+
+
+def shown_default(value: object) -> str:
+    if isinstance(value, timedelta):
+        return f"`{value.total_seconds():g}s`"
+    return "" if value is None else f"`{value}`"
+
+
+# -- Python --------------------------------------------------------------------------------------------------------
+
+
+def python_page() -> str:
+    sections = [
+        NOTE,
+        "# Python",
+        "What may be imported from `horae` and from `horae.testing`. Everything else may change.",
+    ]
+    for module in (horae, horae.testing):
+        names = [name for name in module.__all__ if not name.startswith("__")]
+        sections.append(f"## `{module.__name__}`")
+        sections += [thing_section(name, getattr(module, name)) for name in names]
+    return "\n\n".join(sections) + "\n"
+
+
+def thing_section(name: str, thing: Any) -> str:
+    if not inspect.isclass(thing):
+        return f"### `{name}{signature(thing)}`\n\n{doc(thing)}"
+    told = [f"### `{name}`", doc(thing)]
+    if issubclass(thing, BaseException):
+        return "\n\n".join(told)
+    rows = [
+        f"| `{escaped(text)}` | {escaped(first_sentence(member) if member is not None else '')} |"
+        for text, member in members(thing)
+    ]
+    return "\n\n".join([*told, "\n".join(["| | |", "|---|---|", *rows])] if rows else told)
+
+
+def members(thing: type) -> Iterator[tuple[str, Any]]:
+    """The constructor, fields, properties and methods of a class that are meant for others."""
+    if is_dataclass(thing):
+        for each in fields(thing):
+            yield f"{each.name}: {each.type}", None
+    elif "__init__" in vars(thing):
+        yield f"{thing.__name__}{signature(thing)}", None
+    ours = [kind for kind in reversed(thing.__mro__) if kind.__module__.startswith("horae.")]
+    for name, member in {name: member for kind in ours for name, member in vars(kind).items()}.items():
+        if not name.startswith("_") and not (member.__doc__ or "").startswith("For the runtime"):
+            yield from member_line(thing, name, member)
+
+
+def member_line(thing: type, name: str, member: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(member, classmethod):
+        yield f"{name}{signature(getattr(thing, name))}", member.__func__
+    elif inspect.isfunction(member):
+        yield f"{name}{signature(member, is_method=True)}", member
+    elif isinstance(member, property | cached_property):
+        yield name, member.fget if isinstance(member, property) else member.func
+
+
+class Told(str):
+    """An annotation that is text already, and is shown without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def signature(thing: Any, *, is_method: bool = False) -> str:
+    told = inspect.signature(thing)
+    parameters = [
+        each.replace(annotation=Told(each.annotation)) if isinstance(each.annotation, str) else each
+        for each in list(told.parameters.values())[1 if is_method else 0 :]
+    ]
+    text = str(told.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
+    return re.sub(r"\b(?:horae|datetime|typing|collections\.abc)\.(?:\w+\.)*(?=[A-Z]|timedelta)", "", text)
+
+
+def doc(thing: Any) -> str:
+    return marked(inspect.cleandoc(thing.__doc__ or "").partition("\n\n")[0].replace("::", ":"))
+
+
+def marked(text: str) -> str:
+    """Docstrings speak reStructuredText in a few places; pages speak Markdown."""
+    return re.sub(r":\w+:`([^`]+)`", r"`\1`", text).replace("``", "`")
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "command-line.md": command_line_page,
+    "errors.md": errors_page,
+    "python.md": python_page,
+    "settings.md": settings_page,
+    "states.md": states_page,
+}
 
 
 def main() -> int:

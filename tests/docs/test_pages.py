@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from tests.docs.snippets import PLACEHOLDERS, ROOT, Teller, blocks, matches, pages, runs
 
@@ -15,14 +16,21 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, id=name(page)) for page in TOLD])
+def servers_of(page: Path) -> list[str]:
+    """Which servers a page talks to: those whose placeholder URL it shows."""
+    text = page.read_text(encoding="utf-8")
+    return [kind for kind, shown in PLACEHOLDERS.items() if shown in text]
+
+
+def told(page: Path) -> ParameterSet:
+    return pytest.param(page, id=name(page), marks=[pytest.mark.server] if servers_of(page) else [])
+
+
+@pytest.mark.parametrize("page", [told(page) for page in TOLD])
 def test_what_a_page_shows_runs_and_prints_what_it_says(
     page: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    text = page.read_text(encoding="utf-8")
-    urls = {
-        kind: request.getfixturevalue(f"{kind}_database_url") for kind, shown in PLACEHOLDERS.items() if shown in text
-    }
+    urls = {kind: request.getfixturevalue(f"{kind}_database_url") for kind in servers_of(page)}
     teller = Teller(tmp_path, urls)
     for block in blocks(page):
         teller.tell(block)

@@ -87,5 +87,5 @@ def usage(problem: typer.TyperException) -> str:
 def failed(arguments: Sequence[str], error: dict[str, str], code: Exit) -> int:
     if wants_json(arguments):
         print(dumped({"error": error}))
-    print(f"error: {error['message']}", file=sys.stderr)
+    print("error:", " ".join(error["message"].split()), file=sys.stderr)
     return code
