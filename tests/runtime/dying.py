@@ -16,7 +16,7 @@ from horae.runtime.worker import WorkerSettings
 
 app = Horae()
 AT_ONCE = Retry.fixed(0, attempts=3)
-LEASE = timedelta(seconds=1)
+LEASE = timedelta(seconds=0.6)
 
 
 @app.job("charge", retry=AT_ONCE)

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import pytest
 from sqlalchemy import text
 
 from horae import Horae
@@ -60,23 +59,6 @@ def test_an_effect_in_the_ledger_happens_once_although_its_worker_died_before_se
     with app.engine.connect() as connection:
         assert connection.execute(text("SELECT COUNT(*) FROM charges")).scalar() == 1
     assert [run.outcome for run in verbs.runs(app.world, job.id)] == ["lost", "succeeded"]
-
-
-@pytest.mark.parametrize("point", ["claim.after", "run.before", "settle.after"])
-def test_a_worker_that_dies_at_any_step_loses_no_job(
-    sqlite_database_url: str, app_on: Callable[[str], Horae], point: str
-) -> None:
-    app = app_on(sqlite_database_url)
-    job = verbs.enqueue(app.world, Request("harmless", retry=AT_ONCE))
-
-    with worker_process(sqlite_database_url, fault=f"{point}:kill") as first:
-        assert first.wait(LIMIT) == -signal.SIGKILL
-    if point != "settle.after":
-        with worker_process(sqlite_database_url):
-            until_ended(app, job)
-
-    assert app.get(job.id).result == "done"
-    assert app.get(job.id).attempt == (0 if point == "settle.after" else 1)
 
 
 def test_a_handler_that_takes_its_whole_worker_along_ends_dead_with_the_reason_and_the_queue_goes_on(

@@ -62,6 +62,7 @@ class Child:
         self._asking = threading.Lock()
         self._handlers: dict[str, tuple[Callable[..., Any], Any]] = {}
         self._ctx: Context | None = None
+        self._insists = False  # the parent wants the handler to end now; this child is not used again
         self._max_bytes = 0
         self._app: Any = None
         self._task: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
@@ -84,6 +85,9 @@ class Child:
                     self._answers.put(message)
                 case "stop":
                     self._stop()
+                case "terminate":
+                    self._insists = True
+                    os.kill(os.getpid(), signal.SIGTERM)
                 case "run":  # its context is there before a stop can follow
                     self._ctx = Context(job_from_json(message["job"]), self)
                     self._orders.put(message)
@@ -113,8 +117,8 @@ class Child:
             loop.call_soon_threadsafe(task.cancel)
 
     def _terminated(self, *_: object) -> None:
-        """SIGTERM from the parent follows its word to stop; one from elsewhere is the parent's business, not ours."""
-        if self._ctx is not None and self._ctx.cancelled:
+        """In the main thread, so that ``finally`` works. One from elsewhere is the parent's business."""
+        if self._insists:
             raise SystemExit(128 + signal.SIGTERM)
 
     # -- loading -------------------------------------------------------------------------------------------------

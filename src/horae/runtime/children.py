@@ -108,6 +108,13 @@ class Process:
         return json.loads(answer["result"])
 
     def _converse(self, order: Message, ctx: Context | None) -> Message:
+        try:
+            return self._heard(order, ctx)
+        except BaseException:
+            self.spoiled = True  # whatever it was, who knows what the child would say next
+            raise
+
+    def _heard(self, order: Message, ctx: Context | None) -> Message:
         self._channel.send(order)
         while (message := self._channel.receive()) is not None:
             match message["say"]:
@@ -117,7 +124,6 @@ class Process:
                     self._channel.send(_written(ctx, message))
                 case _:
                     return message
-        self.spoiled = True
         self._ended.wait(TIME_TO_CLEAN_UP)
         raise Reported(f"ChildDied: the process of this handler {_last_sign(self._popen.returncode)}")
 
@@ -128,8 +134,8 @@ class Process:
         self._channel.send({"do": "stop"})
 
     def terminate(self) -> None:
-        if self.is_alive:
-            self._popen.terminate()
+        """SIGTERM, sent by the child to itself, so that it cannot overtake the word to stop."""
+        self._channel.send({"do": "terminate"})
 
     def kill(self) -> None:
         self.spoiled = True
@@ -178,7 +184,7 @@ class Children:
 
     async def _ready(self, handler: Handler) -> Process:
         """A child that has imported the handler. A new interpreter takes its time, which is not the job's."""
-        process = self._from_the_idle() or await self._threads.submit(Process)
+        process = self._from_the_idle() or await self._started()
         self._busy.add(process)
         try:
             async with asyncio.timeout(START_LIMIT):
@@ -193,6 +199,14 @@ class Children:
                 ) from None
             raise
         return process
+
+    async def _started(self) -> Process:
+        starting: asyncio.Future[Process] = self._threads.submit(Process)
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(_unwanted)
+            raise
 
     def _from_the_idle(self) -> Process | None:
         while self._idle:
@@ -227,6 +241,12 @@ class Children:
         self._busy.clear()
         self._idle.clear()
         self._threads.close()
+
+
+def _unwanted(starting: asyncio.Future[Process]) -> None:
+    """A child that was still being born when its job was called off."""
+    if not starting.cancelled() and starting.exception() is None:
+        starting.result().close()
 
 
 async def _ended(process: Process, running: asyncio.Future[Any], patience: float) -> None:
