@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import shutil
+import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -81,12 +84,25 @@ async def _after_the_story(terminal: Terminal, world: World, job_ids: list[str])
     terminal.event({"event": "story_told", "jobs": {job.id: job.state for job in found}})
     dead = next((job.id for job in found if job.state == "dead"), None)
     where = f" --db {shown_url(terminal.database)}" if terminal.database else ""
+    horae = how_to_call_us()
     terminal.say("\nThat was the story; the worker goes on. From another terminal, in this folder:")
-    terminal.say(f"  horae job list{where}")
+    terminal.say(f"  {horae} job list{where}")
     if dead is not None:
-        terminal.say(f"  horae job show {dead}{where}      why it died")
-        terminal.say(f"  horae job revive {dead}{where}    fill the paper, and it runs here")
-    terminal.say(f"  horae job enqueue example.greet --app horae.cli.example:app --arg name=you{where}")
+        terminal.say(f"  {horae} job show {dead}{where}      why it died")
+        terminal.say(f"  {horae} job revive {dead}{where}    fill the paper, and it runs here")
+    terminal.say(f"  {horae} job enqueue example.greet --app horae.cli.example:app --arg name=you{where}")
+
+
+def how_to_call_us() -> str:
+    """The command as this reader can type it: not everybody has it on the path."""
+    me = Path(sys.argv[0])
+    if me.name != "horae":
+        return "python -m horae"
+    known = shutil.which("horae")
+    if known is not None and Path(known).resolve() == me.resolve():
+        return "horae"
+    here = Path.cwd()
+    return str(me.resolve().relative_to(here)) if me.resolve().is_relative_to(here) else str(me)
 
 
 class Story(logging.Handler):
