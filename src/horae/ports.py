@@ -258,6 +258,12 @@ class Store(Protocol):
     def glance(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
         """One look: what is due next; with *node* also its heartbeat, with *worker_id* whom it should stop."""
 
+    def forget(self, table: str, before: datetime, limit: int) -> int:
+        """Delete up to *limit* rows of a table that ended before an instant; how many there were."""
+
+    def let_in_forgotten(self) -> set[str]:
+        """Let in jobs that are held although there is room: the net under every limit."""
+
     def hears(self) -> bool:
         """Whether hints from other processes arrive; if not, sleepers look often."""
 

@@ -28,6 +28,7 @@ from horae.stores.ledger import Ledger
 from horae.stores.nodes import Nodes
 from horae.stores.queues import Queues
 from horae.stores.rows import chunks
+from horae.stores.retention import forget
 from horae.stores.schedules import Schedules
 
 T = TypeVar("T")
@@ -208,6 +209,14 @@ class SqlStore(ABC):
 
     def glance(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
         return self.driven(lambda driver: self.hot.glance(driver, queues, node, worker_id))
+
+    def forget(self, table: str, before: datetime, limit: int) -> int:
+        return self.driven(lambda driver: forget(driver, table, before, limit))
+
+    def let_in_forgotten(self) -> set[str]:
+        queues = self.driven(self.hot.slots.forgotten)
+        self.wake(queues)
+        return queues
 
     def read_time(self) -> datetime | None:
         if not self.dialect.shares_clock:

@@ -1,0 +1,33 @@
+"""Retention: how long finished things are kept, and one small step of forgetting the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from horae.ports import World
+
+BATCH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long what has ended stays on record. Jobs that wait, run or are dead are never forgotten."""
+
+    runs: timedelta = timedelta(days=30)
+    fires: timedelta = timedelta(days=30)
+    keys: timedelta = timedelta(days=7)
+    nodes: timedelta = timedelta(days=1)
+
+
+def clean(world: World, retention: Retention, *, limit: int = BATCH) -> dict[str, int]:
+    """Forget one batch of everything that is old enough; how many rows of each went."""
+    now = world.clock.now()
+    ages = {
+        "horae_runs": retention.runs,
+        "horae_fires": retention.fires,
+        "horae_keys": retention.keys,
+        "horae_ledger": max(retention.runs, retention.keys),
+        "horae_nodes": retention.nodes,
+    }
+    return {table: world.store.forget(table, now - age, limit) for table, age in ages.items()}
