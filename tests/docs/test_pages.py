@@ -63,3 +63,16 @@ def test_dots_stand_for_anything_and_nothing_else_does() -> None:
     assert matches("a … z\n", "a b\nc z\n")
     assert not matches("a … z\n", "a b c")
     assert not matches("a.c", "abc")
+
+
+def test_the_example_is_the_one_of_the_readme() -> None:
+    (shown,) = [block.text for block in blocks(ROOT / "README.md") if block.language == "python"]
+
+    assert (ROOT / "examples" / "receipts.py").read_text(encoding="utf-8") == shown
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/explanation/the-walk-of-a-job.md"])
+def test_every_file_that_a_page_names_is_there(page: str) -> None:
+    named = re.findall(r"`(\w+(?:/\w+)*\.py)`", (ROOT / page).read_text(encoding="utf-8"))
+
+    assert [file for file in named if not (ROOT / "src" / "horae" / file).exists()] == []
