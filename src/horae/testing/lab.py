@@ -16,6 +16,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
+from sqlalchemy import func, select
+
 from horae.actions import jobs as verbs
 from horae.actions.jobs import Enqueued
 from horae.app import Horae, JobHandle
@@ -23,12 +25,13 @@ from horae.core.instants import iso
 from horae.core.jobs import Job, Lease, Outcome, Run, State, renewal_pause
 from horae.core.retry import span
 from horae.definitions import Definition
-from horae.ports import Filter, World
+from horae.ports import Filter, Tx, World
 from horae.runtime.context import Context
 from horae.runtime.executor import Executor, Handler
 from horae.runtime.threads import Threads
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
+from horae.stores.tables import jobs, runs
 from horae.testing.clock import LoadedDice, VirtualClock
 
 T = TypeVar("T")
@@ -36,9 +39,9 @@ AnyJob = str | Job | Enqueued
 AnyHandle = str | JobHandle[Any, Any]
 Point = Literal["run.before", "settle.before"]
 IN_MEMORY = "sqlite://"
-MAX_RUNS_AT_ONE_INSTANT = 10_000
+MAX_RUNS = 10_000
 TICK = timedelta(microseconds=1)
-PAGE = 100
+FEW, MANY = 10, 1000  # jobs looked at in one go
 
 
 class Happening(NamedTuple):
@@ -68,7 +71,8 @@ class Lab:
 
     While the block runs, whatever the application enqueues goes to the lab. Leaving it gives the application its own
     world back. *database* may name another one than SQLite in memory, for code that joins its own transactions with
-    ``connection=``; *lease* is how long a crashed attempt holds its job.
+    ``connection=``; *lease* is how long a crashed attempt holds its job; after *max_runs* at one instant the lab stops
+    and says so, because such work never ends.
 
     A handler takes no virtual time, and its time limit counts real seconds. One that calls ``asyncio.sleep`` really
     sleeps; put another in its place with :meth:`replacing` and let that one ``await lab.sleep(…)``. Handlers declared
@@ -83,10 +87,12 @@ class Lab:
         seed: int = 1,
         lease: timedelta = timedelta(seconds=30),
         database: str = IN_MEMORY,
+        max_runs: int = MAX_RUNS,
     ) -> None:
         self.app = app
         self.clock = VirtualClock(starts_at)
         self.lease = lease
+        self.max_runs = max_runs
         self._dice = LoadedDice(seed)
         self._database = database
         self._instead: dict[str, list[Definition]] = {}
@@ -254,11 +260,11 @@ class Lab:
         return min((moment for moment in moments if moment is not None and moment > now), default=None)
 
     async def _settle(self) -> None:
-        self._queues = self._queues | dict.fromkeys(verbs.counts(self.world))  # also those filled without a word
-        for _ in range(MAX_RUNS_AT_ONE_INSTANT):
+        self._queues = self._queues | dict.fromkeys(self.world.store.read(_queues_in_use))
+        for _ in range(self.max_runs):
             if not await self._step():
                 return
-        raise AssertionError(f"After {MAX_RUNS_AT_ONE_INSTANT:,} runs there is still work due at {iso(self.now)}.")
+        raise AssertionError(f"After {self.max_runs:,} runs there is still work due at {iso(self.now)}.")
 
     async def _step(self) -> bool:
         """Hand lost jobs on, or run one due job; false when there is nothing to do at this instant."""
@@ -344,17 +350,20 @@ class Lab:
         if not self._has_news:
             return
         self._has_news = False
+        if self.world.store.read(_newest_job) <= self._newest:
+            return
         for job in self._found(Filter(), after=self._newest):
             self._trace.append(Happening(job.created_at, "enqueued", job.id, job.handler))
             self._newest = job.number
 
     def _found(self, wanted: Filter, *, after: int) -> list[Job]:
         found: list[Job] = []
-        page = verbs.find(self.world, wanted, limit=PAGE)
-        while page:
+        size, before = FEW, None  # newest first, and mostly only a few are new
+        while page := verbs.find(self.world, wanted, limit=size, before=before):
             found += [job for job in page if job.number > after]
-            full = len(page) == PAGE and page[-1].number > after
-            page = verbs.find(self.world, wanted, limit=PAGE, before=page[-1].id) if full else []
+            if len(page) < size or page[-1].number <= after:
+                break
+            size, before = MANY, page[-1].id
         return sorted(found, key=lambda job: job.number)
 
     # -- what a context may ask ----------------------------------------------------------------------------------
@@ -380,6 +389,16 @@ class _NoProcesses:
 
     def close(self) -> None:
         return
+
+
+def _queues_in_use(tx: Tx) -> list[str]:
+    """Also those that a transaction of the application's own has filled without a word."""
+    return list(tx.connection.execute(select(jobs.c.queue).distinct()).scalars())
+
+
+def _newest_job(tx: Tx) -> int:
+    newest = select(select(func.max(jobs.c.id)).scalar_subquery(), select(func.max(runs.c.job_id)).scalar_subquery())
+    return max(number or 0 for number in tx.connection.execute(newest).one())
 
 
 async def _holds(predicate: Callable[[], Any]) -> bool:
