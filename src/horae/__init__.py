@@ -9,21 +9,32 @@ from typing import TYPE_CHECKING, Any
 from horae.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from horae.app import Horae, JobHandle
+    from horae.app import Horae
+    from horae.core.cron import Cron
     from horae.core.jobs import Job, Run
     from horae.core.outcomes import Cancel, Snooze
     from horae.core.retry import Retry
+    from horae.core.schedules import Every, Once
+    from horae.core.status import JobStatus
     from horae.errors import HoraeError
+    from horae.handles import JobHandle, Jobs
     from horae.runtime.context import Context
+    from horae.runtime.listeners import JobExecutionListener
     from horae.stores.sqlite import prepare_sqlite
 
 __all__ = [
     "Cancel",
     "Context",
+    "Cron",
+    "Every",
     "Horae",
     "HoraeError",
     "Job",
+    "JobExecutionListener",
     "JobHandle",
+    "JobStatus",
+    "Jobs",
+    "Once",
     "Retry",
     "Run",
     "Snooze",
@@ -34,10 +45,16 @@ __all__ = [
 _PLACES = {
     "Cancel": "horae.core.outcomes",
     "Context": "horae.runtime.context",
+    "Cron": "horae.core.cron",
+    "Every": "horae.core.schedules",
     "Horae": "horae.app",
     "HoraeError": "horae.errors",
     "Job": "horae.core.jobs",
-    "JobHandle": "horae.app",
+    "JobExecutionListener": "horae.runtime.listeners",
+    "JobHandle": "horae.handles",
+    "JobStatus": "horae.core.status",
+    "Jobs": "horae.handles",
+    "Once": "horae.core.schedules",
     "Retry": "horae.core.retry",
     "Run": "horae.core.jobs",
     "Snooze": "horae.core.outcomes",

@@ -2,200 +2,92 @@
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import os
+import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from functools import cached_property, update_wrapper
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
 
 from sqlalchemy import Engine
 
+from horae.actions import declaring, firing
 from horae.actions import jobs as verbs
+from horae.actions.declaring import Plan
 from horae.actions.jobs import Enqueued, Request
-from horae.clock import StoreClock, SystemClock, SystemDice
-from horae.core.jobs import SYSTEM, Job, Priority
+from horae.checking import plan_of, problems_of, seed_from
+from horae.clock import StoreClock, SystemClock, SystemDice, pause, zone_database_version
+from horae.configuration import JobsFile, find_file, read_files
+from horae.core.fires import Schedule, first_fire
+from horae.core.jobs import Job
 from horae.core.retry import Retry, span
-from horae.definitions import Decide, Definition, Definitions, Runner, define
-from horae.errors import ConfigurationError
-from horae.ports import Clock, Dice, World
+from horae.core.status import JobStatus, status_of
+from horae.declarations import Problem, raise_for
+from horae.errors import ConfigurationError, NotFound, StoreBusy, StoreError, StoreUnavailable
+from horae.handles import JobHandle, Jobs, plain_connection
+from horae.locks import open_locks
+from horae.ports import Clock, Dice, LockManager, Tally, World
 from horae.runtime.children import Children
-from horae.runtime.context import Context
-from horae.runtime.listeners import DeadListener, Listeners
+from horae.runtime.declared import Declared
+from horae.runtime.hosted import Hosted
+from horae.runtime.listeners import DeadListener, JobExecutionListener, Listeners
+from horae.runtime.services import Services
 from horae.runtime.worker import Worker, WorkerSettings
-from horae.settings import database_url
+from horae.settings import Settings, database_url
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.sqlite import Synchronous
 from horae.version import VERSION
 
-P = ParamSpec("P")
-R = TypeVar("R")
+__all__ = ["Horae", "JobHandle", "Jobs"]
+
+log = logging.getLogger("horae.app")
 
 
-@dataclass(frozen=True)
-class Options:
-    """How one job is to be enqueued; None leaves it to the definition."""
-
-    delay: timedelta | None = None
-    run_at: datetime | None = None
-    priority: Priority | None = None
-    key: str | None = None
-    unique: str | None = None
-    queue: str | None = None
-    retry: Retry | None = None
-    timeout: timedelta | None = None
-    owner: str = SYSTEM
-    tags: tuple[str, ...] = ()
-    trace_id: str | None = None
-    strict: bool = False
-    connection: Any = None
-
-
-class JobHandle(Generic[P, R]):
-    """A declared job: call it like the function it is, or enqueue it."""
-
-    def __init__(self, app: Horae, definition: Definition, options: Options | None = None) -> None:
-        self._app = app
-        self.definition = definition
-        self.options = options or Options()
-        update_wrapper(self, definition.function)
-
-    @property
-    def app(self) -> Horae:
-        """The application that declared this job."""
-        return self._app
-
-    @property
-    def name(self) -> str:
-        return self.definition.name
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The plain function, here and now."""
-        return self.definition.function(*args, **kwargs)
-
-    def using(
-        self,
-        *,
-        delay: timedelta | float | None = None,
-        run_at: datetime | None = None,
-        priority: Priority | None = None,
-        key: str | None = None,
-        unique: str | None = None,
-        queue: str | None = None,
-        retry: Retry | None = None,
-        timeout: timedelta | float | None = None,
-        owner: str | None = None,
-        tags: Sequence[str] | None = None,
-        trace_id: str | None = None,
-        strict: bool | None = None,
-        connection: Any = None,
-    ) -> JobHandle[P, R]:
-        """The same job with other options; they never mix with its arguments."""
-        given = {
-            "delay": None if delay is None else span(delay),
-            "run_at": run_at,
-            "priority": priority,
-            "key": key,
-            "unique": unique,
-            "queue": queue,
-            "retry": retry,
-            "timeout": None if timeout is None else span(timeout),
-            "owner": owner,
-            "tags": None if tags is None else tuple(tags),
-            "trace_id": trace_id,
-            "strict": strict,
-            "connection": connection,
-        }
-        named = {name: value for name, value in given.items() if value is not None}
-        return JobHandle(self._app, self.definition, replace(self.options, **named))
-
-    def request(self, *args: P.args, **kwargs: P.kwargs) -> Request:
-        """What an enqueue with these arguments would ask for; for :meth:`Horae.enqueue_many`."""
-        definition, options = self.definition, self.options
-        arguments = definition.arguments(args, kwargs)
-        return Request(
-            handler=definition.name,
-            payload=arguments,
-            queue=options.queue or definition.queue,
-            priority=options.priority or definition.priority,
-            run_at=options.run_at,
-            delay=options.delay,
-            owner=options.owner,
-            retry=options.retry or definition.retry,
-            timeout=options.timeout or definition.timeout,
-            key=options.key,
-            unique=options.unique,
-            concurrency_key=definition.key_for(arguments),
-            concurrency_limit=definition.concurrency_limit,
-            tags=options.tags,
-            trace_id=options.trace_id,
-            strict=options.strict,
-        )
-
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
-        """Store a job with these arguments; durable when this returns."""
-        request = self.request(*args, **kwargs)
-        return verbs.enqueue(self._app.world, request, connection=_plain(self.options.connection))
-
-    async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
-        """The same without blocking the event loop."""
-        request = self.request(*args, **kwargs)
-        if self.options.connection is not None:
-            return await _on_async_connection(self._app.world, request, self.options.connection)
-        return await asyncio.to_thread(verbs.enqueue, self._app.world, request)
-
-    def enqueue_many(self, calls: Iterable[Mapping[str, Any]]) -> list[Enqueued]:
-        """One job for each set of arguments, all in one transaction."""
-        requests = [self.request(**call) for call in calls]  # type: ignore[call-arg]
-        return verbs.enqueue_many(self._app.world, requests, connection=_plain(self.options.connection))
-
-
-def _plain(connection: Any) -> Any:
-    """A caller may hand over a Connection or a Session."""
-    if connection is None or hasattr(connection, "exec_driver_sql"):
-        return connection
-    if hasattr(connection, "connection") and callable(connection.connection):
-        return connection.connection()
-    raise ConfigurationError(
-        f"connection={type(connection).__name__} is neither an SQLAlchemy Connection nor a Session. From an "
-        "AsyncSession or AsyncConnection use enqueue_async, or run_sync."
-    )
-
-
-async def _on_async_connection(world: World, request: Request, connection: Any) -> Enqueued:
-    if not hasattr(connection, "run_sync"):
-        return verbs.enqueue(world, request, connection=_plain(connection))
-    joined: Enqueued = await connection.run_sync(lambda inner: verbs.enqueue(world, request, connection=_plain(inner)))
-    return joined
-
-
-class Horae:
+class Horae(Jobs):
     """One application's jobs, and the store that keeps them.
 
-    Nothing is opened until it is needed, so that an application can be declared at import time.
+    Nothing is opened until it is needed, so that an application can be declared at import time. *name* tells
+    applications on one store apart; it is the module that made this one unless told otherwise. *config* names the
+    file that overrides declared jobs; else it is ``jobs.conf`` beside that module or in the current folder.
     """
 
     def __init__(
         self,
         database: str | Engine | None = None,
         *,
+        name: str | None = None,
+        config: str | Path | None = None,
+        environment: str | None = None,
         synchronous: Synchronous = "FULL",
         max_payload_bytes: int = 1024 * 1024,
         clock: Clock | None = None,
         dice: Dice | None = None,
     ) -> None:
+        super().__init__()
         self.database = database or database_url(os.environ)
-        self.definitions = Definitions()
+        made_in = sys._getframe(1).f_globals
+        self.name = name or str(made_in.get("__name__", "app"))
+        self.config = config
+        self.environment = environment
         self.listeners = Listeners()
+        self.services = Services()
+        self._folder = Path(made_in["__file__"]).parent if made_in.get("__file__") else None
+        self._seeds: tuple[Schedule, ...] = ()
+        self._loads_persisted = False
+        self._locks: LockManager | str | None = "database"
+        self._opened_locks: tuple[World, LockManager] | None = None
         self._synchronous = synchronous
         self.max_payload_bytes = max_payload_bytes
         self._clock = clock
         self._dice = dice
         self._opening = threading.Lock()
         self._world: World | None = None
+        self._hosted: Hosted | None = None
 
     # -- the world -----------------------------------------------------------------------------------------------
 
@@ -217,7 +109,27 @@ class Horae:
     def _open(self) -> World:
         store = open_store(self.engine)
         clock = self._clock or (StoreClock(store.read_time) if store.dialect.shares_clock else SystemClock())
-        return World(store, clock, self._dice or SystemDice(), max_payload_bytes=self.max_payload_bytes)
+        return World(
+            store,
+            clock,
+            self._dice or SystemDice(),
+            max_payload_bytes=self.max_payload_bytes,
+            tzdata=zone_database_version(),
+        )
+
+    def wait_for_store(self) -> None:
+        """Open the store, however long it takes to answer; only for those who have nothing better to do."""
+        wait, warned = 0.1, False
+        while True:
+            try:
+                _ = self.world
+                return
+            except (StoreUnavailable, StoreBusy) as problem:
+                if not warned:
+                    log.error("the store does not answer; trying on: %s", problem)
+                warned = True
+                pause(wait)
+                wait = min(5.0, wait * 2)
 
     @contextmanager
     def using_world(self, world: World) -> Iterator[None]:
@@ -246,41 +158,81 @@ class Horae:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- declaring -----------------------------------------------------------------------------------------------
+    # -- what declared jobs need ---------------------------------------------------------------------------------
 
-    def job(
-        self,
-        name: str,
-        *,
-        queue: str = "default",
-        priority: Priority = "medium",
-        retry: Retry | None = None,
-        timeout: timedelta | float | None = None,
-        concurrency_key: str | Callable[..., str] | None = None,
-        concurrency_limit: int = 1,
-        executor: Runner | None = None,
-        decide: Decide | None = None,
-    ) -> _Declare:
-        """Declare a function as a job. It stays a plain function that can be called directly.
+    def provide(self, kind: Any, made: Any = None, *, per_run: bool = False) -> None:
+        """Provide what handlers ask for by type: a value, or a factory, sync or async, for the app or for each run."""
+        self.services.provide(kind, made, per_run=per_run)
 
-        A first parameter named ``ctx``, or annotated :class:`Context`, receives the context.
-        """
-        options = {
-            "queue": queue,
-            "priority": priority,
-            "retry": retry,
-            "timeout": timeout,
-            "concurrency_key": concurrency_key,
-            "concurrency_limit": concurrency_limit,
-            "executor": executor,
-            "decide": decide,
-        }
-        return _Declare(self, name, options)
+    def listen(self, listener: JobExecutionListener) -> JobExecutionListener:
+        """Tell *listener* of the runs of scheduled jobs; several are allowed, and none can break a job."""
+        self.listeners.executions.append(listener)
+        return listener
 
     def on_dead(self, listener: DeadListener) -> DeadListener:
         """Call *listener* with every job that dies in this process; sync or async, it can break nothing."""
         self.listeners.on_dead.append(listener)
         return listener
+
+    @property
+    def locks(self) -> LockManager | None:
+        """Who keeps SINGLE_NODE jobs apart: ``"database"`` (default), ``"memory"``, a Redis URL, or your own."""
+        if not isinstance(self._locks, str):
+            return self._locks
+        if self._opened_locks is None or self._opened_locks[0] is not self.world:
+            self._opened_locks = (self.world, open_locks(self._locks, self.world, holder=self.name))
+        return self._opened_locks[1]
+
+    @locks.setter
+    def locks(self, manager: LockManager | str | None) -> None:
+        self._locks, self._opened_locks = manager, None
+
+    # -- declared schedules --------------------------------------------------------------------------------------
+
+    def jobs_file(self) -> JobsFile:
+        """What ``jobs.conf`` says now."""
+        settings = Settings.read(os.environ)
+        folders = [folder for folder in (self._folder, Path.cwd()) if folder is not None]
+        path = find_file(str(self.config) if self.config else settings.jobs_conf, folders)
+        return read_files(path, self.environment or settings.environment)
+
+    def problems(self) -> list[Problem]:
+        """Everything that is wrong or doubtful about what is declared, over all modules and the file."""
+        return problems_of(self, self.jobs_file(), has_locks=self._locks is not None, services=self.services)
+
+    def plan(self) -> Plan:
+        """The schedules as code and file say; whatever cannot work is refused."""
+        raise_for(self.problems())
+        return plan_of(self, self.jobs_file(), self.name, self._seeds, self._loads_persisted)
+
+    def declare_schedules(self) -> list[Schedule]:
+        """Bring the store in line with code and file, as a worker does when it starts."""
+        return declaring.bring_in_line(self.world, self.plan())
+
+    def seed_schedules(self, seeds: Sequence[Schedule | Mapping[str, Any]]) -> None:
+        """Defaults that are inserted when the application starts, unless they are there; later changes stay.
+
+        ``{"id": "nightly", "handler": "sync", "cron": "0 3 * * *", "zone": "Asia/Shanghai"}``: the id names the
+        schedule, the handler is the same unless given, and every timing option of ``@app.job`` may follow.
+        """
+        self._seeds += tuple(seed_from(seed, self.definitions) for seed in seeds)
+
+    def load_persisted_jobs(self, registry: Mapping[str, Callable[..., Any]] | None = None) -> list[str]:
+        """Document 004: run every enabled schedule of the store whose handler *registry*, or a declaration, knows.
+
+        Others are kept, inactive, with a warning. A store that does not answer is reported, and asked again when a
+        worker starts.
+        """
+        for name, function in (registry or {}).items():
+            if self.definitions.find(name) is None:
+                self.job(name, retry=Retry.none())(function)
+        self._loads_persisted = True
+        known = {definition.name for definition in self.definitions}
+        try:
+            return [schedule.key for schedule in declaring.load_persisted(self.world, known, app=self.name)]
+        except StoreError as problem:
+            log.error("persisted jobs could not be loaded, and will be when a worker starts: %s", problem)
+            return []
 
     # -- the verbs most people need --------------------------------------------------------------------------------
 
@@ -290,10 +242,40 @@ class Horae:
 
     def enqueue_many(self, requests: Sequence[Request], *, connection: Any = None) -> list[Enqueued]:
         """Enqueue many different jobs (``handle.request(…)``) in one transaction."""
-        return verbs.enqueue_many(self.world, requests, connection=_plain(connection))
+        return verbs.enqueue_many(self.world, requests, connection=plain_connection(connection))
 
     def get(self, job_id: str) -> Job:
         return verbs.get(self.world, job_id)
+
+    def trigger(self, name: str, /, **arguments: Any) -> str | None:
+        """Run a declared job now, enabled or not; its rhythm stays. The job's id, or None when it already runs."""
+        handle = JobHandle[Any, Any](self, self.definitions.get(name), None)
+        if not any(schedule.key == name for schedule in self.plan().schedules):
+            return handle.using(retry=Retry.none()).enqueue(**arguments).id
+        try:
+            return firing.trigger(self.world, name, arguments, actor="app").job_id
+        except NotFound:  # no worker of this application has started yet
+            self.declare_schedules()
+            return firing.trigger(self.world, name, arguments, actor="app").job_id
+
+    def snapshot(self) -> list[JobStatus]:
+        """How each scheduled job is doing, over the whole cluster."""
+        planned = {schedule.key: schedule for schedule in self.plan().schedules}
+        stored, tallies = declaring.standing(self.world, planned)
+        now = self.world.clock.now()
+        told = []
+        for key, schedule in planned.items():
+            row = stored.get(key, schedule)
+            tally = tallies.get(row.number, Tally())
+            local = first_fire(row, now) if row.mode == "ALL_NODES" and row.is_active else None
+            told.append(
+                status_of(
+                    row, next_fire_at=row.next_fire_at or local, outcome=tally.last_outcome,
+                    started_at=tally.last_started_at, finished_at=tally.last_finished_at,
+                    run_count=tally.run_count, fail_count=tally.fail_count,
+                )
+            )  # fmt: skip
+        return told
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -301,15 +283,41 @@ class Horae:
         """A worker for this application's jobs; ``await worker.run()`` serves until ``worker.stop()``."""
         settings = settings or WorkerSettings()
         fault = settings.fault or os.environ.get("HORAE_FAULT", "")
+        database = self.database if isinstance(self.database, str) else None
         return Worker(
             self.world,
             self.definitions.find,
             replace(settings, version=VERSION, fault=fault),
             self.listeners,
-            Children(
-                database=self.database if isinstance(self.database, str) else None, max_bytes=self.max_payload_bytes
-            ),
+            Children(database=database, max_bytes=self.max_payload_bytes),
+            Declared(self.world, self.listeners, plan=self.plan, services=self.services, locks=lambda: self.locks),
         )
+
+    async def start(
+        self,
+        queues: Mapping[str, int] | None = None,
+        *,
+        lease: timedelta = timedelta(seconds=30),
+        grace: timedelta = timedelta(seconds=30),
+    ) -> Hosted:
+        """Serve jobs inside this process until :meth:`shutdown`.
+
+        Bad declarations are refused; a store that does not answer yet is waited for beside whatever else goes on.
+        """
+        if self._hosted is not None:
+            raise ConfigurationError("This application is already running here; shut it down first.")
+        raise_for(self.problems())
+        named = queues or dict.fromkeys(sorted({"default", *(each.queue for each in self.definitions)}), 10)
+        settings = WorkerSettings(queues=dict(named), lease=lease, grace=grace)
+        self._hosted = hosted = Hosted(lambda: self.worker(settings), SystemDice())
+        await hosted.ready()
+        return hosted
+
+    async def shutdown(self, timeout: timedelta | float | None = None) -> None:  # noqa: ASYNC109 - document 003's word
+        """Schedule nothing more, wait for what runs up to *timeout* (else the grace), then cancel it."""
+        hosted, self._hosted = self._hosted, None
+        if hosted is not None:
+            await hosted.stop(None if timeout is None else span(timeout))
 
     @asynccontextmanager
     async def running(
@@ -318,32 +326,14 @@ class Horae:
         *,
         lease: timedelta = timedelta(seconds=30),
         grace: timedelta = timedelta(seconds=30),
-    ) -> AsyncIterator[Worker]:
+    ) -> AsyncIterator[Hosted]:
         """Serve jobs inside this process while the block runs."""
-        worker = self.worker(WorkerSettings(queues=dict(queues or {"default": 10}), lease=lease, grace=grace))
-        serving = asyncio.create_task(worker.run())
+        hosted = await self.start(queues, lease=lease, grace=grace)
         try:
-            yield worker
+            yield hosted
         finally:
-            worker.stop()
-            await serving
+            await self.shutdown()
 
-
-class _Declare:
-    """What ``@app.job(…)`` applies to a function; typed so that arguments are checked where jobs are enqueued."""
-
-    def __init__(self, app: Horae, name: str, options: dict[str, Any]) -> None:
-        self._app, self._name, self._options = app, name, options
-
-    @overload
-    def __call__(self, function: Callable[Concatenate[Context, P], Awaitable[R]]) -> JobHandle[P, R]: ...
-    @overload
-    def __call__(self, function: Callable[Concatenate[Context, P], R]) -> JobHandle[P, R]: ...
-    @overload
-    def __call__(self, function: Callable[P, Awaitable[R]]) -> JobHandle[P, R]: ...
-    @overload
-    def __call__(self, function: Callable[P, R]) -> JobHandle[P, R]: ...
-    def __call__(self, function: Callable[..., Any]) -> JobHandle[Any, Any]:
-        definition = define(self._name, function, context_type=Context, **self._options)
-        self._app.definitions.add(definition)
-        return JobHandle(self._app, definition)
+    def lifespan(self, _: Any) -> AbstractAsyncContextManager[Any]:
+        """For web frameworks: ``FastAPI(lifespan=app.lifespan)`` serves jobs while the web application runs."""
+        return self.running()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, get_type_hints
 
+from horae.core.fires import Schedule
 from horae.core.jobs import PRIORITIES, Job, Priority
 from horae.core.payloads import name as checked_name
 from horae.core.retry import Retry
@@ -39,6 +40,8 @@ class Definition:
     decide: Decide | None = None
     takes_context: bool = False
     signature: inspect.Signature = field(default_factory=inspect.Signature)
+    schedule: Schedule | None = None  # when it runs, as its code says; the file and the store may say otherwise
+    built: type | None = None  # the class of which every run gets a fresh instance; None for a plain function
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The call as named arguments, or a refusal that shows the signature."""
@@ -96,10 +99,11 @@ def define(
     concurrency_limit: int = 1,
     executor: Runner | None = None,
     decide: Decide | None = None,
+    built: type | None = None,
 ) -> Definition:
     """Check a declaration and make it a definition; whatever cannot work is refused here."""
     if not callable(function):
-        raise DefinitionError(f"{function!r} cannot be a job: decorate a function.")
+        raise DefinitionError(f"{function!r} cannot be a job: decorate a function, or a class with run(ctx).")
     if priority not in PRIORITIES:
         raise DefinitionError(f"Unknown priority {priority!r} of {name}; choose one of {', '.join(PRIORITIES)}.")
     if concurrency_limit < 1:
@@ -124,6 +128,7 @@ def define(
         decide=decide,
         takes_context=takes_context,
         signature=signature,
+        built=built,
     )
 
 

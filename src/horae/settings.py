@@ -101,6 +101,14 @@ class Settings:
         default="info",
         metadata=_from("HORAE_LOG_LEVEL", f"one of {', '.join(LEVELS)}", _one_of(*LEVELS)),
     )
+    jobs_conf: str | None = field(
+        default=None,
+        metadata=_from("HORAE_JOBS_CONF", "the file that overrides declared jobs; else `jobs.conf` beside the app"),
+    )
+    environment: str | None = field(
+        default=None,
+        metadata=_from("HORAE_ENVIRONMENT", "for example `prod`: then `jobs.prod.conf` wins over `jobs.conf`"),
+    )
     actor: str | None = field(
         default=None, metadata=_from("HORAE_ACTOR", "who acts, for the audit; else `cli/` and the login name")
     )

@@ -1,97 +1,211 @@
-"""What code declares and what the store keeps, brought in line."""
+"""What code declares and what the store keeps, brought in line.
+
+Several applications may share a store. ``sources["declared"]`` of a schedule says which of them declares or seeded it;
+an application only ever retires its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
+from typing import TypeVar
 
 from horae.actions.schedules import CHANGEABLE, MAX_PAGE, checked, entry_for, find, locked, note_follows, timed, written
 from horae.core.fires import Schedule
-from horae.ports import ScheduleFilter, Tx, World
+from horae.core.jobs import SYSTEM
+from horae.errors import Conflict, HoraeError, StoreError
+from horae.ports import ScheduleFilter, Tally, Tx, World
 
-CHUNK = 200  # schedules written in one transaction
+T = TypeVar("T")
+log = logging.getLogger("horae.schedules")
+BY = "declared"  # the source of this value names the application
+GONE = "no longer declared in code"
+SWITCHED_OFF = "switched off: [jobs] enabled = false in jobs.conf"
+TRIES = 5
 
 
-def declare(world: World, declared: Sequence[Schedule], *, seed: bool = False) -> list[Schedule]:
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an application wants of the store: its schedules, as code and file say, and whether anything fires."""
+
+    app: str
+    schedules: tuple[Schedule, ...] = ()
+    seeds: tuple[Schedule, ...] = ()
+    enabled: bool = True
+    handlers: frozenset[str] = frozenset()
+    loads_persisted: bool = False
+
+
+def bring_in_line(world: World, plan: Plan) -> list[Schedule]:
+    """Make the store say what the plan says; what somebody changed through a verb stays.
+
+    One schedule that cannot be written is reported and does not keep the others from being; a store that does not
+    answer is the caller's business.
+    """
+    written_down = declare(world, plan.seeds, seed=True, app=plan.app) if plan.seeds else []
+    written_down += declare(world, plan.schedules, app=plan.app, inactive=None if plan.enabled else SWITCHED_OFF)
+    for key in retire(world, {schedule.key for schedule in plan.schedules}, app=plan.app):
+        log.warning("schedule %s is no longer declared in code; it is kept and does not fire", key)
+    _switch(world, plan)
+    if plan.loads_persisted:
+        load_persisted(world, plan.handlers, app=plan.app)
+    world.store.wake(["*"])
+    return written_down
+
+
+def declare(
+    world: World, declared: Sequence[Schedule], *, seed: bool = False, app: str = "", inactive: str | None = None
+) -> list[Schedule]:
     """Bring the store in line with what code (and file) declare; what somebody changed through a verb stays.
 
-    With *seed*, only insert what is not there yet (document 004's defaults). What is already as declared costs one
-    read for a thousand of them.
+    With *seed*, only insert what is not there yet (document 004's defaults).
     """
-    known = _stored(world, declared)
-    told: list[Schedule] = []
-    waiting: list[Schedule] = []
-    for schedule in declared:
-        checked(world, schedule)
-        before = known.get((schedule.owner, schedule.key))
-        if before is not None and (seed or _same(before, _wanted(before, schedule))):
-            told.append(before)
-        else:
-            waiting.append(schedule)
-    for start in range(0, len(waiting), CHUNK):
-        chunk = waiting[start : start + CHUNK]
-        told += world.store.transact(lambda tx, chunk=chunk: [_declared(world, tx, each, seed) for each in chunk])  # type: ignore[misc]
-    world.store.wake(["*"] if waiting else [])
-    return told
+    done = []
+    for schedule in _leaders_first(declared):
+        ours = replace(schedule, sources={**schedule.sources, BY: app}, inactive=inactive)
+        try:
+            done.append(_persistently(lambda ours=ours: _declared(world, ours, seed)))  # type: ignore[misc]
+        except StoreError:
+            raise
+        except HoraeError as problem:
+            log.error("schedule %s cannot be declared: %s", schedule.key, problem)
+    return done
 
 
-def _stored(world: World, declared: Sequence[Schedule]) -> dict[tuple[str, str], Schedule]:
-    found: dict[tuple[str, str], Schedule] = {}
-    for owner in sorted({schedule.owner for schedule in declared}):
-        after: str | None = None
-        while page := find(world, ScheduleFilter(owner=owner), limit=MAX_PAGE, after=after):
-            found |= {(owner, schedule.key): schedule for schedule in page}
-            after = page[-1].key
-    return found
-
-
-def retire(world: World, keys: Iterable[str]) -> list[str]:
-    """Declared schedules that no code declares any more become inactive, with the reason visible."""
-    known = set(keys)
-    gone = [each for each in find(world, ScheduleFilter(declared=True), limit=MAX_PAGE) if each.key not in known]
+def retire(world: World, keys: Collection[str], *, app: str = "") -> list[str]:
+    """Schedules that this application declared and declares no more become inactive, with the reason visible."""
+    gone = [
+        each
+        for each in _all(world, ScheduleFilter(declared=True))
+        if each.key not in keys and each.sources.get(BY, "") == app and each.inactive != GONE
+    ]
     for schedule in gone:
-        set_inactive(world, schedule, "no longer declared in code")
+        set_inactive(world, schedule, GONE)
     return [schedule.key for schedule in gone]
 
 
-def set_inactive(world: World, schedule: Schedule, reason: str | None) -> None:
+def load_persisted(world: World, known: Collection[str], *, app: str) -> list[Schedule]:
+    """Document 004: every enabled schedule whose handler the caller knows; the others are kept, inactive.
+
+    Schedules that another application declares or seeded are left alone.
+    """
+    loaded = []
+    for schedule in _all(world, ScheduleFilter(owner=SYSTEM)):
+        if schedule.sources.get(BY, app) != app:
+            continue
+        if schedule.handler not in known:
+            if schedule.inactive is None:
+                log.warning("schedule %s names the unknown handler %s; it is kept and does not fire",
+                            schedule.key, schedule.handler)  # fmt: skip
+                set_inactive(world, schedule, _unknown_handler(schedule))
+            continue
+        if schedule.inactive == _unknown_handler(schedule):
+            schedule = set_inactive(world, schedule, None)
+        if schedule.is_active:
+            loaded.append(schedule)
+    return loaded
+
+
+def set_inactive(world: World, schedule: Schedule, reason: str | None) -> Schedule:
     """Keep a schedule from firing and say why; None lets it fire again."""
     if schedule.inactive == reason:
-        return
+        return schedule
 
-    def write(tx: Tx) -> None:
+    def write(tx: Tx) -> Schedule:
         before = locked(tx, schedule.key, schedule.owner)
+        if before.inactive == reason:
+            return before
         verb = "activate" if reason is None else "deactivate"
-        written(world, tx, before, replace(before, inactive=reason), verb, "system/start", reason or "")
+        return written(world, tx, before, replace(before, inactive=reason), verb, "system/start", reason or "")
 
-    world.store.transact(write)
-
-
-def _wanted(before: Schedule, schedule: Schedule) -> Schedule:
-    """The stored schedule as code and file want it, where no verb has overridden them."""
-    kept = {field for field, source in before.sources.items() if source == "api"}
-    wanted = {field: getattr(schedule, field) for field in CHANGEABLE if field not in kept}
-    sources = {**schedule.sources, **dict.fromkeys(kept, "api")}
-    return replace(before, **wanted, sources=sources, declared=True, inactive=None)
+    return _persistently(lambda: world.store.transact(write))
 
 
-def _declared(world: World, tx: Tx, schedule: Schedule, seed: bool) -> Schedule:
-    before = tx.schedules.get(schedule.key, schedule.owner, lock=True)
-    if before is None:
-        now = world.clock.now()
-        made = replace(schedule, created_at=now, updated_at=now, tzdata=world.tzdata, declared=not seed)
-        made = timed(world, made, now)
-        made = replace(made, number=tx.schedules.add(made))
-        note_follows(tx, made)
-        tx.audit.append(entry_for(now, "declare", made, "system/start", "", before={}))
-        return made
-    after = _wanted(before, schedule)
-    if seed or _same(before, after):
-        return before
-    return written(world, tx, before, after, "declare", "system/start", "")
+def standing(world: World, keys: Collection[str]) -> tuple[dict[str, Schedule], Mapping[int, Tally]]:
+    """The schedules of these keys as the store has them, and what the history knows of their runs."""
+
+    def work(tx: Tx) -> tuple[dict[str, Schedule], Mapping[int, Tally]]:
+        found = {key: schedule for key in keys if (schedule := tx.schedules.get(key, SYSTEM)) is not None}
+        return found, tx.schedules.tallies([schedule.number for schedule in found.values()])
+
+    return world.store.read(work)
+
+
+# -- the parts -----------------------------------------------------------------------------------------------------
+
+
+def _switch(world: World, plan: Plan) -> None:
+    """The global switch also holds for stored schedules of the application's handlers, and is taken back with it."""
+    for schedule in _all(world, ScheduleFilter(owner=SYSTEM, declared=False)):
+        if schedule.handler not in plan.handlers:
+            continue
+        if not plan.enabled and schedule.inactive is None:
+            set_inactive(world, schedule, SWITCHED_OFF)
+        elif plan.enabled and schedule.inactive == SWITCHED_OFF:
+            set_inactive(world, schedule, None)
+
+
+def _declared(world: World, schedule: Schedule, seed: bool) -> Schedule:
+    checked(world, schedule)
+    now = world.clock.now()
+
+    def write(tx: Tx) -> Schedule:
+        before = tx.schedules.get(schedule.key, schedule.owner, lock=True)
+        if before is None:
+            made = replace(schedule, created_at=now, updated_at=now, tzdata=world.tzdata, declared=not seed)
+            made = timed(world, made, now)
+            made = replace(made, number=tx.schedules.add(made))
+            note_follows(tx, made)
+            tx.audit.append(entry_for(now, "declare", made, "system/start", "", before={}))
+            return made
+        if seed:
+            return before
+        kept = {field for field, source in before.sources.items() if source == "api" and field in CHANGEABLE}
+        wanted = {field: getattr(schedule, field) for field in CHANGEABLE if field not in kept}
+        sources = {**schedule.sources, **dict.fromkeys(kept, "api")}
+        after = replace(before, **wanted, sources=sources, declared=True, inactive=schedule.inactive)
+        if _same(before, after):
+            return before
+        return written(world, tx, before, after, "declare", "system/start", "")
+
+    return world.store.transact(write)
 
 
 def _same(before: Schedule, after: Schedule) -> bool:
     return all(
         getattr(before, field) == getattr(after, field) for field in (*CHANGEABLE, "sources", "declared", "inactive")
     )
+
+
+def _persistently(work: Callable[[], T]) -> T:
+    """Several processes start at the same time and declare the same; whoever comes second looks again."""
+    for left in range(TRIES - 1, -1, -1):
+        try:
+            return work()
+        except Conflict:
+            if not left:
+                raise
+    raise AssertionError("the last round always returns or raises")
+
+
+def _leaders_first(declared: Sequence[Schedule]) -> list[Schedule]:
+    """In an order in which whoever follows comes after those it follows; a circle is refused where it is written."""
+    by_key = {schedule.key: schedule for schedule in declared}
+    edges = {key: [each for each in schedule.after if each in by_key] for key, schedule in by_key.items()}
+    try:
+        return [by_key[key] for key in TopologicalSorter(edges).static_order()]
+    except CycleError:
+        return list(declared)
+
+
+def _all(world: World, wanted: ScheduleFilter) -> Iterator[Schedule]:
+    after: str | None = None
+    while page := find(world, wanted, limit=MAX_PAGE, after=after):
+        yield from page
+        after = page[-1].key
+
+
+def _unknown_handler(schedule: Schedule) -> str:
+    return f"unknown handler {schedule.handler!r}: no code here declares it"

@@ -171,8 +171,14 @@ class Child:
             return {"say": "ended", "how": "returned", "result": "null", "error": str(problem)}
 
     def _call(self, function: Callable[..., Any], given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+        ctx = self._ctx
+        assert ctx is not None
+        ctx.services = getattr(self._app, "services", None)
         if not inspect.iscoroutinefunction(function):
-            return function(*given, **arguments)
+            try:
+                return function(*given, **arguments)
+            finally:
+                ctx.scope.close()
 
         async def body() -> Any:
             task = asyncio.current_task()
@@ -184,6 +190,7 @@ class Child:
                 return await function(*given, **arguments)
             finally:
                 self._task = None
+                await ctx.scope.aclose()
 
         return asyncio.run(body())
 
@@ -306,7 +313,7 @@ def _apps(module: types.ModuleType) -> list[Any]:
 
 
 def _is_ours(value: Any, name: str) -> bool:
-    return any(kind.__name__ == name and kind.__module__ == "horae.app" for kind in type(value).__mro__)
+    return any(kind.__name__ == name and kind.__module__.startswith("horae.") for kind in type(value).__mro__)
 
 
 def boot(line: int, parent: int) -> list[str]:

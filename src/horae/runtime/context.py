@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from horae.core.jobs import Job, Lease
+from horae.runtime.services import Scope, Services
 
 T = TypeVar("T")
 
@@ -28,9 +29,11 @@ class Desk(Protocol):
 class Context:
     """One attempt at a job, as its handler sees it."""
 
-    def __init__(self, job: Job, desk: Desk) -> None:
+    def __init__(self, job: Job, desk: Desk, services: Services | None = None) -> None:
         self.job = job
         self.lease = Lease(job.number, job.token)
+        self.services = services
+        self.problem: BaseException | None = None  # what the handler raised, for those who listen
         self.noticed = False  # the handler has seen that it should end, so its return may be an early one
         self._desk = desk
         self._checkpoint = job.checkpoint
@@ -44,9 +47,36 @@ class Context:
         facts = {"job_id": job.id, "run_id": job.run_id, "handler": job.handler, "queue": job.queue, "owner": job.owner}
         return logging.LoggerAdapter(logging.getLogger(f"horae.jobs.{job.handler}"), facts)
 
+    @cached_property
+    def scope(self) -> Scope:
+        """For the runtime: what was made for this run, to be ended with it."""
+        return (self.services or Services()).scope({Context: self})
+
+    def get(self, kind: type[T]) -> T:
+        """What the application provides for a type: ``ctx.get(TokenService)``."""
+        return self.scope.get(kind)
+
+    async def get_async(self, kind: type[T]) -> T:
+        """The same, also where its factory is async."""
+        return await self.scope.get_async(kind)
+
     @property
     def job_id(self) -> str:
+        """The due item that this is an attempt at; see :attr:`name` for what was declared."""
         return self.job.id
+
+    @property
+    def name(self) -> str:
+        """The id under which the job was declared."""
+        return self.job.handler
+
+    @property
+    def fire_time(self) -> datetime:
+        """When it was decided that this runs: its schedule fired, somebody triggered or enqueued it.
+
+        :attr:`planned_at` is the nominal instant of the fire; the handler starts later than both.
+        """
+        return self.job.created_at
 
     @property
     def attempt(self) -> int:

@@ -98,6 +98,7 @@ class Executor:
         except asyncio.CancelledError:
             raise
         except BaseException as problem:  # whatever a handler raises ends its attempt, never the worker
+            ctx.problem = problem
             return await self._decided(handler, ctx.job, Outcome("failed", error=told(problem)))
         return Outcome("succeeded", result=self._encoded(handler, result))
 
@@ -179,6 +180,23 @@ class Executor:
         except InvalidPayload as problem:
             log.warning("the result of %s is not kept: %s", handler.name, problem)
             return None
+
+
+def _called(handler: Handler, ctx: Context, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+    """The handler's answer; what was made for this run ends with it."""
+    try:
+        return handler.function(*given, **arguments)
+    finally:
+        if "scope" in vars(ctx):
+            ctx.scope.close()
+
+
+async def _called_async(handler: Handler, ctx: Context, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+    try:
+        return await handler.function(*given, **arguments)
+    finally:
+        if "scope" in vars(ctx):
+            await ctx.scope.aclose()
 
 
 async def _stopped(running: Running, ctx: Context) -> Ended:

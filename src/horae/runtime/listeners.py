@@ -18,11 +18,40 @@ TIME_LIMIT = 30.0  # seconds for one listener
 log = logging.getLogger("horae.listeners")
 
 
+class JobExecutionListener:
+    """Derive from this to hear of the runs of scheduled jobs; every method is optional, sync or async.
+
+    ``job_id`` is the id under which the job was declared; ``fire_time`` is the moment it was decided to run it, in
+    milliseconds since 1970, ``duration`` is in milliseconds.
+    """
+
+    def on_start(self, job_id: str, fire_time: int) -> Awaitable[None] | None:
+        """Right before it runs."""
+        return None
+
+    def on_success(self, job_id: str, fire_time: int, duration: int) -> Awaitable[None] | None:
+        return None
+
+    def on_failure(self, job_id: str, fire_time: int, duration: int, error: BaseException) -> Awaitable[None] | None:
+        return None
+
+    def on_skipped(self, job_id: str, fire_time: int) -> Awaitable[None] | None:
+        """Somebody else holds its lock."""
+        return None
+
+
 class Listeners:
     """Who wants to be told about what."""
 
     def __init__(self) -> None:
         self.on_dead: list[DeadListener] = []
+        self.executions: list[JobExecutionListener] = []
+
+    async def tell_execution(self, event: str, *facts: Any) -> None:
+        for listener in list(self.executions):
+            method = getattr(listener, event, None)
+            if method is not None:
+                await _told(method, *facts)
 
     async def tell_dead(self, job: Job) -> None:
         for listener in list(self.on_dead):

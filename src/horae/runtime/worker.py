@@ -22,14 +22,17 @@ from functools import partial
 from typing import Any, TypeVar
 
 from horae.actions import jobs as verbs
+from horae.actions.retention import Retention
 from horae.core.jobs import Change, Job, Lease, Outcome
 from horae.errors import HoraeError, StoreError
 from horae.ports import Claim, Glance, Node, World
 from horae.runtime.attempts import Attempt, as_fated, ended_by, put_off
 from horae.runtime.context import Context
 from horae.runtime.database import DatabaseThreads
+from horae.runtime.declared import Declared
 from horae.runtime.executor import Executor, Handler, Processes, told
 from horae.runtime.faults import Faults
+from horae.runtime.janitor import Janitor
 from horae.runtime.listeners import Listeners, Teller
 from horae.runtime.loop import Alarm, Backoff
 from horae.runtime.reaper import Reaper
@@ -59,6 +62,7 @@ class WorkerSettings:
     look_every: timedelta = timedelta(seconds=60)
     version: str = ""
     fault: str = ""
+    retention: Retention = field(default_factory=Retention)
 
 
 class Worker:
@@ -71,12 +75,14 @@ class Worker:
         settings: WorkerSettings,
         listeners: Listeners,
         processes: Processes,
+        declared: Declared | None = None,
     ) -> None:
         self.world = world
         self.settings = settings
         self.listeners = listeners
         self.node_id = f"{socket.gethostname()}:{os.getpid()}:{world.dice.name(6)}"
-        self._resolve = resolve
+        self.resolve = resolve
+        self.declared = declared or Declared(world, listeners)
         self._started_at = world.clock.now()
         self._database = DatabaseThreads()
         self._threads = Threads(sum(settings.queues.values()))
@@ -86,6 +92,7 @@ class Worker:
         self._teller = Teller(listeners)
         self._reaper = Reaper(world, self._database, self._teller.dead)
         self._scheduler = Scheduler(world, self._database)
+        self._janitor = Janitor(world, self._database, settings.retention)
         self._held: dict[tuple[int, int], Attempt] = {}
         self._busy: Counter[str] = Counter()
         self._beaten_at: datetime | None = None
@@ -107,7 +114,9 @@ class Worker:
         self._watchdog = Watchdog(self.world.clock, self.settings.lease, lambda: bool(self._held))
         self._watchdog.start()
         unsubscribe = self._subscribe()
+        await self.declared.open(self)
         scheduling = asyncio.create_task(self._scheduler.run(), name="horae-scheduler")
+        cleaning = asyncio.create_task(self._janitor.run(), name="horae-janitor")
         backoff = Backoff(self.world.dice)
         try:
             while not self._stopping:
@@ -124,8 +133,13 @@ class Worker:
         finally:
             unsubscribe()
             self._scheduler.stop()
-            await scheduling
+            self._janitor.stop()
+            await asyncio.gather(scheduling, cleaning)
             await self._end()
+
+    def reload(self) -> None:
+        """Read jobs.conf again; from the loop's thread."""
+        self.declared.reload()
 
     def stop(self) -> None:
         """Ask the worker to end; from the loop's thread."""
@@ -226,7 +240,7 @@ class Worker:
     def _start(self, jobs: list[Job]) -> None:
         self._renewer.hold(jobs)
         for job in jobs:
-            attempt = Attempt(job, Context(job, self))
+            attempt = Attempt(job, Context(job, self, self.declared.services))
             self._held[job.number, job.token] = attempt
             self._busy[job.queue] += 1
             attempt.task = self._loop.create_task(self._attempt(attempt), name=job.run_id)
@@ -247,12 +261,12 @@ class Worker:
             self._settler.add(job, outcome)
 
     async def _outcome(self, attempt: Attempt) -> Outcome:
-        handler = self._resolve(attempt.job.handler)
+        handler = self.resolve(attempt.job.handler)
         if handler is None:
             return put_off(attempt.job, self.world.clock.now())
         attempt.in_thread = handler.executor == "thread"
         self._faults.at("run.before")
-        return await self._executor.run(handler, attempt.ctx)
+        return await self.declared.run(handler, attempt.ctx, lambda: self._executor.run(handler, attempt.ctx))
 
     def _settled(self, job: Job, outcome: Outcome, change: Change | None) -> None:
         """After the commit: the slot is free, whoever wants to know is told."""
@@ -304,10 +318,26 @@ class Worker:
         answer: T = await self._threads.submit(work)
         return answer
 
+    # -- what declared jobs may ask ------------------------------------------------------------------------------
+
+    @property
+    def lease(self) -> timedelta:
+        return self.settings.lease
+
+    async def execute(self, handler: Handler, ctx: Context) -> Outcome:
+        """Run a handler for a job that did not come from the queue."""
+        return await self._executor.run(handler, ctx)
+
+    def keep(self, job: Job) -> None:
+        self._renewer.hold([job])
+
+    def let_go(self, job: Job) -> None:
+        self._renewer.drop(job)
+
     # -- the end -------------------------------------------------------------------------------------------------
 
     async def _end(self) -> None:
-        await self._until_free(self.settings.grace)
+        await asyncio.gather(self._until_free(self.settings.grace), self.declared.close(self.settings.grace))
         for key in list(self._held):
             self._stop_attempt(key, "released")
         await self._until_free(self.settings.cancel_grace)

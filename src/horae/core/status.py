@@ -1,0 +1,56 @@
+"""How a declared job is doing, as document 003's snapshot tells it; the counts are of the whole cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from horae.core.fires import Mode, Schedule
+
+Result = Literal["SUCCESS", "FAILED", "SKIPPED"]
+RESULTS: dict[str, Result] = {"succeeded": "SUCCESS", "skipped": "SKIPPED"}
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """One declared job."""
+
+    id: str
+    enabled: bool
+    schedule: str  # in words
+    mode: Mode
+    last_fire_time: datetime | None = None
+    last_duration: timedelta | None = None
+    last_result: Result | None = None
+    next_fire_time: datetime | None = None
+    run_count: int = 0
+    fail_count: int = 0
+    inactive: str | None = None  # why it does not fire though it is enabled
+
+
+def status_of(
+    schedule: Schedule,
+    *,
+    next_fire_at: datetime | None,
+    outcome: str | None = None,
+    started_at: datetime | None = None,
+    finished_at: datetime | None = None,
+    run_count: int = 0,
+    fail_count: int = 0,
+) -> JobStatus:
+    """The status of a schedule, given what the history knows of its runs."""
+    took = finished_at - started_at if started_at is not None and finished_at is not None else None
+    return JobStatus(
+        id=schedule.key,
+        enabled=schedule.enabled,
+        schedule=schedule.describe(),
+        mode=schedule.mode,
+        last_fire_time=schedule.last_fire_at or started_at,
+        last_duration=None if outcome == "skipped" else took,
+        last_result=None if outcome is None else RESULTS.get(outcome, "FAILED"),
+        next_fire_time=next_fire_at,
+        run_count=run_count,
+        fail_count=fail_count,
+        inactive=schedule.inactive,
+    )

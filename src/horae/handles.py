@@ -1,0 +1,242 @@
+"""Declared jobs as an application uses them: call them, enqueue them, collect them.
+
+``Jobs`` collects declarations without an application, as a router collects paths, so that several modules can be
+merged into one with ``app.include(jobs)``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import update_wrapper
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
+
+from horae.actions import jobs as verbs
+from horae.actions.jobs import Enqueued, Request
+from horae.core.jobs import SYSTEM, Priority
+from horae.core.retry import Retry, span
+from horae.declarations import JobOptions, Problem, declared, refuse
+from horae.definitions import Definition, Definitions
+from horae.errors import ConfigurationError, DefinitionError
+from horae.ports import World
+from horae.runtime.context import Context
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How one job is to be enqueued; None leaves it to the definition."""
+
+    delay: timedelta | None = None
+    run_at: datetime | None = None
+    priority: Priority | None = None
+    key: str | None = None
+    unique: str | None = None
+    queue: str | None = None
+    retry: Retry | None = None
+    timeout: timedelta | None = None
+    owner: str = SYSTEM
+    tags: tuple[str, ...] = ()
+    trace_id: str | None = None
+    strict: bool = False
+    connection: Any = None
+
+
+class JobHandle(Generic[P, R]):
+    """A declared job: call it like the function it is, or enqueue it."""
+
+    def __init__(self, home: Jobs, definition: Definition, options: Options | None = None) -> None:
+        self._home = home
+        self.definition = definition
+        self.options = options or Options()
+        update_wrapper(self, definition.built or definition.function, updated=())
+
+    @property
+    def app(self) -> Jobs:
+        """The application that declared this job."""
+        return self._home.home
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The plain function, here and now; for a class, an instance of it."""
+        return (self.definition.built or self.definition.function)(*args, **kwargs)
+
+    def using(
+        self,
+        *,
+        delay: timedelta | float | None = None,
+        run_at: datetime | None = None,
+        priority: Priority | None = None,
+        key: str | None = None,
+        unique: str | None = None,
+        queue: str | None = None,
+        retry: Retry | None = None,
+        timeout: timedelta | float | None = None,
+        owner: str | None = None,
+        tags: Sequence[str] | None = None,
+        trace_id: str | None = None,
+        strict: bool | None = None,
+        connection: Any = None,
+    ) -> JobHandle[P, R]:
+        """The same job with other options; they never mix with its arguments."""
+        given = {
+            "delay": None if delay is None else span(delay),
+            "run_at": run_at,
+            "priority": priority,
+            "key": key,
+            "unique": unique,
+            "queue": queue,
+            "retry": retry,
+            "timeout": None if timeout is None else span(timeout),
+            "owner": owner,
+            "tags": None if tags is None else tuple(tags),
+            "trace_id": trace_id,
+            "strict": strict,
+            "connection": connection,
+        }
+        named = {name: value for name, value in given.items() if value is not None}
+        return JobHandle(self._home, self.definition, replace(self.options, **named))
+
+    def request(self, *args: P.args, **kwargs: P.kwargs) -> Request:
+        """What an enqueue with these arguments would ask for; for :meth:`Horae.enqueue_many`."""
+        definition, options = self.definition, self.options
+        arguments = definition.arguments(args, kwargs)
+        return Request(
+            handler=definition.name,
+            payload=arguments,
+            queue=options.queue or definition.queue,
+            priority=options.priority or definition.priority,
+            run_at=options.run_at,
+            delay=options.delay,
+            owner=options.owner,
+            retry=options.retry or definition.retry,
+            timeout=options.timeout or definition.timeout,
+            key=options.key,
+            unique=options.unique,
+            concurrency_key=definition.key_for(arguments),
+            concurrency_limit=definition.concurrency_limit,
+            tags=options.tags,
+            trace_id=options.trace_id,
+            strict=options.strict,
+        )
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
+        """Store a job with these arguments; durable when this returns."""
+        request = self.request(*args, **kwargs)
+        return verbs.enqueue(self._home.world, request, connection=plain_connection(self.options.connection))
+
+    async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
+        """The same without blocking the event loop."""
+        request = self.request(*args, **kwargs)
+        if self.options.connection is not None:
+            return await _on_async_connection(self._home.world, request, self.options.connection)
+        return await asyncio.to_thread(verbs.enqueue, self._home.world, request)
+
+    def enqueue_many(self, calls: Iterable[Mapping[str, Any]]) -> list[Enqueued]:
+        """One job for each set of arguments, all in one transaction."""
+        requests = [self.request(**call) for call in calls]  # type: ignore[call-arg]
+        return verbs.enqueue_many(self._home.world, requests, connection=plain_connection(self.options.connection))
+
+
+def plain_connection(connection: Any) -> Any:
+    """A caller may hand over a Connection or a Session."""
+    if connection is None or hasattr(connection, "exec_driver_sql"):
+        return connection
+    if hasattr(connection, "connection") and callable(connection.connection):
+        return connection.connection()
+    raise ConfigurationError(
+        f"connection={type(connection).__name__} is neither an SQLAlchemy Connection nor a Session. From an "
+        "AsyncSession or AsyncConnection use enqueue_async, or run_sync."
+    )
+
+
+async def _on_async_connection(world: World, request: Request, connection: Any) -> Enqueued:
+    if not hasattr(connection, "run_sync"):
+        return verbs.enqueue(world, request, connection=plain_connection(connection))
+    joined: Enqueued = await connection.run_sync(
+        lambda inner: verbs.enqueue(world, request, connection=plain_connection(inner))
+    )
+    return joined
+
+
+class Jobs:
+    """A collection of declarations; an application is one, and can include others."""
+
+    def __init__(self) -> None:
+        self.definitions = Definitions()
+        self.problems_noted: list[Problem] = []
+        self._included_in: Jobs | None = None
+
+    @property
+    def home(self) -> Jobs:
+        """The application that these jobs belong to in the end."""
+        return self if self._included_in is None else self._included_in.home
+
+    @property
+    def world(self) -> World:
+        """Store, clock and dice of the application that includes these jobs."""
+        if self._included_in is None:
+            raise ConfigurationError(
+                "These jobs belong to no application yet, so there is no store to enqueue them in. Include them where "
+                "the application is made: app.include(jobs)."
+            )
+        return self._included_in.world
+
+    def job(self, name: str, /, **options: Unpack[JobOptions]) -> Declare:
+        """Declare a job: a function, which stays a plain function, or a class with ``run(ctx)``, async or not.
+
+        ``cron=…``, ``every=…`` or ``after=[…]`` schedule it; with none of them it is only enqueued or triggered. A
+        first parameter named ``ctx``, or annotated :class:`Context`, receives the context. A class gets a fresh
+        instance for each run, its constructor's parameters filled by type from what the application provides.
+        """
+        return Declare(self, name, options)
+
+    def include(self, other: Jobs) -> None:
+        """Take over the declarations of another collection; ids must stay unique over all of them."""
+        if other._included_in is not None or other is self.home:
+            raise DefinitionError("These jobs are already included in an application; make a new Jobs() for each.")
+        problems = []
+        for definition in other.definitions:
+            problems += self._add(definition)
+        self.problems_noted += other.problems_noted
+        other._included_in = self
+        refuse(problems)
+
+    def _add(self, definition: Definition) -> list[Problem]:
+        try:
+            self.definitions.add(definition)
+        except DefinitionError as problem:
+            return [Problem(definition.name, str(problem), cause=problem)]
+        return []
+
+
+class Declare:
+    """What ``@app.job(…)`` applies to a function; typed so that arguments are checked where jobs are enqueued."""
+
+    def __init__(self, home: Jobs, name: str, options: JobOptions) -> None:
+        self._home, self._name, self._options = home, name, options
+
+    @overload
+    def __call__(self, function: type[Any]) -> JobHandle[..., Any]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], Awaitable[R]]) -> JobHandle[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R]) -> JobHandle[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]]) -> JobHandle[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R]) -> JobHandle[P, R]: ...
+    def __call__(self, function: Callable[..., Any]) -> JobHandle[Any, Any]:
+        definition, problems = declared(self._name, function, dict(self._options))
+        if not any(problem.severity == "error" for problem in problems):
+            problems += self._home._add(definition)
+        self._home.problems_noted += [problem for problem in problems if problem.severity == "warning"]
+        refuse(problems)
+        return JobHandle(self._home, definition)

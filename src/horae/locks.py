@@ -1,0 +1,28 @@
+"""From a word or a URL to a lock manager: ``"database"``, ``"memory"`` or ``"redis://…"``."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from horae.clock import pause
+from horae.errors import ConfigurationError
+from horae.ports import LockManager, World
+from horae.stores.locks_database import DatabaseLocks
+from horae.stores.locks_memory import MemoryLocks
+from horae.stores.store import SqlStore
+
+
+def open_locks(which: str, world: World, *, holder: str = "") -> LockManager:
+    """The lock manager that a word or URL names; *holder* says who we are, for people who look at the locks."""
+    if which == "database":
+        return DatabaseLocks(cast(SqlStore, world.store), world.clock, world.dice, pause, holder)
+    if which == "memory":
+        return MemoryLocks(world.clock, world.dice, pause)
+    if which.partition("://")[0] in ("redis", "rediss", "unix"):
+        from horae.stores.locks_redis import RedisLocks  # an extra: only who uses it must have it
+
+        return RedisLocks(which, world.clock, world.dice, pause)
+    raise ConfigurationError(
+        f"locks = {which!r} is not known; choose 'database', 'memory', a URL such as redis://localhost, or give a "
+        "lock manager of your own."
+    )

@@ -1,0 +1,225 @@
+"""What declared jobs ask of a worker: their schedules in the store, local timers, locks, listeners, dependencies.
+
+On start the store is brought in line with what code and file say. A store that does not answer yet is no reason to
+fail (C-17): local timers run, and the rest is made up for when it comes back. ``reload`` reads the file again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Protocol, TypeVar
+
+from horae.actions import tracking
+from horae.actions.declaring import SWITCHED_OFF, Plan, bring_in_line, standing
+from horae.core.fires import Schedule
+from horae.core.jobs import Job, Lease, Outcome
+from horae.errors import HoraeError, StoreError
+from horae.ports import LockManager, World
+from horae.runtime.context import Context
+from horae.runtime.executor import Handler
+from horae.runtime.listeners import Listeners
+from horae.runtime.locking import LockKeeper
+from horae.runtime.loop import Alarm, Backoff
+from horae.runtime.occurrences import Occurrences, Work
+from horae.runtime.services import Services
+from horae.runtime.timers import Timers
+
+T = TypeVar("T")
+log = logging.getLogger("horae.worker")
+LOOK_EVERY = timedelta(seconds=60)  # at the schedules of local timers, which somebody may have changed
+LOOK_APART = timedelta(seconds=1)  # however often the store hints at changes
+
+
+class Host(Protocol):
+    """The worker, as declared jobs see it."""
+
+    @property
+    def node_id(self) -> str: ...
+    @property
+    def lease(self) -> timedelta: ...
+    def progress(self, lease: Lease, value: Any) -> None: ...
+    def checkpoint(self, lease: Lease, value: Any) -> None: ...
+    def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any: ...
+    async def call(self, work: Callable[[], T]) -> T: ...
+    def resolve(self, name: str) -> Handler | None: ...
+    async def execute(self, handler: Handler, ctx: Context) -> Outcome: ...
+    def keep(self, job: Job) -> None:
+        """Renew the lease of a run that this process holds outside the queue."""
+
+    def let_go(self, job: Job) -> None: ...
+
+
+class Declared:
+    """One process's declared jobs. Without a plan it only runs what the worker hands it."""
+
+    def __init__(
+        self,
+        world: World,
+        listeners: Listeners,
+        *,
+        plan: Callable[[], Plan] | None = None,
+        services: Services | None = None,
+        locks: Callable[[], LockManager | None] = lambda: None,
+    ) -> None:
+        self.services = services or Services()
+        self.trouble: str | None = None  # why schedules are not in the store yet
+        self._world = world
+        self._read_plan = plan
+        self._plan = plan() if plan is not None else Plan("")
+        self._keeper = LockKeeper(world.clock)
+        self._keys = frozenset(schedule.key for schedule in self._plan.schedules)
+        self._occurrences = Occurrences(
+            world, listeners, locks, declares=lambda name: name in self._keys, keeper=self._keeper
+        )
+        self._changed = True
+        self._stopping = False
+        self._serving: asyncio.Task[None] | None = None
+        self._unsubscribe: Callable[[], None] = lambda: None
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    async def open(self, host: Host) -> None:
+        self._host = host
+        self._alarm = Alarm(self._world.clock)
+        self._timers = Timers(self._world, self._fire)
+        try:
+            await self.services.open()
+        except Exception:
+            log.exception("an async factory failed; whoever asks for its type tries again")
+        self._arm({})
+        if self._read_plan is not None:
+            self._unsubscribe = self._world.store.subscribe(self._hint)
+            self._serving = asyncio.create_task(self._serve(), name="horae-declared")
+
+    def reload(self) -> None:
+        """Read the file again and bring the store in line; from the loop's thread."""
+        self._changed = True
+        self._alarm.ring()
+
+    async def close(self, grace: timedelta) -> None:
+        """No more fires here; wait for local runs, up to the grace."""
+        self._stopping = True
+        self._unsubscribe()
+        self._alarm.ring()
+        if self._serving is not None:
+            self._serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._serving
+        await self._timers.stop(grace)
+
+    async def drained(self, limit: timedelta) -> None:
+        """After the last attempt: tell the last news, end what was made."""
+        await self._occurrences.drained(limit)
+        self._keeper.stop()
+        try:
+            await self.services.close()
+        except Exception:
+            log.exception("something that the application provides could not be ended")
+
+    def _hint(self, queue: str) -> None:
+        """From any thread: a schedule may have changed."""
+        if queue == "*" and any(schedule.mode == "ALL_NODES" for schedule in self._plan.schedules):
+            self._alarm.ring_from_elsewhere()
+
+    async def _serve(self) -> None:
+        backoff = Backoff(self._world.dice)
+        while not self._stopping:
+            try:
+                await self.step()
+                backoff.reset()
+                await self._alarm.sleep(None, LOOK_APART)
+                await self._alarm.sleep(None, LOOK_EVERY)
+            except StoreError as problem:
+                self.trouble = str(problem)
+                if not backoff.failures:
+                    log.error("schedules are not in the store yet, and are tried again: %s", problem)
+                await self._alarm.sleep(None, backoff.next())
+            except Exception:
+                log.exception("schedules could not be brought in line; trying again")
+                await self._alarm.sleep(None, backoff.next())
+
+    async def step(self) -> None:
+        """Bring the store in line where something changed, and local timers with the store."""
+        if self._changed:
+            self._look_again()
+            await self._host.call(lambda: bring_in_line(self._world, self._plan))
+            self._changed = False
+            self.trouble = None
+        local = [schedule.key for schedule in self._plan.schedules if schedule.mode == "ALL_NODES"]
+        if local:
+            stored, _ = await self._host.call(lambda: standing(self._world, self._keys))
+            self._arm(stored)
+
+    def _look_again(self) -> None:
+        """A file that has become wrong changes nothing, loudly."""
+        assert self._read_plan is not None
+        try:
+            self._plan = self._read_plan()
+        except HoraeError as problem:
+            log.error("jobs.conf is not taken over, everything stays as it was: %s", problem)
+        self._keys = frozenset(schedule.key for schedule in self._plan.schedules)
+
+    def _arm(self, stored: dict[str, Schedule]) -> None:
+        off = None if self._plan.enabled else SWITCHED_OFF
+        declared = [replace(schedule, inactive=off) for schedule in self._plan.schedules]
+        self._timers.set([stored.get(schedule.key, schedule) for schedule in declared])
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    async def run(self, handler: Handler, ctx: Context, work: Work) -> Outcome:
+        """One attempt at a job from the queue, under its lock, told to whoever listens."""
+        return await self._occurrences.run(ctx, work, self._host.call, stops=handler.executor != "thread")
+
+    async def _fire(self, schedule: Schedule, fire_at: datetime) -> None:
+        """One run on this node, recorded with it where the store answers."""
+        handler = self._host.resolve(schedule.handler)
+        if handler is None:
+            log.error("%s cannot run here: no code declares it", schedule.handler)
+            return
+        job, is_recorded = await self._begun(schedule, fire_at)
+        ctx = Context(job, self._host, self.services)
+        try:
+            outcome = await self._occurrences.run_local(ctx, lambda: self._host.execute(handler, ctx))
+        except asyncio.CancelledError:
+            outcome = Outcome("cancelled", error="its worker shut down")
+            await self._ended(job, outcome, is_recorded)
+            raise
+        await self._ended(job, outcome, is_recorded)
+
+    async def _begun(self, schedule: Schedule, fire_at: datetime) -> tuple[Job, bool]:
+        stored = schedule if schedule.number else None
+        node, lease = self._host.node_id, self._host.lease
+        try:
+            job = await self._host.call(
+                lambda: tracking.begin(
+                    self._world, schedule.handler, worker_id=node, schedule=stored, fire_at=fire_at,
+                    payload=schedule.payload, lease=lease,
+                )
+            )  # fmt: skip
+        except StoreError as problem:
+            log.warning("this run of %s is not recorded: %s", schedule.key, problem)
+            return _unrecorded(schedule, fire_at, self._world.clock.now(), node), False
+        self._host.keep(job)
+        return job, True
+
+    async def _ended(self, job: Job, outcome: Outcome, is_recorded: bool) -> None:
+        if not is_recorded:
+            return
+        self._host.let_go(job)
+        try:
+            await self._host.call(lambda: tracking.end(self._world, job, outcome))
+        except HoraeError as problem:
+            log.warning("the end of %s (%s) is not recorded: %s", job.id, job.handler, problem)
+
+
+def _unrecorded(schedule: Schedule, fire_at: datetime, now: datetime, node: str) -> Job:
+    return Job(
+        number=0, handler=schedule.handler, payload=schedule.payload, state="running",
+        queue=tracking.TRACKED_QUEUE, priority="medium", run_at=fire_at, planned_at=fire_at, created_at=now,
+        max_attempts=1, worker_id=node, started_at=now, schedule_id=schedule.number, fire_at=fire_at,
+    )  # fmt: skip
