@@ -12,7 +12,7 @@ from horae.actions import queues
 from horae.core.jobs import Job
 from horae.errors import LeaseLost
 from horae.testing import Lab
-from horae.testing.lab import Happening
+from horae.testing.trace import Happening
 
 MONDAY = datetime(2030, 1, 7, 6, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

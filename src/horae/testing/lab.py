@@ -14,9 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Literal, NamedTuple, Self, TypeVar
-
-from sqlalchemy import func, select
+from typing import Any, Literal, Self, TypeVar
 
 from horae.actions import jobs as verbs
 from horae.actions.jobs import Enqueued
@@ -25,14 +23,14 @@ from horae.core.instants import iso
 from horae.core.jobs import Job, Lease, Outcome, Run, State, renewal_pause
 from horae.core.retry import span
 from horae.definitions import Definition
-from horae.ports import Filter, Tx, World
+from horae.ports import Filter, World
 from horae.runtime.context import Context
 from horae.runtime.executor import Executor, Handler
 from horae.runtime.threads import Threads
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
-from horae.stores.tables import jobs, runs
 from horae.testing.clock import LoadedDice, VirtualClock
+from horae.testing.trace import Happening, Trace, found, queues_in_use
 
 T = TypeVar("T")
 AnyJob = str | Job | Enqueued
@@ -41,20 +39,6 @@ Point = Literal["run.before", "settle.before"]
 IN_MEMORY = "sqlite://"
 MAX_RUNS = 10_000
 TICK = timedelta(microseconds=1)
-FEW, MANY = 10, 1000  # jobs looked at in one go
-
-
-class Happening(NamedTuple):
-    """One line of a trace."""
-
-    at: datetime
-    event: str  # enqueued, pulled, crashed, refused, or what the state machine calls it: acked, failed, lost …
-    job_id: str
-    handler: str
-    outcome: str = ""
-
-    def __str__(self) -> str:
-        return f"{iso(self.at)} {self.event:<9} {self.job_id} {self.handler} {self.outcome}".rstrip()
 
 
 class Lab:
@@ -98,9 +82,6 @@ class Lab:
         self._instead: dict[str, list[Definition]] = {}
         self._crashes: list[tuple[Point, str | None]] = []
         self._queues: dict[str, None] = {}  # in order of appearance
-        self._trace: list[Happening] = []
-        self._newest = 0
-        self._has_news = False
         self._held: Context | None = None
         self._driven = False
         self._exits = ExitStack()
@@ -112,6 +93,7 @@ class Lab:
         store = open_store(engine)
         self._exits.callback(store.close)
         self.world = World(store, self.clock, self._dice, max_payload_bytes=self.app.max_payload_bytes)
+        self._trace = Trace(self.world)
         self._exits.callback(store.subscribe(self._heard))
         threads = Threads(32)
         self._exits.callback(threads.close)
@@ -185,14 +167,12 @@ class Lab:
 
     def enqueued(self, handle: AnyHandle) -> list[Job]:
         """Every job of a handler that was ever enqueued here, the oldest first."""
-        return self._found(Filter(handler=_name(handle)), after=0)
+        return found(self.world, Filter(handler=_name(handle)))
 
     @property
     def trace(self) -> list[Happening]:
         """What has happened so far, in order. Two labs with the same seed and story have the same trace."""
-        self._has_news = True
-        self._note_news()
-        return list(self._trace)
+        return self._trace.lines()
 
     # -- meddling ------------------------------------------------------------------------------------------------
 
@@ -232,7 +212,7 @@ class Lab:
         if self._driven:
             raise RuntimeError("This lab is already being driven: a handler cannot settle or advance it.")
         self._driven = True
-        self._has_news = True  # a transaction of the application's own may have enqueued without a word
+        self._trace.expect_news()  # a transaction of the application's own may have enqueued without a word
         try:
             yield
         finally:
@@ -260,7 +240,7 @@ class Lab:
         return min((moment for moment in moments if moment is not None and moment > now), default=None)
 
     async def _settle(self) -> None:
-        self._queues = self._queues | dict.fromkeys(self.world.store.read(_queues_in_use))
+        self._queues = self._queues | dict.fromkeys(self.world.store.read(queues_in_use))
         for _ in range(self.max_runs):
             if not await self._step():
                 return
@@ -278,13 +258,13 @@ class Lab:
     async def _hand_on_lost_jobs(self) -> bool:
         lost = verbs.lose_expired(self.world)
         for job, dead in lost:
-            self._note("exhausted" if dead else "lost", job, "lost")
+            self._trace.note("exhausted" if dead else "lost", job, "lost")
             if dead:
                 await self.app.listeners.tell_dead(self.job(job))
         return bool(lost)
 
     async def _attempt(self, job: Job) -> None:
-        self._note("pulled", job)
+        self._trace.note("pulled", job)
         if self._crashes_at("run.before", job):
             return
         ctx = self._held = Context(job, self)
@@ -295,7 +275,7 @@ class Lab:
         if self._crashes_at("settle.before", job):
             return
         change = verbs.settle(self.world, [(job, outcome)])[job.id]
-        self._note("refused" if change is None else change.event, job, outcome.ending)
+        self._trace.note("refused" if change is None else change.event, job, outcome.ending)
         if change is not None and change.state == "dead":
             await self.app.listeners.tell_dead(self.job(job))
 
@@ -321,7 +301,7 @@ class Lab:
         for planned in self._crashes:
             if planned[0] == point and planned[1] in (None, job.handler):
                 self._crashes.remove(planned)
-                self._note("crashed", job, point)
+                self._trace.note("crashed", job, point)
                 return True
         return False
 
@@ -336,35 +316,10 @@ class Lab:
         """From any thread: something was enqueued, or may be claimed again."""
         if queue != "*":
             self._queues = self._queues | {queue: None}
-        self._has_news = True
+        self._trace.expect_news()
 
     def _known_queues(self) -> list[str]:
         return list(dict.fromkeys(definition.queue for definition in self.app.definitions) | self._queues)
-
-    def _note(self, event: str, job: Job, outcome: str = "") -> None:
-        self._note_news()
-        self._trace.append(Happening(self.now, event, job.id, job.handler, outcome))
-
-    def _note_news(self) -> None:
-        """Jobs that were enqueued since the last look; only where the store said that there may be some."""
-        if not self._has_news:
-            return
-        self._has_news = False
-        if self.world.store.read(_newest_job) <= self._newest:
-            return
-        for job in self._found(Filter(), after=self._newest):
-            self._trace.append(Happening(job.created_at, "enqueued", job.id, job.handler))
-            self._newest = job.number
-
-    def _found(self, wanted: Filter, *, after: int) -> list[Job]:
-        found: list[Job] = []
-        size, before = FEW, None  # newest first, and mostly only a few are new
-        while page := verbs.find(self.world, wanted, limit=size, before=before):
-            found += [job for job in page if job.number > after]
-            if len(page) < size or page[-1].number <= after:
-                break
-            size, before = MANY, page[-1].id
-        return sorted(found, key=lambda job: job.number)
 
     # -- what a context may ask ----------------------------------------------------------------------------------
 
@@ -389,16 +344,6 @@ class _NoProcesses:
 
     def close(self) -> None:
         return
-
-
-def _queues_in_use(tx: Tx) -> list[str]:
-    """Also those that a transaction of the application's own has filled without a word."""
-    return list(tx.connection.execute(select(jobs.c.queue).distinct()).scalars())
-
-
-def _newest_job(tx: Tx) -> int:
-    newest = select(select(func.max(jobs.c.id)).scalar_subquery(), select(func.max(runs.c.job_id)).scalar_subquery())
-    return max(number or 0 for number in tx.connection.execute(newest).one())
 
 
 async def _holds(predicate: Callable[[], Any]) -> bool:

@@ -1,0 +1,84 @@
+"""What happened in a lab, in order: one line for each enqueue, attempt and ending."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import func, select
+
+from horae.actions import jobs as verbs
+from horae.core.instants import iso
+from horae.core.jobs import Job
+from horae.ports import Filter, Tx, World
+from horae.stores.tables import jobs, runs
+
+FEW, MANY = 10, 1000  # jobs looked at in one go
+
+
+class Happening(NamedTuple):
+    """One line of a trace."""
+
+    at: datetime
+    event: str  # enqueued, pulled, crashed, refused, or what the state machine calls it: acked, failed, lost …
+    job_id: str
+    handler: str
+    outcome: str = ""
+
+    def __str__(self) -> str:
+        return f"{iso(self.at)} {self.event:<9} {self.job_id} {self.handler} {self.outcome}".rstrip()
+
+
+class Trace:
+    """Writes happenings down. Enqueues are not told but found, before anything else is written."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._lines: list[Happening] = []
+        self._newest = 0
+        self._has_news = True
+
+    def expect_news(self) -> None:
+        """Something may have been enqueued; from any thread."""
+        self._has_news = True
+
+    def note(self, event: str, job: Job, outcome: str = "") -> None:
+        self._note_news()
+        self._lines.append(Happening(self._world.clock.now(), event, job.id, job.handler, outcome))
+
+    def lines(self) -> list[Happening]:
+        self.expect_news()
+        self._note_news()
+        return list(self._lines)
+
+    def _note_news(self) -> None:
+        if not self._has_news:
+            return
+        self._has_news = False
+        if self._world.store.read(_newest_job) <= self._newest:
+            return
+        for job in found(self._world, Filter(), after=self._newest):
+            self._lines.append(Happening(job.created_at, "enqueued", job.id, job.handler))
+            self._newest = job.number
+
+
+def found(world: World, wanted: Filter, *, after: int = 0) -> list[Job]:
+    """All jobs that fit, the oldest first; those up to number *after* are known."""
+    jobs_found: list[Job] = []
+    size, before = FEW, None  # newest first, and mostly only a few are new
+    while page := verbs.find(world, wanted, limit=size, before=before):
+        jobs_found += [job for job in page if job.number > after]
+        if len(page) < size or page[-1].number <= after:
+            break
+        size, before = MANY, page[-1].id
+    return sorted(jobs_found, key=lambda job: job.number)
+
+
+def queues_in_use(tx: Tx) -> list[str]:
+    """Where live jobs are; also queues that a transaction of the application's own has filled without a word."""
+    return list(tx.connection.execute(select(jobs.c.queue).distinct()).scalars())
+
+
+def _newest_job(tx: Tx) -> int:
+    newest = select(select(func.max(jobs.c.id)).scalar_subquery(), select(func.max(runs.c.job_id)).scalar_subquery())
+    return max(number or 0 for number in tx.connection.execute(newest).one())
