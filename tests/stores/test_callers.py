@@ -15,12 +15,15 @@ from horae.stores.store import SqlStore
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON
 from horae.testing.conformance_support import put, take
+from tests.stores.conftest import KINDS
 
 ASYNC_DRIVERS = {
     "sqlite": ["sqlite+aiosqlite"],
     "postgresql": ["postgresql+psycopg_async", "postgresql+asyncpg"],
     "mysql": ["mysql+aiomysql"],
 }
+SERVERS = pytest.mark.parametrize("store_url", KINDS[1:], indirect=True)  # a writer of SQLite is alone
+ONLY_SQLITE = pytest.mark.parametrize("store_url", KINDS[:1], indirect=True)  # elsewhere writers do not wait
 KEYS = pytest.mark.parametrize("key", [None, "k"], ids=["plain", "keyed"])
 
 
@@ -121,10 +124,9 @@ def test_a_job_is_invisible_until_the_caller_commits(store: SqlStore, theirs: En
     assert seen == 0
 
 
+@SERVERS
 def test_a_key_taken_after_the_callers_first_look_is_still_known(store: SqlStore, theirs: Engine) -> None:
     """MariaDB's default isolation shows a caller the past; its insert must not make a second job all the same."""
-    if theirs.dialect.name == "sqlite":
-        pytest.skip("a writer of SQLite is alone")
     with theirs.connect() as connection:
         connection.execute(text("SELECT COUNT(*) FROM horae_keys")).scalar()
         [first] = put(store, a_new_job(key="k", request_hash="h"))
@@ -135,9 +137,8 @@ def test_a_key_taken_after_the_callers_first_look_is_still_known(store: SqlStore
     assert len(take(store)) == 1
 
 
+@SERVERS
 def test_a_conflict_found_late_leaves_nothing_in_the_callers_transaction(store: SqlStore, theirs: Engine) -> None:
-    if theirs.dialect.name == "sqlite":
-        pytest.skip("a writer of SQLite is alone")
     with theirs.connect() as connection:
         connection.execute(text("SELECT COUNT(*) FROM horae_keys")).scalar()
         put(store, a_new_job(key="k", request_hash="h"))
@@ -148,10 +149,9 @@ def test_a_conflict_found_late_leaves_nothing_in_the_callers_transaction(store: 
     assert len(take(store)) == 1
 
 
+@ONLY_SQLITE
 def test_a_caller_inside_our_transaction_is_told_to_join_it(store: SqlStore) -> None:
     """On SQLite the thread would wait for itself."""
-    if store.engine.dialect.name != "sqlite":
-        pytest.skip("only SQLite has one writer")
 
     def enqueue_inside(_: Any) -> None:
         put(store, a_new_job())
@@ -160,9 +160,8 @@ def test_a_caller_inside_our_transaction_is_told_to_join_it(store: SqlStore) -> 
         store.transact(enqueue_inside)
 
 
+@ONLY_SQLITE
 def test_a_callers_engine_can_be_prepared_to_queue_up(store: SqlStore, store_url: str) -> None:
-    if store.engine.dialect.name != "sqlite":
-        pytest.skip("only SQLite has one writer")
     engine = prepare_sqlite(create_engine(store_url))
 
     with engine.begin() as connection:

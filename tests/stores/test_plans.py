@@ -244,20 +244,13 @@ def explained(connection: psycopg.Connection[Any], sql: str, parameters: Sequenc
     return [row[0][0]["Plan"]]
 
 
-@pytest.fixture
-def crowded_postgres(crowded: tuple[SqlStore, dict[str, int]]) -> SqlStore:
-    store, _ = crowded
-    if store.dialect.name != "postgresql":
-        pytest.skip("only PostgreSQL claims in one statement")
-    return store
-
-
+@pytest.mark.parametrize("crowded", [KINDS[1]], indirect=True)
 @pytest.mark.parametrize("limit", [1, 20, 100])
 @pytest.mark.parametrize("analysed", [False, True], ids=["without statistics", "with statistics"])
 def test_one_claim_in_one_statement_reads_no_more_than_it_takes(
-    crowded_postgres: SqlStore, limit: int, analysed: bool
+    crowded: tuple[SqlStore, dict[str, int]], limit: int, analysed: bool
 ) -> None:
-    store = crowded_postgres
+    store, _ = crowded
     if analysed:
         with store.engine.begin() as connection:
             connection.execute(text("ANALYZE horae_jobs"))
