@@ -41,6 +41,7 @@ class Renderer(Protocol):
     def cron(self, sentence: Sentence) -> str: ...
     def every(self, period: timedelta, after_finish: bool, initial_delay: timedelta) -> str: ...
     def once(self, at: datetime) -> str: ...
+    def length(self, span: timedelta) -> str: ...
 
 
 _RENDERERS: dict[str, Renderer] = {"en": words_english, "zh": words_chinese}
@@ -61,6 +62,11 @@ def describe_every(period: timedelta, anchor: str, initial_delay: timedelta, lan
 def describe_once(at: datetime, language: Language = "en") -> str:
     """A single instant in words."""
     return _renderer(language).once(at)
+
+
+def length(span: timedelta, language: Language = "en") -> str:
+    """A duration in words."""
+    return _renderer(language).length(span)
 
 
 def _renderer(language: str) -> Renderer:

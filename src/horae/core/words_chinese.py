@@ -39,8 +39,8 @@ def cron(sentence: Sentence) -> str:
 
 
 def every(period: timedelta, after_finish: bool, initial_delay: timedelta) -> str:
-    text = f"每次运行结束{_length(period)}后" if after_finish else f"每{_length(period, bare_one=True)}"
-    return text + (f"，首次在{_length(initial_delay)}后" if initial_delay else "")
+    text = f"每次运行结束{length(period)}后" if after_finish else f"每{length(period, bare_one=True)}"
+    return text + (f"，首次在{length(initial_delay)}后" if initial_delay else "")
 
 
 def once(at: datetime) -> str:
@@ -70,7 +70,7 @@ def _time(time: Time) -> str:
 
 
 def _rhythm(time: Rhythm) -> str:
-    text = "每" + _length(timedelta(seconds=time.step), bare_one=True)
+    text = "每" + length(timedelta(seconds=time.step), bare_one=True)
     if not time.whole_day:
         return f"{_clock(time.first)}至{_clock(time.last)}{text}"
     if time.first == 0:
@@ -183,7 +183,7 @@ def _clock(seconds: int) -> str:
     return text if seconds % 60 == 0 else f"{text}:{seconds % 60:02}"
 
 
-def _length(span: timedelta, *, bare_one: bool = False) -> str:
+def length(span: timedelta, *, bare_one: bool = False) -> str:
     """A duration in its largest units: 1小时30分钟."""
     total = span // timedelta(milliseconds=1)
     said = []

@@ -41,8 +41,8 @@ def cron(sentence: Sentence) -> str:
 
 
 def every(period: timedelta, after_finish: bool, initial_delay: timedelta) -> str:
-    text = f"{_length(period)} after each run has ended" if after_finish else f"Every {_length(period, bare_one=True)}"
-    text += f", first after {_length(initial_delay)}" if initial_delay else ""
+    text = f"{length(period)} after each run has ended" if after_finish else f"Every {length(period, bare_one=True)}"
+    text += f", first after {length(initial_delay)}" if initial_delay else ""
     return text[0].upper() + text[1:]
 
 
@@ -63,7 +63,7 @@ def _time(time: Time) -> str:
 
 
 def _rhythm(time: Rhythm) -> str:
-    text = "every " + _length(timedelta(seconds=time.step), bare_one=True)
+    text = "every " + length(timedelta(seconds=time.step), bare_one=True)
     if not time.whole_day:
         return f"{text} from {_clock(time.first)} to {_clock(time.last)}"
     if time.first == 0:
@@ -169,7 +169,7 @@ def _clock(seconds: int) -> str:
     return text if seconds % 60 == 0 else f"{text}:{seconds % 60:02}"
 
 
-def _length(span: timedelta, *, bare_one: bool = False) -> str:
+def length(span: timedelta, *, bare_one: bool = False) -> str:
     """A duration in its largest units: "1 hour and 30 minutes"."""
     total = span // timedelta(milliseconds=1)
     said = []

@@ -1,0 +1,71 @@
+"""How a schedule stands, in one word, and why it does not fire: every reason that holds, the strongest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Literal
+
+from horae.core.fires import Schedule
+from horae.core.instants import iso
+from horae.core.reasons import Reason
+
+Standing = Literal["active", "disabled", "paused", "inactive", "follows", "local", "resting", "ended"]
+
+
+def standing(schedule: Schedule) -> Standing:
+    """The word for a list: the strongest reason not to fire by itself, or ``active``."""
+    if schedule.inactive is not None:
+        return "inactive"
+    if not schedule.enabled:
+        return "disabled"
+    if schedule.paused_at is not None:
+        return "paused"
+    if schedule.mode == "ALL_NODES":
+        return "local"
+    if schedule.is_spent:
+        return "ended"
+    if schedule.kind == "after":
+        return "follows"
+    if schedule.next_fire_at is not None:
+        return "active"
+    return "resting" if schedule.rests else "ended"
+
+
+def why_silent(schedule: Schedule, now: datetime) -> tuple[Reason, ...]:
+    """Why it has no fire ahead at the time it names; nothing when it will simply fire."""
+    return tuple(_stopped(schedule)) + tuple(_by_nature(schedule, now))
+
+
+def _stopped(schedule: Schedule) -> Iterator[Reason]:
+    if schedule.inactive is not None:
+        yield Reason("inactive", f"it is inactive: {schedule.inactive}")
+    if not schedule.enabled:
+        yield Reason("disabled", f"it is disabled (by {schedule.sources.get('enabled', 'default')})")
+    if schedule.paused_at is not None:
+        because = f": {schedule.pause_reason}" if schedule.pause_reason else ""
+        by = schedule.paused_by or "somebody"
+        yield Reason("paused", f"it was paused by {by} at {iso(schedule.paused_at)}{because}")
+
+
+def _by_nature(schedule: Schedule, now: datetime) -> Iterator[Reason]:
+    if schedule.is_spent:
+        yield Reason("spent", f"it has fired {schedule.fire_count} of at most {schedule.max_fires} times")
+    elif schedule.kind == "after":
+        yield Reason("follows", f"it has no times of its own: it runs after {', '.join(schedule.after)} succeeded")
+    elif schedule.mode == "ALL_NODES":
+        yield Reason("local", "each node runs it by a timer of its own; its fires are not stored")
+    elif schedule.next_fire_at is None and schedule.is_active:
+        yield _exhausted(schedule)
+    elif schedule.starts_at is not None and schedule.starts_at > now:
+        yield Reason("not_yet", f"it begins at {iso(schedule.starts_at)}")
+
+
+def _exhausted(schedule: Schedule) -> Reason:
+    if schedule.kind == "once":
+        return Reason("passed", f"its one instant, {schedule.expression}, is behind it")
+    if schedule.rests:
+        return Reason("resting", "it counts from the end of its job, which has not ended yet")
+    if schedule.ends_at is not None:
+        return Reason("ended", f"it ends at {iso(schedule.ends_at)}, and no fire is left before that")
+    return Reason("ended", "no fire is left")
