@@ -19,7 +19,7 @@ from horae.core.jobs import SYSTEM
 from horae.core.payloads import encode, label, name
 from horae.core.retry import Retry
 from horae.errors import Conflict, InvalidInput, NotFound
-from horae.ports import ScheduleFilter, Tx, World
+from horae.ports import ScheduleFilter, Tally, Tx, World
 
 MAX_PAGE = 1000
 # What a change may touch; everything else follows from it or is the system's own business.
@@ -208,6 +208,11 @@ def versions(world: World, key: str, *, owner: str = SYSTEM, limit: int = 50) ->
     get(world, key, owner=owner)
     rows = world.store.read(lambda tx: tx.audit.find(object_id=_object_id(key, owner), limit=limit, before=None))
     return [entry for _, entry in rows if entry.object_type == "schedule"]
+
+
+def tally(world: World, schedule: Schedule) -> Tally:
+    """What the history knows of its runs."""
+    return world.store.read(lambda tx: tx.schedules.tallies([schedule.number])).get(schedule.number, Tally())
 
 
 def preview(world: World, schedule: Schedule, count: int = 5) -> list[datetime]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import enum
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
 
 from horae.errors import (
     ConfigurationError,
     Conflict,
     DefinitionError,
     HoraeError,
+    InvalidCron,
     InvalidInput,
     LeaseLost,
     NotAllowed,
@@ -71,5 +75,34 @@ def exit_code(problem: HoraeError) -> Exit:
     return next(code for kind, code in CODES if isinstance(problem, kind))
 
 
-def as_json(problem: HoraeError) -> dict[str, str]:
-    return {"code": problem.code, "message": str(problem)}
+# What the errors of cron call by the name of its Python parameter, as a shell names it.
+FLAGS = (
+    ("pass lenient=True", "add --lenient"),
+    ("with lenient=True", "with --lenient"),
+    ('pass day_match="or"', "add --day-match or"),
+)
+
+
+def as_json(problem: HoraeError) -> dict[str, Any]:
+    """Code and message; for a mistake in cron also where it stands."""
+    told: dict[str, Any] = {"code": problem.code, "message": message(problem)}
+    if isinstance(problem, InvalidCron):
+        told |= {"expression": problem.expression, "field": problem.field, "position": problem.position}
+    return told
+
+
+def message(problem: HoraeError) -> str:
+    text = str(problem)
+    for parameter, flag in FLAGS if isinstance(problem, InvalidCron) else ():
+        text = text.replace(parameter, flag).replace(parameter.capitalize(), flag.capitalize())
+    return text
+
+
+def pointed(error: Mapping[str, Any]) -> str:
+    """The expression with a caret under the mistake; nothing for other errors."""
+    expression = error.get("expression")
+    if not isinstance(expression, str) or "\n" in expression:
+        return ""
+    before = expression[: error["position"] - 1]
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in before)
+    return f"  {expression}\n  {' ' * (len(before) + wide)}^"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from horae.cli import db, job, queue, up, worker
-from horae.cli.failures import Exit, as_json, exit_code
+from horae.cli import db, job, queue, schedule, up, worker
+from horae.cli.failures import Exit, as_json, exit_code, pointed
 from horae.cli.terminal import dumped
 from horae.errors import HoraeError
 from horae.version import VERSION
@@ -29,6 +29,7 @@ app = typer.Typer(
     **PLAIN,  # type: ignore[arg-type]
 )
 app.add_typer(job.group, name="job")
+app.add_typer(schedule.group, name="schedule")
 app.add_typer(queue.group, name="queue")
 app.add_typer(db.group, name="db")
 worker.register(app)
@@ -84,8 +85,10 @@ def usage(problem: typer.TyperException) -> str:
     return f"{problem.format_message()}{hint}"
 
 
-def failed(arguments: Sequence[str], error: dict[str, str], code: Exit) -> int:
+def failed(arguments: Sequence[str], error: dict[str, Any], code: Exit) -> int:
     if wants_json(arguments):
         print(dumped({"error": error}))
     print("error:", " ".join(error["message"].split()), file=sys.stderr)
+    if where := pointed(error):
+        print(where, file=sys.stderr)
     return code

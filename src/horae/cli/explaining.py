@@ -1,0 +1,206 @@
+"""``horae schedule explain`` and ``next``: what a schedule means, without a database."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from horae.cli import schedule_shapes, words
+from horae.cli.terminal import Terminal, command
+from horae.errors import InvalidInput, UnknownZone
+from horae.settings import span_from
+
+if TYPE_CHECKING:
+    from horae.core.notes import Effect
+    from horae.core.schedules import Rule
+    from horae.core.words import Language
+
+Rhythm = Annotated[
+    str, typer.Argument(metavar="WHEN", help='Cron in quotes ("0 9 * * 1-5"), a span (15m) or an instant.')
+]
+Zone = Annotated[str | None, typer.Option("--tz", metavar="ZONE", help="The IANA zone, such as Asia/Shanghai.")]
+DayMatch = Annotated[
+    str | None, typer.Option("--day-match", metavar="and|or", help="Whether day and weekday must both match.")
+]
+Gap = Annotated[
+    str | None, typer.Option("--gap", metavar="after|skip", help="A time that clocks skip: fire after it, or not.")
+]
+Fold = Annotated[
+    str | None, typer.Option("--fold", metavar="first|both", help="A time that clocks repeat: fire once, or each time.")
+]
+Lenient = Annotated[bool, typer.Option("--lenient", help="Read names, 7 for Sunday, @daily, ?, L, W and # too.")]
+Count = Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, max=1000, help="How many fires.")]
+From = Annotated[
+    str | None, typer.Option("--from", metavar="INSTANT", help="Begin there instead of now, such as 2030-01-07T06:00Z.")
+]
+Lang = Annotated[str, typer.Option("--lang", metavar="en|zh", help="In English or Chinese.")]
+
+HEADINGS = {
+    "en": {"next": "next fires", "clocks": "changes of clocks", "warnings": "good to know", "none": "no fire"},
+    "zh": {"next": "接下来的触发时间", "clocks": "时钟调整", "warnings": "请注意", "none": "不会触发"},
+}
+MONTHS_AHEAD = 13
+
+
+def register(group: typer.Typer) -> None:
+    command(group, "explain")(explain)
+    command(group, "next")(next_)
+
+
+def explain(
+    terminal: Terminal,
+    when: Rhythm,
+    zone: Zone = None,
+    lang: Lang = "en",
+    count: Count = 5,
+    day_match: DayMatch = None,
+    gap: Gap = None,
+    fold: Fold = None,
+    lenient: Lenient = False,
+    start: From = None,
+) -> None:
+    """Say in words what a schedule means.
+
+    Also its next fires in UTC and in its zone, what each change of clocks in the next 13 months does to them, and what
+    other dialects of cron read differently. Needs no database.
+    """
+    from horae.core.notes import Note, effects, warnings
+    from horae.core.notes_words import say
+    from horae.core.readings import instant_from
+
+    language = language_from(lang)
+    now, place = _now(), zone or "UTC"
+    begin = now if start is None else instant_from(start, zone, "--from")
+    options = {"day_match": day_match, "gap": gap, "fold": fold, "lenient": lenient}
+    rule = rule_from(when, zone, options, begin)
+    fires = _fires(rule, begin, count)
+    told = effects(rule, place, begin)
+    noted = warnings(rule, begin)
+    shape = {
+        "words": rule.describe(language),
+        "language": language,
+        "zone": place,
+        **_rule_shape(rule),
+        "next": [schedule_shapes.fire_at(fire, place) for fire in fires],
+        "clocks": [schedule_shapes.effect(each, language) for each in told],
+        "warnings": schedule_shapes.notes(noted, language),
+    }
+    quiet = say(Note("quiet", {"zone": place, "months": MONTHS_AHEAD}), language)
+    head = HEADINGS[language]
+    lines = [terminal.bold(rule.describe(language)), "", terminal.faint(head["next"])]
+    lines += fire_lines(fires, place, now, language=language) or [f"  {head['none']}"]
+    lines += ["", terminal.faint(head["clocks"]), *(_clock_lines(told, language) or [f"  {quiet}"])]
+    if noted:
+        lines += ["", terminal.faint(head["warnings"]), *(f"  {say(each, language)}" for each in noted)]
+    terminal.result(shape, "\n".join(lines))
+
+
+def next_(
+    terminal: Terminal,
+    when: Rhythm,
+    zone: Zone = None,
+    count: Count = 5,
+    day_match: DayMatch = None,
+    gap: Gap = None,
+    fold: Fold = None,
+    lenient: Lenient = False,
+    start: From = None,
+) -> None:
+    """The next fires of a schedule that need not exist.
+
+    In UTC and in its zone. Needs no database.
+    """
+    from horae.core.readings import instant_from
+
+    now, place = _now(), zone or "UTC"
+    begin = now if start is None else instant_from(start, zone, "--from")
+    options = {"day_match": day_match, "gap": gap, "fold": fold, "lenient": lenient}
+    rule = rule_from(when, zone, options, begin)
+    fires = _fires(rule, begin, count)
+    shape = {"words": rule.describe(), "zone": place, "next": [schedule_shapes.fire_at(fire, place) for fire in fires]}
+    terminal.result(shape, "\n".join(fire_lines(fires, place, now, indent="")) or HEADINGS["en"]["none"])
+
+
+def fire_lines(
+    fires: list[datetime], zone: str, now: datetime, *, indent: str = "  ", language: Language = "en"
+) -> list[str]:
+    """Each fire in UTC, in its zone, and how far away it is."""
+    rows = [(words.exact(fire), *([] if zone == "UTC" else [clock(fire, zone)])) for fire in fires]
+    away = [words.relative(fire, now) if language == "en" else _away_in_chinese(fire, now) for fire in fires]
+    return [f"{indent}{'  '.join(row)}  {told}" for row, told in zip(rows, away, strict=True)]
+
+
+def _away_in_chinese(moment: datetime, now: datetime) -> str:
+    number, _, unit = words.span(moment - now).partition(" ")
+    units = {"ms": "毫秒", "s": "秒", "min": "分钟", "h": "小时", "d": "天"}
+    return f"{number} {units[unit]}{'后' if moment >= now else '前'}"
+
+
+def clock(moment: datetime, zone: str) -> str:
+    """``2030-01-07 14:00:00+08:00 Asia/Shanghai``: what clocks show there."""
+    from horae.core.readings import local
+
+    try:
+        return f"{local(moment, zone).isoformat(sep=' ', timespec='seconds')} {zone}"
+    except UnknownZone:
+        return f"unknown zone {zone}"
+
+
+def language_from(text: str) -> Language:
+    if text not in ("en", "zh"):
+        raise InvalidInput(f"There are no words in language {text!r}; choose en or zh.")
+    return text  # type: ignore[return-value]
+
+
+def rule_from(when: str, zone: str | None, options: dict[str, Any], start: datetime) -> Rule:
+    """Cron, a span or an instant, told apart by how they look."""
+    from horae.core.readings import instant_from
+    from horae.core.schedules import Cron, Every, Once
+    from horae.core.zones import zone_named
+
+    given = {name: value for name, value in options.items() if value}
+    text = when.strip()
+    if len(text.split()) > 1 or not text[:1].isdigit():
+        return Cron(when, zone or "UTC", **given)
+    if given:
+        raise InvalidInput(f"--{next(iter(given)).replace('_', '-')} is for cron; {text!r} is not cron.")
+    zone_named(zone or "UTC")
+    if "-" in text:
+        return Once(instant_from(text, zone))
+    return Every(span_from(text, "cron expression, span or instant")).starting(start)
+
+
+def _fires(rule: Rule, start: datetime, count: int) -> list[datetime]:
+    """The first fires; an interval that begins now begins at once."""
+    from horae.core.schedules import Every
+
+    begin = start - timedelta(microseconds=1) if isinstance(rule, Every) else start
+    return list(islice(rule.between(begin, datetime.max.replace(tzinfo=start.tzinfo)), count))
+
+
+def _clock_lines(told: list[Effect], language: Language) -> list[str]:
+    from horae.core.notes_words import say_change, say_effect
+
+    return [line for each in told for line in (f"  {say_change(each.change, language)}",
+                                               f"    {say_effect(each, language)}")]  # fmt: skip
+
+
+def _rule_shape(rule: Rule) -> dict[str, Any]:
+    from horae.core.schedules import Cron, Every
+
+    if isinstance(rule, Cron):
+        fixed = rule.parsed.fixed_time
+        options = {"day_match": rule.day_match, "gap": rule.gap, "fold": rule.fold, "lenient": rule.lenient}
+        return {"kind": "cron", "expression": rule.expression, "fixed_time": fixed, **options}
+    if isinstance(rule, Every):
+        return {"kind": "every", "expression": f"{rule.period.total_seconds():g}"}
+    return {"kind": "once", "expression": schedule_shapes.moment(rule.at)}  # type: ignore[attr-defined]
+
+
+def _now() -> datetime:
+    from horae.clock import SystemClock
+
+    return SystemClock().now().replace(microsecond=0)
