@@ -7,6 +7,7 @@ run, and the next instant. Whatever the policies say, the counts of the records 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -29,13 +30,29 @@ def decide(schedule: Schedule, now: datetime, unfinished: Unfinished, roll: floa
     if schedule.overlap != "allow":
         fires = _by_overlap(schedule, fires, unfinished)
     fires = _by_bound(schedule, fires)
-    ran = sum(fire.verdict == "ran" for fire in fires)
+    ran = _ran(fires)
     spent = replace(schedule, fire_count=schedule.fire_count + ran)
     follows = None
     if not spent.is_spent and not (schedule.rests and ran):
         follows = next_fire(schedule, max(recent[-1], now) if schedule.rests else recent[-1])
     dropped = unfinished.retrying if ran and schedule.overlap != "allow" else ()
     return Firing(schedule, tuple(fires), follows, due_at(schedule, follows, roll), spent.fire_count, dropped, silent)
+
+
+def without(firing: Firing, recorded: Container[datetime]) -> Firing:
+    """The same decision without the occurrences that are on record already."""
+    kept = tuple(fire for fire in firing.fires if fire.fire_at not in recorded)
+    if len(kept) == len(firing.fires):
+        return firing
+    told = replace(firing, fires=kept, fire_count=firing.fire_count - _ran(firing.fires) + _ran(kept))
+    if firing.schedule.rests and not _ran(kept) and not firing.schedule.is_spent:
+        follows = next_fire(firing.schedule, firing.fires[-1].fire_at)  # no job will come to an end and say so
+        told = replace(told, next_fire_at=follows, next_due_at=follows)
+    return told
+
+
+def _ran(fires: Iterable[Fire]) -> int:
+    return sum(fire.verdict == "ran" for fire in fires)
 
 
 def left_behind(schedule: Schedule, now: datetime, reason: str) -> Fire | None:

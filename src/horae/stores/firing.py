@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from horae.core.deciding import without
 from horae.core.fires import Firing, Schedule, Unfinished
 from horae.core.instants import micros
 from horae.core.jobs import NewJob
@@ -128,6 +129,5 @@ class Firings:
 def _without(firing: Firing, jobs: list[NewJob], known: set[tuple[int, int]]) -> tuple[Firing, list[NewJob]]:
     """The same decision without fires that are on record already."""
     number = firing.schedule.number
-    kept = tuple(fire for fire in firing.fires if (number, micros(fire.fire_at)) not in known)
-    fresh = {micros(fire.fire_at) for fire in kept}
-    return replace(firing, fires=kept), [job for job in jobs if to_micros(job.fire_at) in fresh]
+    recorded = {fire.fire_at for fire in firing.fires if (number, micros(fire.fire_at)) in known}
+    return without(firing, recorded), [job for job in jobs if job.fire_at not in recorded]

@@ -4,6 +4,8 @@ Live and dead jobs are in ``horae_jobs``; finished ones live on as their final r
 one list.
 """
 
+# size: one room, one class; every way to read and change jobs by hand, on any connection
+
 from __future__ import annotations
 
 import json
@@ -35,8 +37,9 @@ from horae.core.instants import micros
 from horae.core.jobs import Job, NewJob, Run
 from horae.errors import Conflict, KeyConflict, NotFound
 from horae.ports import Filter, Placed
-from horae.stores.dialects import BY_NAME
+from horae.stores.dialects import BY_NAME, Dialect
 from horae.stores.driver import Driver
+from horae.stores.links import Ended, Links
 from horae.stores.rows import (
     ATTEMPT,
     INSERT_COLUMNS,
@@ -204,11 +207,17 @@ class Jobs:
         told = (("key", job.concurrency_key), ("group", job.group))
         names = [f"{kind}:{name}" for kind, name in told if name is not None]
         if names:
-            dialect = BY_NAME[self.connection.dialect.name]
-            driver = Driver(self.connection.connection.driver_connection, dialect.placeholder)
-            slots = Slots(dialect)
+            driver, slots = self._driver(), Slots(self._dialect)
             slots.lock(driver, names)
             slots.let_in(driver, names)
+
+    @property
+    def _dialect(self) -> Dialect:
+        return BY_NAME[self.connection.dialect.name]
+
+    def _driver(self) -> Driver:
+        """The same transaction, for flows that the hot statements share."""
+        return Driver(self.connection.connection.driver_connection, self._dialect.placeholder)
 
     def _takes_name(self, job: Job, now: datetime) -> bool:
         """A revived job needs its unique name again; somebody else may have it by now."""
@@ -229,6 +238,8 @@ class Jobs:
             return False
         self.connection.execute(delete(keys).where(keys.c.scope == "unique", keys.c.job_id == job.number))
         self._let_next_in(job)
+        if job.linked:
+            Links(self._dialect).after(self._driver(), [Ended(job.number, job.schedule_id, False)], now)
         return True
 
     def ask_to_cancel(self, job: Job, *, reason: str) -> bool:

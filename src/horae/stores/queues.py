@@ -9,7 +9,9 @@ from sqlalchemy import Connection, Table, delete, select, text, update
 
 from horae.ports import Queue
 from horae.stores.dialects import BY_NAME
+from horae.stores.driver import Driver
 from horae.stores.rows import queue_from, to_micros
+from horae.stores.slots import Slots
 from horae.stores.tables import limits, queues
 
 
@@ -42,6 +44,9 @@ class Queues:
             self.connection.execute(delete(limits).where(limits.c.name == name))
         else:
             self._upsert(limits, {"name": name, "max_running": max_running})
+        dialect = BY_NAME[self.connection.dialect.name]
+        driver = Driver(self.connection.connection.driver_connection, dialect.placeholder)
+        Slots(dialect).changed(driver, name)
 
     def put(self, queue: Queue) -> None:
         """Replace the settings; the caller has read them in this transaction."""

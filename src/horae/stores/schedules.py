@@ -24,6 +24,7 @@ from horae.stores.schedule_rows import (
 )
 from horae.stores.tables import fires, follows, jobs, runs, schedules
 
+RAN = ("succeeded", "failed", "timed_out", "lost")  # what was given back, put off or called off does not count as run
 FIRE_SELECT = [fires.c[name] for name in FIRE_COLUMNS]
 
 
@@ -146,14 +147,19 @@ class Schedules:
             select(
                 runs.c.schedule_id,
                 func.count().label("runs"),
-                func.sum(case((runs.c.outcome.in_(("succeeded", "skipped", "released", "snoozed")), 0), else_=1)),
+                func.sum(case((runs.c.outcome == "succeeded", 0), else_=1)),
                 func.max(runs.c.finished_at),
             )
-            .where(runs.c.schedule_id.in_(listed), runs.c.outcome != "skipped")
+            .where(runs.c.schedule_id.in_(listed), runs.c.outcome.in_(RAN))
             .group_by(runs.c.schedule_id)
         ).all()
         latest = {row[0]: row[3] for row in counted}
-        ends = or_(*(and_(runs.c.schedule_id == number, runs.c.finished_at == end) for number, end in latest.items()))
+        ends = or_(
+            *(
+                and_(runs.c.schedule_id == number, runs.c.finished_at == end, runs.c.outcome.in_(RAN))
+                for number, end in latest.items()
+            )
+        )
         lasts: dict[int, Any] = {}
         if latest:
             columns = (runs.c.schedule_id, runs.c.outcome, runs.c.started_at, runs.c.finished_at, runs.c.error)

@@ -94,6 +94,16 @@ class Slots:
                 queues |= {row[1] for row in let}
         return queues
 
+    def changed(self, driver: Driver, name: str) -> set[str]:
+        """A limit was set anew or lifted: let in whoever it no longer holds; answers with their queues."""
+        if name in self.limits(driver):
+            self.lock(driver, [name])
+            return self.let_in(driver, [name])
+        held = "held_for = %s AND held = 'slot'"
+        queues = {row[0] for row in driver.rows(f"SELECT DISTINCT queue FROM horae_jobs WHERE {held}", [name])}
+        driver.change(f"UPDATE horae_jobs SET held = '', held_for = NULL WHERE {held}", [name])
+        return queues
+
     def forgotten(self, driver: Driver) -> set[str]:
         """The net under it all: let in whoever is held although there is room; answers with their queues."""
         rows = driver.rows("SELECT DISTINCT held_for FROM horae_jobs WHERE held = 'slot'")

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from horae.actions.jobs import Request
+from horae.core.fires import Schedule
 from horae.core.jobs import Job, NewJob, Priority, State, band_of
 from horae.core.payloads import encode
 from horae.testing.clock import NOON
@@ -58,3 +59,9 @@ def a_request(payload: Any = None, **fields: Any) -> Request:
     """What somebody might ask to be run."""
     fields.setdefault("handler", "greet")
     return Request(payload=payload, **fields)
+
+
+def a_schedule(key: str = "minutely", expression: str = "* * * * *", **fields: Any) -> Schedule:
+    """A schedule about to be created: every minute, unless told otherwise."""
+    fields = {"kind": "cron", "handler": "greet"} | fields
+    return Schedule(key=key, expression=expression, **fields)

@@ -31,8 +31,18 @@ from horae.testing.conformance_claim import ClaimConformance
 from horae.testing.conformance_control import ControlConformance
 from horae.testing.conformance_enqueue import EnqueueConformance
 from horae.testing.conformance_lease import LeaseConformance
+from horae.testing.conformance_links import LinkConformance
+from horae.testing.conformance_schedules import ScheduleConformance
 from horae.testing.conformance_settle import SettleConformance
 
 
-class StoreConformance(EnqueueConformance, ClaimConformance, SettleConformance, LeaseConformance, ControlConformance):
+class StoreConformance(
+    EnqueueConformance,
+    ClaimConformance,
+    SettleConformance,
+    LeaseConformance,
+    ControlConformance,
+    ScheduleConformance,
+    LinkConformance,
+):
     """Every promise of a store, room by room."""
