@@ -23,15 +23,15 @@ from horae.actions.jobs import Enqueued, Request
 from horae.checking import plan_of, problems_of, seed_from
 from horae.clock import StoreClock, SystemClock, SystemDice, pause, zone_database_version
 from horae.configuration import JobsFile, find_file, read_files
-from horae.core.fires import Schedule, first_fire
+from horae.core.fires import Schedule
 from horae.core.jobs import Job
 from horae.core.retry import Retry, span
-from horae.core.status import JobStatus, status_of
+from horae.core.status import JobStatus
 from horae.declarations import Problem, raise_for
 from horae.errors import ConfigurationError, NotFound, StoreBusy, StoreError, StoreUnavailable
 from horae.handles import JobHandle, Jobs, plain_connection
 from horae.locks import open_locks
-from horae.ports import Clock, Dice, LockManager, Tally, World
+from horae.ports import Clock, Dice, LockManager, World
 from horae.runtime.children import Children
 from horae.runtime.declared import Declared
 from horae.runtime.hosted import Hosted
@@ -260,22 +260,7 @@ class Horae(Jobs):
 
     def snapshot(self) -> list[JobStatus]:
         """How each scheduled job is doing, over the whole cluster."""
-        planned = {schedule.key: schedule for schedule in self.plan().schedules}
-        stored, tallies = declaring.standing(self.world, planned)
-        now = self.world.clock.now()
-        told = []
-        for key, schedule in planned.items():
-            row = stored.get(key, schedule)
-            tally = tallies.get(row.number, Tally())
-            local = first_fire(row, now) if row.mode == "ALL_NODES" and row.is_active else None
-            told.append(
-                status_of(
-                    row, next_fire_at=row.next_fire_at or local, outcome=tally.last_outcome,
-                    started_at=tally.last_started_at, finished_at=tally.last_finished_at,
-                    run_count=tally.run_count, fail_count=tally.fail_count,
-                )
-            )  # fmt: skip
-        return told
+        return declaring.snapshot(self.world, self.plan().schedules)
 
     # -- running -------------------------------------------------------------------------------------------------
 

@@ -329,7 +329,8 @@ def _doubts(schedule: Schedule, item: Mapping[str, Override], place: str) -> Ite
     stated = {key: override.value for key, override in item.items()}
     options = {"mode": schedule.mode, **({"lock_ttl": stated["lock_ttl"]} if "lock_ttl" in stated else {})}
     for problem in about_mode(schedule.key, options, scheduled=True, follows=schedule.kind == "after"):
-        yield replace(problem, where=place, text=f"{schedule.key}: {problem.text}")
+        where = item["lock_ttl"].place if "lock_ttl" in item else place
+        yield replace(problem, where=where, text=f"{schedule.key}: {problem.text}")
     if "initial_delay" in item and schedule.kind != "every":
         where = item["initial_delay"].place
         yield Problem(

@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
 from horae.actions.schedules import CHANGEABLE, MAX_PAGE, checked, entry_for, find, locked, note_follows, timed, written
-from horae.core.fires import Schedule
+from horae.core.fires import Schedule, first_fire
 from horae.core.jobs import SYSTEM
+from horae.core.status import JobStatus, status_of
 from horae.errors import Conflict, HoraeError, StoreError
 from horae.ports import ScheduleFilter, Tally, Tx, World
 
@@ -123,14 +125,47 @@ def set_inactive(world: World, schedule: Schedule, reason: str | None) -> Schedu
     return _persistently(lambda: world.store.transact(write))
 
 
-def standing(world: World, keys: Collection[str]) -> tuple[dict[str, Schedule], Mapping[int, Tally]]:
-    """The schedules of these keys as the store has them, and what the history knows of their runs."""
+def stored(world: World, keys: Collection[str]) -> dict[str, Schedule]:
+    """The schedules of these keys as the store has them."""
 
-    def work(tx: Tx) -> tuple[dict[str, Schedule], Mapping[int, Tally]]:
-        found = {key: schedule for key in keys if (schedule := tx.schedules.get(key, SYSTEM)) is not None}
-        return found, tx.schedules.tallies([schedule.number for schedule in found.values()])
+    def work(tx: Tx) -> dict[str, Schedule]:
+        return {key: schedule for key in keys if (schedule := tx.schedules.get(key, SYSTEM)) is not None}
 
     return world.store.read(work)
+
+
+def snapshot(world: World, planned: Sequence[Schedule]) -> list[JobStatus]:
+    """How declared jobs are doing, over the whole cluster; one that is not stored yet has no history."""
+    found = stored(world, [schedule.key for schedule in planned])
+    now = world.clock.now()
+
+    def work(tx: Tx) -> list[JobStatus]:
+        tallies = tx.schedules.tallies([schedule.number for schedule in found.values()])
+        return [_status(tx, found.get(each.key, each), tallies, now) for each in planned]
+
+    return world.store.read(work)
+
+
+def _status(tx: Tx, schedule: Schedule, tallies: Mapping[int, Tally], now: datetime) -> JobStatus:
+    tally = tallies.get(schedule.number, Tally())
+    local = schedule.mode == "ALL_NODES" and schedule.is_active  # no node's timer is ours; this is the rule's answer
+    return status_of(
+        schedule,
+        next_fire_at=first_fire(schedule, now) if local else schedule.next_fire_at,
+        outcome="skipped" if _was_skipped(tx, schedule) else tally.last_outcome,
+        started_at=tally.last_started_at,
+        finished_at=tally.last_finished_at,
+        run_count=tally.run_count,
+        fail_count=tally.fail_count,
+    )
+
+
+def _was_skipped(tx: Tx, schedule: Schedule) -> bool:
+    """Whether the last fire led to no run: another was running, or somebody else held the lock."""
+    for fire, number in tx.schedules.history(schedule.number, limit=1, before=None) if schedule.number else ():
+        job = None if number is None else tx.jobs.get(number)
+        return fire.verdict == "skipped" or (job is not None and job.state == "cancelled" and job.last_error == "lock")
+    return False
 
 
 # -- the parts -----------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ class Serving:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._told_to_end, signal.Signals(number).name)
+        loop.add_signal_handler(signal.SIGHUP, self._told_to_reload)
         serving = asyncio.create_task(self.worker.run())
         watching = asyncio.create_task(self._until_empty()) if until_empty else None
         if started is not None:
@@ -46,6 +47,11 @@ class Serving:
         emptied = watching is not None and watching.done() and not watching.cancelled()
         self._tell_end()
         return Exit.OK if self.signals or emptied else Exit.TRY_AGAIN
+
+    def _told_to_reload(self) -> None:
+        self.terminal.say("SIGHUP: reads jobs.conf again")
+        self.terminal.event({"event": "reloading"})
+        self.worker.reload()
 
     def _told_to_end(self, name: str) -> None:
         asked_at = self.worker.world.clock.monotonic()

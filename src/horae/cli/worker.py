@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from horae.cli.check import Config, named
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.cli.words import span
 from horae.errors import InvalidInput
@@ -38,6 +39,7 @@ def worker(
     grace: Annotated[
         str | None, typer.Option("--grace", metavar="SPAN", help="How long to wait for running jobs when stopping.")
     ] = None,
+    config: Config = None,
     until_empty: Annotated[
         bool, typer.Option("--until-empty", help="End when the queues hold neither waiting nor running jobs.")
     ] = False,
@@ -51,6 +53,8 @@ def worker(
     Ctrl-C and SIGTERM end it in order: nothing more is claimed, what runs may finish within the grace, the rest is
     cancelled and given back. A second signal ends at once.
     """
+    from horae.cli.logs import start_logging
+
     settings = terminal.settings
     form = log_format or ("json" if terminal.is_json else settings.log_format)
     level = log_level or settings.log_level
@@ -62,25 +66,26 @@ def worker(
         lease=settings.lease if lease is None else span_from(lease, "lease"),
         grace=settings.grace if grace is None else span_from(grace, "grace"),
     )
-    _serve(replace(terminal, settings=chosen), target, until_empty, form, level)
+    if chosen.lease.total_seconds() < 1:
+        raise InvalidInput(f"A lease of {span(chosen.lease)} is too short to be kept; use one second or more.")
+    start_logging(form, level)
+    told = replace(terminal, settings=chosen)
+    _serve(told, named(told, target, config, "worker"), until_empty)
 
 
-def _serve(terminal: Terminal, target: str | None, until_empty: bool, log_format: str, log_level: str) -> None:
+def _serve(terminal: Terminal, app: Horae, until_empty: bool) -> None:
     import asyncio
 
-    from horae.cli.logs import start_logging
     from horae.cli.serving import Serving
-    from horae.cli.targets import application
+    from horae.declarations import raise_for
     from horae.runtime.worker import WorkerSettings
 
     settings = terminal.settings
-    name = target or settings.app
-    if name is None:
-        raise InvalidInput("Which application? Write: horae worker module:app, or set HORAE_APP.")
-    if settings.lease.total_seconds() < 1:
-        raise InvalidInput(f"A lease of {span(settings.lease)} is too short to be kept; use one second or more.")
-    start_logging(log_format, log_level)
-    app = application(name, terminal.database)
+    found = app.problems()
+    raise_for(found)
+    for each in found:
+        terminal.say(f"warning: {each}")
+    app.wait_for_store()
     queues = settings.queues or dict.fromkeys(sorted({"default", *(each.queue for each in app.definitions)}), SLOTS)
     worker = app.worker(WorkerSettings(queues=queues, lease=settings.lease, grace=settings.grace))
     serving = Serving(terminal, worker)

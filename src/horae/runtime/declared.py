@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
 from horae.actions import tracking
-from horae.actions.declaring import SWITCHED_OFF, Plan, bring_in_line, standing
+from horae.actions.declaring import SWITCHED_OFF, Plan, bring_in_line, stored
 from horae.core.fires import Schedule
 from horae.core.jobs import Job, Lease, Outcome
 from horae.errors import HoraeError, StoreError
@@ -46,6 +46,9 @@ class Host(Protocol):
     def checkpoint(self, lease: Lease, value: Any) -> None: ...
     def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any: ...
     async def call(self, work: Callable[[], T]) -> T: ...
+    async def ask(self, work: Callable[[], T]) -> T:
+        """Ask the store, off the event loop."""
+
     def resolve(self, name: str) -> Handler | None: ...
     async def execute(self, handler: Handler, ctx: Context) -> Outcome: ...
     def keep(self, job: Job) -> None:
@@ -86,6 +89,7 @@ class Declared:
     async def open(self, host: Host) -> None:
         self._host = host
         self._alarm = Alarm(self._world.clock)
+        self._pause = Alarm(self._world.clock)  # nobody rings this one
         self._timers = Timers(self._world, self._fire)
         try:
             await self.services.open()
@@ -132,8 +136,9 @@ class Declared:
             try:
                 await self.step()
                 backoff.reset()
-                await self._alarm.sleep(None, LOOK_APART)
-                await self._alarm.sleep(None, LOOK_EVERY)
+                hinted = await self._alarm.sleep(None, LOOK_EVERY)
+                if hinted and not self._changed:  # many hints may follow one another; a reload is asked for once
+                    await self._pause.sleep(None, LOOK_APART)
             except StoreError as problem:
                 self.trouble = str(problem)
                 if not backoff.failures:
@@ -147,13 +152,12 @@ class Declared:
         """Bring the store in line where something changed, and local timers with the store."""
         if self._changed:
             self._look_again()
-            await self._host.call(lambda: bring_in_line(self._world, self._plan))
+            await self._host.ask(lambda: bring_in_line(self._world, self._plan))
             self._changed = False
             self.trouble = None
         local = [schedule.key for schedule in self._plan.schedules if schedule.mode == "ALL_NODES"]
         if local:
-            stored, _ = await self._host.call(lambda: standing(self._world, self._keys))
-            self._arm(stored)
+            self._arm(await self._host.ask(lambda: stored(self._world, local)))
 
     def _look_again(self) -> None:
         """A file that has become wrong changes nothing, loudly."""
@@ -164,16 +168,16 @@ class Declared:
             log.error("jobs.conf is not taken over, everything stays as it was: %s", problem)
         self._keys = frozenset(schedule.key for schedule in self._plan.schedules)
 
-    def _arm(self, stored: dict[str, Schedule]) -> None:
+    def _arm(self, known: dict[str, Schedule]) -> None:
         off = None if self._plan.enabled else SWITCHED_OFF
         declared = [replace(schedule, inactive=off) for schedule in self._plan.schedules]
-        self._timers.set([stored.get(schedule.key, schedule) for schedule in declared])
+        self._timers.set([known.get(schedule.key, schedule) for schedule in declared])
 
     # -- running -------------------------------------------------------------------------------------------------
 
     async def run(self, handler: Handler, ctx: Context, work: Work) -> Outcome:
         """One attempt at a job from the queue, under its lock, told to whoever listens."""
-        return await self._occurrences.run(ctx, work, self._host.call, stops=handler.executor != "thread")
+        return await self._occurrences.run(ctx, work, self._host.ask, stops=handler.executor != "thread")
 
     async def _fire(self, schedule: Schedule, fire_at: datetime) -> None:
         """One run on this node, recorded with it where the store answers."""
@@ -195,7 +199,7 @@ class Declared:
         stored = schedule if schedule.number else None
         node, lease = self._host.node_id, self._host.lease
         try:
-            job = await self._host.call(
+            job = await self._host.ask(
                 lambda: tracking.begin(
                     self._world, schedule.handler, worker_id=node, schedule=stored, fire_at=fire_at,
                     payload=schedule.payload, lease=lease,
@@ -212,7 +216,7 @@ class Declared:
             return
         self._host.let_go(job)
         try:
-            await self._host.call(lambda: tracking.end(self._world, job, outcome))
+            await self._host.ask(lambda: tracking.end(self._world, job, outcome))
         except HoraeError as problem:
             log.warning("the end of %s (%s) is not recorded: %s", job.id, job.handler, problem)
 

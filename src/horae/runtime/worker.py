@@ -324,6 +324,10 @@ class Worker:
     def lease(self) -> timedelta:
         return self.settings.lease
 
+    async def ask(self, work: Callable[[], T]) -> T:
+        """In the worker's own threads for the store, which no handler can fill."""
+        return await self._database.call(work)
+
     async def execute(self, handler: Handler, ctx: Context) -> Outcome:
         """Run a handler for a job that did not come from the queue."""
         return await self._executor.run(handler, ctx)
