@@ -1,0 +1,326 @@
+"""What a declaration may say, and how it is refused (S3-1, S3-6, S3-8 … S3-14)."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from horae import Context, Horae, Jobs, Retry
+from horae.core.fires import Schedule
+from horae.declarations import collecting
+from horae.errors import ConfigurationError, DefinitionError, InvalidCron, InvalidInterval, UnknownZone
+
+
+@pytest.fixture
+def app() -> Horae:
+    return Horae("sqlite://", name="test")
+
+
+def work(ctx: Context) -> None:
+    """A job that does nothing."""
+
+
+def the_schedule(app: Horae, name: str = "clean") -> Schedule:
+    schedule = app.definitions.get(name).schedule
+    assert schedule is not None
+    return schedule
+
+
+# -- what is declared --------------------------------------------------------------------------------------------
+
+
+def test_the_defaults_are_those_of_document_003(app: Horae) -> None:
+    """S3-8"""
+    app.job("clean", cron="0 3 * * *")(work)
+
+    schedule = the_schedule(app)
+    assert (schedule.mode, schedule.lock_ttl, schedule.enabled) == ("SINGLE_NODE", timedelta(seconds=30), True)
+    assert (schedule.zone, schedule.day_match, schedule.overlap) == ("UTC", "and", "skip")
+
+
+@pytest.mark.parametrize("every", [300, 300.0, timedelta(minutes=5)])
+def test_an_interval_is_seconds_or_a_timedelta(app: Horae, every: Any) -> None:
+    app.job("clean", every=every, initial_delay=10)(work)
+
+    schedule = the_schedule(app)
+    assert (schedule.kind, schedule.expression, schedule.anchor) == ("every", "300", "start")
+    assert schedule.initial_delay == timedelta(seconds=10)
+
+
+def test_an_interval_may_rest_after_each_run_instead(app: Horae) -> None:
+    app.job("clean", every=0.25, anchor="finish")(work)
+
+    assert (the_schedule(app).expression, the_schedule(app).anchor) == ("0.25", "finish")
+
+
+def test_a_scheduled_job_is_not_tried_again_and_one_only_enqueued_three_times(app: Horae) -> None:
+    """C-11"""
+    app.job("clean", cron="0 3 * * *")(work)
+    app.job("mail")(work)
+    app.job("stubborn", cron="0 3 * * *", retry=Retry.fixed(1, attempts=9))(work)
+
+    assert the_schedule(app).retry == Retry.none()
+    assert app.definitions.get("mail").retry == Retry.fixed(300, attempts=3)
+    assert the_schedule(app, "stubborn").retry.attempts == 9
+
+
+def test_a_job_without_a_schedule_is_only_enqueued(app: Horae) -> None:
+    app.job("mail")(work)
+
+    assert app.definitions.get("mail").schedule is None
+    assert app.problems() == []
+
+
+def test_every_value_knows_whether_code_or_the_default_said_it(app: Horae) -> None:
+    """C-16"""
+    app.job("clean", cron="0 3 * * *", lock_ttl=60)(work)
+
+    sources = the_schedule(app).sources
+    assert (sources["expression"], sources["lock_ttl"], sources["zone"]) == ("code", "code", "default")
+
+
+def test_a_job_may_follow_others(app: Horae) -> None:
+    """S3-49"""
+    app.job("extract", cron="0 1 * * *")(work)
+    app.job("load", after=["extract"])(work)
+
+    assert (the_schedule(app, "load").kind, the_schedule(app, "load").after) == ("after", ("extract",))
+
+
+def test_a_scheduled_job_brings_its_arguments_along(app: Horae) -> None:
+    @app.job("report", cron="0 6 * * 1", arguments={"size": "a4"})
+    def report(ctx: Context, size: str, copies: int = 1) -> None: ...
+
+    assert the_schedule(app, "report").payload == {"size": "a4"}
+
+
+def test_a_declared_function_can_still_be_called(app: Horae) -> None:
+    @app.job("double", cron="0 3 * * *", arguments={"number": 1})
+    def double(number: int) -> int:
+        return 2 * number
+
+    assert double(21) == 42
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["", "   ", None])
+def test_a_blank_id_is_refused(app: Horae, name: Any) -> None:
+    """S3-9"""
+    with pytest.raises(DefinitionError, match="not blank"):
+        app.job(name, cron="0 3 * * *")(work)
+
+
+def test_a_second_job_with_the_same_id_is_refused(app: Horae) -> None:
+    """S3-9"""
+    app.job("clean", cron="0 3 * * *")(work)
+
+    with pytest.raises(DefinitionError, match="already a job named 'clean'"):
+        app.job("clean", every=5)(work)
+
+
+def test_cron_and_interval_exclude_each_other(app: Horae) -> None:
+    """S3-10"""
+    with pytest.raises(DefinitionError, match="cron and every exclude each other"):
+        app.job("clean", cron="0 3 * * *", every=5)(work)
+
+
+def test_an_empty_cron_is_refused_and_not_taken_for_none(app: Horae) -> None:
+    with pytest.raises(DefinitionError, match="is empty"):
+        app.job("clean", cron="")(work)
+
+
+@pytest.mark.parametrize("ttl", [0, -1, timedelta(0), "soon"])
+def test_a_lock_must_last_some_time(app: Horae, ttl: Any) -> None:
+    """S3-11"""
+    with pytest.raises(DefinitionError, match="lock_ttl"):
+        app.job("clean", cron="0 3 * * *", lock_ttl=ttl)(work)
+
+
+def test_a_lock_on_all_nodes_is_doubtful_but_allowed(app: Horae) -> None:
+    """S3-11"""
+    app.job("clean", cron="0 3 * * *", mode="ALL_NODES", lock_ttl=60)(work)
+
+    (problem,) = app.problems()
+    assert problem.severity == "warning"
+    assert "takes no lock" in problem.text
+    assert the_schedule(app).lock_ttl is None
+
+
+def test_an_unknown_mode_is_refused(app: Horae) -> None:
+    with pytest.raises(DefinitionError, match="choose SINGLE_NODE"):
+        app.job("clean", cron="0 3 * * *", mode="EVERY_NODE")(work)  # type: ignore[arg-type]
+
+
+def test_all_nodes_without_a_time_is_refused(app: Horae) -> None:
+    with pytest.raises(DefinitionError, match="its own timer"):
+        app.job("clean", mode="ALL_NODES")(work)
+
+
+def test_an_initial_delay_of_a_cron_job_is_doubtful(app: Horae) -> None:
+    """S3-8"""
+    app.job("clean", cron="0 3 * * *", initial_delay=5)(work)
+
+    assert [problem.severity for problem in app.problems()] == ["warning"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"cron": "0 25 * * *"}, InvalidCron),
+        ({"cron": "0 0 30 2 *"}, InvalidCron),
+        ({"cron": "0 3 * * *", "zone": "Europe/Atlantis"}, UnknownZone),
+        ({"every": -5}, InvalidInterval),
+        ({"every": 0.0001}, InvalidInterval),
+    ],
+)
+def test_a_rule_that_cannot_be_kept_is_refused_in_its_own_words(
+    app: Horae, options: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        app.job("clean", **options)(work)
+
+
+def test_a_misspelled_option_is_refused_with_the_one_meant(app: Horae) -> None:
+    with pytest.raises(DefinitionError, match="did you mean 'lock_ttl'"):
+        app.job("clean", cron="0 3 * * *", lock_tll=60)(work)  # type: ignore[call-arg]
+
+
+def test_a_scheduled_job_that_needs_arguments_and_has_none_is_refused(app: Horae) -> None:
+    with pytest.raises(DefinitionError, match="arguments="):
+
+        @app.job("report", cron="0 6 * * 1")
+        def report(ctx: Context, size: str) -> None: ...
+
+
+def test_all_that_is_wrong_with_a_declaration_is_told_at_once(app: Horae) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        app.job("clean", cron="0 3 * * *", every=5, lock_ttl=0, mode="SOME")(work)  # type: ignore[arg-type]
+
+    assert len(str(refused.value).splitlines()) == 3
+
+
+# -- classes -----------------------------------------------------------------------------------------------------
+
+
+def test_a_class_without_run_is_refused(app: Horae) -> None:
+    """S3-12"""
+    with pytest.raises(DefinitionError, match=r"no method run\(self, ctx\)"):
+
+        @app.job("clean", cron="0 3 * * *")
+        class Clean:
+            pass
+
+
+def test_a_class_whose_run_takes_no_context_is_refused(app: Horae) -> None:
+    """S3-12"""
+    with pytest.raises(DefinitionError, match="must take the context"):
+
+        @app.job("clean", cron="0 3 * * *")
+        class Clean:
+            def run(self) -> None: ...
+
+
+def test_a_constructor_parameter_that_nobody_can_fill_is_refused(app: Horae) -> None:
+    """S3-14"""
+    with pytest.raises(DefinitionError, match="'tokens' that nobody can fill"):
+
+        @app.job("clean", cron="0 3 * * *")
+        class Clean:
+            def __init__(self, tokens) -> None:  # type: ignore[no-untyped-def]
+                self.tokens = tokens
+
+            def run(self, ctx: Context) -> None: ...
+
+
+def test_a_dependency_that_nothing_provides_is_refused_at_the_start(app: Horae) -> None:
+    """S3-14"""
+
+    class Tokens: ...
+
+    @app.job("clean", cron="0 3 * * *")
+    class Clean:
+        def __init__(self, tokens: Tokens) -> None: ...
+        def run(self, ctx: Context) -> None: ...
+
+    with pytest.raises(DefinitionError, match=r"app\.provide\(.*Tokens"):
+        app.worker()
+
+    app.provide(Tokens, Tokens())
+    assert app.problems() == []
+
+
+def test_a_declared_class_can_still_be_made_by_hand(app: Horae) -> None:
+    @app.job("clean", cron="0 3 * * *")
+    class Clean:
+        def __init__(self, number: int = 7) -> None:
+            self.number = number
+
+        def run(self, ctx: Context) -> None: ...
+
+    assert Clean(8).number == 8
+
+
+# -- several modules ---------------------------------------------------------------------------------------------
+
+
+def test_an_application_is_merged_from_several_collections(app: Horae) -> None:
+    """S3-9, S3-13"""
+    first, second = Jobs(), Jobs()
+    first.job("a", cron="0 1 * * *")(work)
+    second.job("b", cron="0 2 * * *")(work)
+
+    app.include(first)
+    app.include(second)
+
+    assert [schedule.key for schedule in app.plan().schedules] == ["a", "b"]
+
+
+def test_merging_two_jobs_with_one_id_is_refused(app: Horae) -> None:
+    """S3-9"""
+    other = Jobs()
+    app.job("a", cron="0 1 * * *")(work)
+    other.job("a", cron="0 2 * * *")(work)
+
+    with pytest.raises(DefinitionError, match="already a job named 'a'"):
+        app.include(other)
+
+
+def test_a_collection_belongs_to_one_application_only(app: Horae) -> None:
+    jobs = Jobs()
+    app.include(jobs)
+
+    with pytest.raises(DefinitionError, match="already included"):
+        Horae("sqlite://").include(jobs)
+
+
+def test_a_job_of_a_collection_can_be_enqueued_once_it_is_included(app: Horae) -> None:
+    jobs = Jobs()
+    mail = jobs.job("mail")(work)
+    with pytest.raises(ConfigurationError, match="belong to no application"):
+        mail.enqueue()
+
+    app.include(jobs)
+
+    assert app.get(mail.enqueue().id).handler == "mail"
+
+
+def test_jobs_that_wait_for_each_other_are_refused_with_the_circle(app: Horae) -> None:
+    """S3-49"""
+    app.job("a", after=["c"])(work)
+    app.job("b", after=["a"])(work)
+    app.job("c", after=["b"])(work)
+
+    with pytest.raises(DefinitionError, match="a → c → b → a"):
+        app.plan()
+
+
+def test_a_check_goes_on_after_the_first_bad_declaration(app: Horae) -> None:
+    with collecting() as problems:
+        app.job("", cron="0 3 * * *")(work)
+        app.job("clean", cron="0 25 * * *")(work)
+        app.job("good", cron="0 3 * * *")(work)
+
+    assert [problem.where for problem in problems] == ["''", "clean"]
+    assert [definition.name for definition in app.definitions] == ["good"]
