@@ -16,9 +16,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self, TypeVar
 
+from horae.actions import firing, schedules
 from horae.actions import jobs as verbs
 from horae.actions.jobs import Enqueued
 from horae.app import Horae, JobHandle
+from horae.clock import zone_database_version
+from horae.core.fires import Fire
 from horae.core.instants import iso
 from horae.core.jobs import Job, Lease, Outcome, Run, State, renewal_pause
 from horae.core.retry import span
@@ -26,6 +29,7 @@ from horae.definitions import Definition
 from horae.ports import Filter, World
 from horae.runtime.context import Context
 from horae.runtime.executor import Executor, Handler
+from horae.runtime.occurrences import Occurrences
 from horae.runtime.threads import Threads
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
@@ -37,6 +41,7 @@ AnyJob = str | Job | Enqueued
 AnyHandle = str | JobHandle[Any, Any]
 Point = Literal["run.before", "settle.before"]
 IN_MEMORY = "sqlite://"
+PAGE = 1000
 MAX_RUNS = 10_000
 TICK = timedelta(microseconds=1)
 
@@ -52,6 +57,7 @@ class Lab:
 
             await lab.advance(timedelta(minutes=5))         # from due instant to due instant
             assert lab.state_of(job) == "succeeded"
+            assert lab.fired("weekday-digest") == ["2030-01-07T06:00:00Z"]
 
     While the block runs, whatever the application enqueues goes to the lab. Leaving it gives the application its own
     world back. *database* may name another one than SQLite in memory, for code that joins its own transactions with
@@ -92,17 +98,27 @@ class Lab:
             migrate(engine)
         store = open_store(engine)
         self._exits.callback(store.close)
-        self.world = World(store, self.clock, self._dice, max_payload_bytes=self.app.max_payload_bytes)
+        tzdata, most = zone_database_version(), self.app.max_payload_bytes
+        self.world = World(store, self.clock, self._dice, max_payload_bytes=most, tzdata=tzdata)
         self._trace = Trace(self.world)
         self._exits.callback(store.subscribe(self._heard))
         threads = Threads(32)
         self._exits.callback(threads.close)
         self._executor = Executor(threads, _NoProcesses(), self.world.max_payload_bytes)
         self._exits.enter_context(self.app.using_world(self.world))
+        declared = {schedule.key for schedule in self.app.declare_schedules()}
+        self._occurrences = Occurrences(
+            self.world, self.app.listeners, lambda: self.app.locks, declares=declared.__contains__
+        )
+        await self.app.services.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._exits.close()
+        try:
+            await self._occurrences.drained(self.lease)
+            await self.app.services.close()
+        finally:
+            self._exits.close()
 
     # -- moving --------------------------------------------------------------------------------------------------
 
@@ -168,6 +184,18 @@ class Lab:
     def enqueued(self, handle: AnyHandle) -> list[Job]:
         """Every job of a handler that was ever enqueued here, the oldest first."""
         return found(self.world, Filter(handler=_name(handle)))
+
+    def fired(self, schedule: AnyHandle) -> list[str]:
+        """The instants for which a schedule became a job, the oldest first; by hand and after the fact too."""
+        return [iso(fire.fire_at) for fire in self.fires(schedule) if fire.verdict == "ran"]
+
+    def fires(self, schedule: AnyHandle) -> list[Fire]:
+        """What became of every fire of a schedule, the oldest first: run, skipped or merged, with the reason."""
+        told: list[Fire] = []
+        key = _name(schedule)
+        while page := schedules.history(self.world, key, limit=PAGE, before=told[-1].fire_at if told else None):
+            told += [fire for fire, _ in page]
+        return told[::-1]
 
     @property
     def trace(self) -> list[Happening]:
@@ -235,8 +263,9 @@ class Lab:
         """When something will be due that is not due now. What is due and still waits, waits for something else."""
         store, now = self.world.store, self.now
         dues = [store.glance([queue]).next_due_at for queue in self._known_queues()]
-        expiry = store.glance([]).next_expiry_at
-        moments = [*dues, None if expiry is None else expiry + TICK]
+        glance = store.glance([])
+        expiry = glance.next_expiry_at
+        moments = [*dues, glance.next_fire_at, None if expiry is None else expiry + TICK]
         return min((moment for moment in moments if moment is not None and moment > now), default=None)
 
     async def _settle(self) -> None:
@@ -247,8 +276,8 @@ class Lab:
         raise AssertionError(f"After {self.max_runs:,} runs there is still work due at {iso(self.now)}.")
 
     async def _step(self) -> bool:
-        """Hand lost jobs on, or run one due job; false when there is nothing to do at this instant."""
-        if await self._hand_on_lost_jobs():
+        """Hand lost jobs on, fire, or run one due job; false when there is nothing to do at this instant."""
+        if await self._hand_on_lost_jobs() or firing.fire_due(self.world):
             return True
         due = verbs.pull(self.world, worker_id="lab", queues=self._known_queues(), limit=1, lease=self.lease)
         for job in due:
@@ -267,7 +296,7 @@ class Lab:
         self._trace.note("pulled", job)
         if self._crashes_at("run.before", job):
             return
-        ctx = self._held = Context(job, self)
+        ctx = self._held = Context(job, self, self.app.services)
         try:
             outcome = await self._outcome(ctx)
         finally:
@@ -280,8 +309,9 @@ class Lab:
             await self.app.listeners.tell_dead(self.job(job))
 
     async def _outcome(self, ctx: Context) -> Outcome:
+        handler = self._handler(ctx.job.handler)
         try:
-            return await self._executor.run(self._handler(ctx.job.handler), ctx)
+            return await self._occurrences.run(ctx, lambda: self._executor.run(handler, ctx), self.call)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
