@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
+from sqlalchemy.pool import QueuePool
 
 from horae.errors import ConfigurationError, SchemaMissing, StoreBusy, StoreUnavailable
 from horae.ports import Claim
@@ -200,4 +201,14 @@ def test_a_mysql_engine_with_default_isolation_still_keeps_limits(mysql_database
         running = connection.execute(text("SELECT COUNT(*) FROM horae_jobs WHERE state = 'running'")).scalar()
     assert (sum(map(len, taken)), running) == (1, 1)
     assert abs((store.read_time() or NOON) - datetime.now(UTC)).total_seconds() < 60
+    store.close()
+
+
+def test_a_pool_with_no_connection_left_is_busy(sqlite_database_url: str) -> None:
+    opened(sqlite_database_url).close()
+    small = create_engine(sqlite_database_url, poolclass=QueuePool, pool_size=1, max_overflow=0, pool_timeout=0.05)
+    store = store_on(small)
+
+    with small.connect(), pytest.raises(StoreBusy, match="connections"):
+        VERBS["read"](store)
     store.close()

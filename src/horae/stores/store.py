@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from horae.core.fires import Firing
 from horae.core.instants import instant
 from horae.core.jobs import Job, Lease, NewJob, Settlement
-from horae.errors import StoreError
+from horae.errors import StoreBusy, StoreError
 from horae.ports import Claim, Glance, Node, Placed, Renewed, make_placed
 from horae.stores.audit import Audit
 from horae.stores.dialects import Dialect
@@ -138,6 +139,11 @@ class SqlStore(ABC):
         for tries_left in range(MAX_TRIES - 1, -1, -1):
             try:
                 return attempt()
+            except PoolTimeout as problem:
+                raise StoreBusy(
+                    "All database connections of this process are in use. End transactions sooner, or give the engine "
+                    "a larger pool."
+                ) from problem
             except Exception as problem:
                 cause = driver_error(problem)
                 if tries_left and self.may_retry(cause):
