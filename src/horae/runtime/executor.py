@@ -110,10 +110,10 @@ class Executor:
         limit = time_limit(handler, ctx.job)
         if handler.executor == "async":
             if limit is None:
-                return await handler.function(*given, **arguments)
-            running: Running = asyncio.ensure_future(_contained(handler.function(*given, **arguments)))
+                return await _called_async(handler, ctx, given, arguments)
+            running: Running = asyncio.ensure_future(_contained(_called_async(handler, ctx, given, arguments)))
         else:
-            running = self._threads.submit(lambda: _caught(lambda: handler.function(*given, **arguments)))
+            running = self._threads.submit(lambda: _caught(lambda: _called(handler, ctx, given, arguments)))
         result, problem = await self._within(limit, running, ctx)
         if problem is not None:
             raise problem

@@ -1,0 +1,244 @@
+"""jobs.conf: what operations may change without touching the code (S3-2, S3-15 … S3-17, C-16)."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from horae import Context, Horae
+from horae.core.fires import Schedule
+from horae.errors import ConfigurationError, DefinitionError
+
+
+def work(ctx: Context) -> None:
+    """A job that does nothing."""
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Horae:
+    app = Horae("sqlite://", name="test", config=tmp_path / "jobs.conf")
+    app.job("clean", cron="0 3 * * *", lock_ttl=60)(work)
+    app.job("sync", every=300, initial_delay=10)(work)
+    app.job("temp", cron="0 2 * * *", mode="ALL_NODES")(work)
+    app.job("mail")(work)
+    return app
+
+
+def write(app: Horae, text: str, name: str = "jobs.conf") -> None:
+    Path(str(app.config)).with_name(name).write_text(text, encoding="utf-8")
+
+
+def plan(app: Horae) -> dict[str, Schedule]:
+    return {schedule.key: schedule for schedule in app.plan().schedules}
+
+
+def findings(app: Horae) -> list[str]:
+    folder = Path(str(app.config)).parent
+    return [str(problem).replace(f"{folder}/", "") for problem in app.problems()]
+
+
+def test_the_file_of_the_document_is_read_word_for_word(app: Horae) -> None:
+    """S3-15, S3-16"""
+    write(
+        app,
+        """
+        [jobs]
+        enabled = true
+
+        [[jobs.items]]
+        id = "clean"
+        enabled = true
+        cron = "0 4 * * *"                    # an override
+
+        [[jobs.items]]
+        id = "sync"
+        enabled = false
+        fixedRate = 600000
+        initialDelay = 5000
+        lockTtlMs = 45000
+
+        [[jobs.items]]
+        id = "temp"
+        mode = "SINGLE_NODE"
+        """,
+    )
+
+    told = plan(app)
+    assert told["clean"].expression == "0 4 * * *"
+    sync = told["sync"]
+    assert (sync.enabled, sync.expression, sync.anchor) == (False, "600", "finish")
+    assert (sync.initial_delay, sync.lock_ttl) == (timedelta(seconds=5), timedelta(seconds=45))
+    assert (told["temp"].mode, told["temp"].lock_ttl) == ("SINGLE_NODE", timedelta(seconds=30))
+
+
+def test_snake_case_takes_seconds_and_durations(app: Horae) -> None:
+    write(
+        app, '[[jobs.items]]\nid = "sync"\nevery = "10m"\ninitial_delay = 2.5\nlock_ttl = "90s"\nzone = "Asia/Shanghai"'
+    )
+
+    sync = plan(app)["sync"]
+    assert (sync.expression, sync.anchor, sync.zone) == ("600", "start", "Asia/Shanghai")
+    assert (sync.initial_delay, sync.lock_ttl) == (timedelta(seconds=2.5), timedelta(seconds=90))
+
+
+def test_the_file_wins_over_code_and_each_value_says_so(app: Horae) -> None:
+    """S3-16, C-16"""
+    write(app, '[[jobs.items]]\nid = "clean"\ncron = "0 4 * * *"')
+
+    sources = plan(app)["clean"].sources
+    assert (sources["expression"], sources["lock_ttl"], sources["zone"]) == ("file", "code", "default")
+
+
+def test_a_cron_line_replaces_an_interval(app: Horae) -> None:
+    write(app, '[[jobs.items]]\nid = "sync"\ncron = "*/5 * * * *"')
+
+    assert plan(app)["sync"].kind == "cron"
+
+
+def test_the_file_may_give_a_schedule_to_a_job_that_has_none(app: Horae) -> None:
+    write(app, '[[jobs.items]]\nid = "mail"\ncron = "0 8 * * *"')
+
+    assert plan(app)["mail"].expression == "0 8 * * *"
+
+
+def test_the_global_switch_turns_everything_off(app: Horae) -> None:
+    """S3-17"""
+    write(app, '[jobs]\nenabled = false\n[[jobs.items]]\nid = "clean"\nenabled = true')
+
+    assert not app.plan().enabled
+    app.declare_schedules()
+    assert [status.next_fire_time for status in app.snapshot()] == [None, None, None]
+    assert all("enabled = false" in (status.inactive or "") for status in app.snapshot())
+
+
+def test_turning_the_switch_back_on_lets_everything_go_on_from_now(app: Horae) -> None:
+    write(app, "[jobs]\nenabled = false")
+    app.declare_schedules()
+
+    write(app, "[jobs]\nenabled = true")
+    app.declare_schedules()
+
+    assert all(status.next_fire_time and not status.inactive for status in app.snapshot())
+
+
+def test_the_file_of_the_environment_wins_where_it_says_something(app: Horae) -> None:
+    write(app, '[jobs]\nenabled = false\n[[jobs.items]]\nid = "clean"\ncron = "0 4 * * *"\nlockTtlMs = 1000')
+    write(app, '[jobs]\nenabled = true\n[[jobs.items]]\nid = "clean"\ncron = "0 5 * * *"', "jobs.prod.conf")
+    assert plan(app)["clean"].expression == "0 4 * * *"
+
+    app.environment = "prod"
+
+    clean = plan(app)["clean"]
+    assert (clean.expression, clean.lock_ttl, app.plan().enabled) == ("0 5 * * *", timedelta(seconds=1), True)
+
+
+def test_the_environment_is_named_by_a_variable(app: Horae, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(app, "")
+    write(app, "[jobs]\nenabled = false", "jobs.stage.conf")
+    monkeypatch.setenv("HORAE_ENVIRONMENT", "stage")
+
+    assert not app.plan().enabled
+
+
+def test_an_environment_without_a_file_of_its_own_uses_the_common_one(app: Horae) -> None:
+    write(app, "[jobs]\nenabled = false")
+    app.environment = "prod"
+
+    assert not app.plan().enabled
+
+
+def test_without_a_file_the_code_alone_speaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = Horae("sqlite://")
+    app.job("clean", cron="0 3 * * *")(work)
+
+    assert plan(app)["clean"].expression == "0 3 * * *"
+
+
+def test_the_file_is_looked_for_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "jobs.conf").write_text('[[jobs.items]]\nid = "clean"\ncron = "0 4 * * *"')
+    app = Horae("sqlite://")
+    app.job("clean", cron="0 3 * * *")(work)
+
+    assert plan(app)["clean"].expression == "0 4 * * *"
+
+
+def test_a_file_that_was_named_must_exist(app: Horae) -> None:
+    app.config = "/nowhere/jobs.conf"
+
+    with pytest.raises(ConfigurationError, match="no file"):
+        app.plan()
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_job_is_an_error_with_its_line_and_the_one_meant(app: Horae) -> None:
+    write(app, '[jobs]\n\n[[jobs.items]]\nid = "claen"\nenabled = false\n')
+
+    assert findings(app) == ["jobs.conf:4: no job 'claen' is declared; did you mean 'clean'?"]
+
+
+def test_an_unknown_key_is_an_error_with_its_line_and_the_one_meant(app: Horae) -> None:
+    write(app, '[jobs]\nenabeld = false\n[[jobs.items]]\nid = "clean"\n[[jobs.items]]\nid = "sync"\nfixdRate = 5\n')
+
+    assert findings(app) == [
+        "jobs.conf:2: unknown key 'enabeld'; did you mean 'enabled'?",
+        "jobs.conf:7: unknown key 'fixdRate'; did you mean 'fixedRate'?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('enabled = "yes"', "true or false"),
+        ("fixedRate = 0", "at least"),
+        ('fixedRate = "5m"', "whole number"),
+        ("mode = 'EVERYWHERE'", "SINGLE_NODE"),
+        ("cron = 5", "text in quotes"),
+        ('lock_ttl = "soon"', "not a duration"),
+        ("lockTtlMs = 0", "no time"),
+        ('overlap = "maybe"', "choose one of"),
+        ('cron = "0 25 * * *"', "position"),
+        ('zone = "Europe/Atlantis"', "no time zone"),
+    ],
+)
+def test_a_value_that_cannot_be_is_an_error_and_changes_nothing(app: Horae, line: str, told: str) -> None:
+    write(app, f'[[jobs.items]]\nid = "clean"\n{line}\n')
+
+    (finding,) = findings(app)
+    assert finding.startswith("jobs.conf:")
+    assert told in finding
+    with pytest.raises(DefinitionError):
+        app.plan()
+
+
+def test_two_rules_for_one_job_exclude_each_other(app: Horae) -> None:
+    write(app, '[[jobs.items]]\nid = "clean"\ncron = "0 4 * * *"\nfixedRate = 5000\n')
+
+    assert "exclude each other" in findings(app)[0]
+
+
+def test_one_job_twice_is_an_error(app: Horae) -> None:
+    write(app, '[[jobs.items]]\nid = "clean"\n[[jobs.items]]\nid = "clean"\n')
+
+    assert findings(app) == ["jobs.conf:4: 'clean' is there twice; keep one item"]
+
+
+def test_a_file_that_is_not_toml_says_where_it_breaks(app: Horae) -> None:
+    write(app, "[jobs\nenabled = true")
+
+    assert "line 1" in findings(app)[0]
+
+
+def test_an_item_without_an_id_is_an_error(app: Horae) -> None:
+    write(app, "[[jobs.items]]\nenabled = false\n")
+
+    assert findings(app) == ['jobs.conf:1: this item names no job; add id = "…"']
+
+
+def test_every_problem_is_listed_not_only_the_first(app: Horae) -> None:
+    write(app, '[[jobs.items]]\nid = "x"\n[[jobs.items]]\nid = "clean"\nfoo = 1\ncron = "bad"\nmode = "ALL"\n')
+
+    assert len(findings(app)) == 4
