@@ -1,0 +1,342 @@
+"""One fire of a declared job, under virtual time: lock, listeners, log, history (S3-21 … S3-28, S3-37)."""
+
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from horae import Context, Horae, JobExecutionListener
+from horae.actions import schedules
+from horae.testing import Lab
+
+NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+class Notes(JobExecutionListener):
+    """Writes down what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Any, ...]] = []
+
+    def on_start(self, job_id: str, fire_time: int) -> None:
+        self.heard.append(("start", job_id, fire_time))
+
+    async def on_success(self, job_id: str, fire_time: int, duration: int) -> None:
+        self.heard.append(("success", job_id, fire_time, duration))
+
+    def on_failure(self, job_id: str, fire_time: int, duration: int, error: BaseException) -> None:
+        self.heard.append(("failure", job_id, fire_time, duration, error))
+
+    def on_skipped(self, job_id: str, fire_time: int) -> None:
+        self.heard.append(("skipped", job_id, fire_time))
+
+
+@pytest.fixture
+def app() -> Horae:
+    return Horae("sqlite:////nowhere/that/exists.db", name="test")
+
+
+def milliseconds(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)
+
+
+async def told(lab: Lab) -> None:
+    await lab._occurrences.drained(MINUTE)
+
+
+async def test_a_cron_job_fires_at_its_minute_and_never_twice(app: Horae) -> None:
+    """S3-36"""
+    seen: list[tuple[str, datetime, datetime]] = []
+
+    @app.job("clean", cron="*/5 * * * *")
+    async def clean(ctx: Context) -> None:
+        seen.append((ctx.name, ctx.planned_at, ctx.fire_time))
+
+    async with Lab(app, starts_at=NOON + MINUTE) as lab:
+        await lab.advance(timedelta(minutes=10))
+
+    at = [NOON + timedelta(minutes=5), NOON + timedelta(minutes=10)]
+    assert seen == [("clean", moment, moment) for moment in at]
+
+
+async def test_an_interval_begins_after_its_initial_delay(app: Horae) -> None:
+    """S3-8"""
+    app.job("sync", every=60, initial_delay=10)(lambda ctx: None)
+
+    async with Lab(app, starts_at=NOON) as lab:
+        await lab.advance(timedelta(seconds=140))
+
+        assert lab.fired("sync") == ["2030-01-07T12:00:10Z", "2030-01-07T12:01:10Z", "2030-01-07T12:02:10Z"]
+
+
+async def test_a_fixed_delay_counts_from_the_end_of_each_run(app: Horae) -> None:
+    """S3-24, document 003's fixedRate"""
+
+    @app.job("sync", every=60, anchor="finish")
+    async def sync(ctx: Context) -> None:
+        await lab.sleep(30)
+
+    async with Lab(app, starts_at=NOON) as lab:
+        await lab.advance(timedelta(seconds=200))
+
+        assert lab.fired("sync") == ["2030-01-07T12:00:00Z", "2030-01-07T12:01:30Z", "2030-01-07T12:03:00Z"]
+
+
+async def test_a_failing_run_stops_neither_its_job_nor_others(app: Horae) -> None:
+    """S3-25"""
+    app.job("good", cron="* * * * *")(lambda ctx: None)
+
+    @app.job("bad", cron="* * * * *")
+    def bad(ctx: Context) -> None:
+        raise ValueError("no")
+
+    async with Lab(app, starts_at=NOON) as lab:
+        await lab.advance(3 * MINUTE)
+
+        good, bad_status = app.snapshot()
+        assert (good.run_count, good.fail_count, good.last_result) == (3, 0, "SUCCESS")
+        assert (bad_status.run_count, bad_status.fail_count, bad_status.last_result) == (3, 3, "FAILED")
+
+
+async def test_the_logger_of_a_job_carries_its_id(app: Horae) -> None:
+    """S3-7"""
+    seen: list[str] = []
+
+    @app.job("clean", cron="* * * * *")
+    def clean(ctx: Context) -> None:
+        seen.append(ctx.logger.logger.name)
+
+    async with Lab(app, starts_at=NOON) as lab:
+        await lab.advance(MINUTE)
+
+    assert seen == ["horae.jobs.clean"]
+
+
+# -- the lock ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_job_whose_lock_somebody_holds_is_skipped_and_says_so(app: Horae) -> None:
+    """S3-21, S3-26, S3-27, C-22"""
+    notes = Notes()
+    app.listen(notes)
+    ran: list[int] = []
+    app.job("clean", cron="* * * * *", lock_ttl=60)(lambda: ran.append(1))
+
+    async with Lab(app, starts_at=NOON) as lab:
+        assert app.locks is not None
+        with app.locks.with_lock("job:clean", 600):
+            await lab.advance(MINUTE)
+            await told(lab)
+
+        assert ran == []
+        (job,) = lab.enqueued("clean")
+        assert (job.state, job.last_error) == ("cancelled", "lock")
+        assert [run.outcome for run in lab.runs(job)] == ["skipped"]
+        assert notes.heard == [("skipped", "clean", milliseconds(NOON + MINUTE))]
+        (status,) = app.snapshot()
+        assert (status.last_result, status.run_count) == ("SKIPPED", 0)
+
+        await lab.advance(MINUTE)
+        assert ran == [1]
+
+
+async def test_the_lock_is_free_again_after_a_run_that_failed(app: Horae) -> None:
+    """S3-21"""
+
+    @app.job("clean", cron="* * * * *")
+    def clean(ctx: Context) -> None:
+        assert app.locks is not None
+        assert app.locks.try_lock("job:clean", 1) is None  # held while it runs
+        raise ValueError("no")
+
+    async with Lab(app, starts_at=NOON) as lab:
+        await lab.advance(MINUTE)
+
+        assert (lab.enqueued("clean")[0].last_error or "").startswith("ValueError")
+        assert app.locks is not None
+        assert app.locks.try_lock("job:clean", 1) is not None
+
+
+async def test_a_manual_trigger_obeys_the_lock(app: Horae) -> None:
+    """S3-30, C-23"""
+    app.job("clean", cron="0 3 * * *", enabled=False)(lambda: None)
+
+    async with Lab(app, starts_at=NOON) as lab:
+        assert app.locks is not None
+        with app.locks.with_lock("job:clean", 600):
+            job_id = app.trigger("clean")
+            await lab.settle()
+
+        assert job_id is not None
+        assert lab.runs(job_id)[0].outcome == "skipped"
+
+
+async def test_the_lock_of_a_job_that_was_only_enqueued_is_nobodys_business(app: Horae) -> None:
+    mail = app.job("mail")(lambda: None)
+
+    async with Lab(app) as lab:
+        assert app.locks is not None
+        with app.locks.with_lock("job:mail", 600):
+            job = mail.enqueue()
+            await lab.settle()
+
+        assert lab.state_of(job) == "succeeded"
+
+
+async def test_a_lock_manager_that_does_not_answer_puts_the_run_off(app: Horae) -> None:
+    class Silent:
+        def try_lock(self, *_: Any) -> Any:
+            from horae.errors import StoreUnavailable
+
+            raise StoreUnavailable("no answer")
+
+        with_lock = try_lock
+
+    app.job("clean", cron="0 3 * * *")(lambda: None)
+    async with Lab(app, starts_at=NOON) as lab:
+        job_id = app.trigger("clean")
+        assert job_id is not None
+        app.locks = Silent()
+        await lab.settle()
+        assert lab.state_of(job_id) == "queued"
+
+        app.locks = "database"
+        await lab.advance(timedelta(seconds=5))
+        assert lab.state_of(job_id) == "succeeded"
+
+
+# -- listeners and log -------------------------------------------------------------------------------------------
+
+
+async def test_listeners_hear_of_start_and_success_with_the_time_of_the_fire(app: Horae) -> None:
+    """S3-22, S3-37"""
+    first, second = Notes(), Notes()
+    app.listen(first)
+    app.listen(second)
+    app.job("clean", cron="* * * * *")(lambda: None)
+
+    async with Lab(app, starts_at=NOON) as lab:
+        await lab.advance(MINUTE)
+        await told(lab)
+
+    fire_time = milliseconds(NOON + MINUTE)
+    assert first.heard == [("start", "clean", fire_time), ("success", "clean", fire_time, 0)]
+    assert second.heard == first.heard
+
+
+async def test_listeners_hear_of_the_start_before_the_work_begins(app: Horae) -> None:
+    """S3-22"""
+    notes = Notes()
+    app.listen(notes)
+    seen: list[int] = []
+    app.job("clean", cron="* * * * *")(lambda: seen.append(len(notes.heard)))
+
+    async with Lab(app, starts_at=NOON) as lab:
+        await lab.advance(MINUTE)
+
+    assert seen == [1]
+
+
+async def test_listeners_hear_of_a_failure_with_the_error_itself(app: Horae) -> None:
+    """S3-22, S3-37"""
+    notes = Notes()
+    app.listen(notes)
+    error = ValueError("no")
+
+    @app.job("clean", cron="* * * * *")
+    async def clean(ctx: Context) -> None:
+        raise error
+
+    async with Lab(app, starts_at=NOON) as lab:
+        await lab.advance(MINUTE)
+        await told(lab)
+
+    assert notes.heard[-1] == ("failure", "clean", milliseconds(NOON + MINUTE), 0, error)
+
+
+async def test_a_listener_that_fails_breaks_nothing(app: Horae) -> None:
+    """S3-37, C-25"""
+
+    class Broken(JobExecutionListener):
+        def on_start(self, job_id: str, fire_time: int) -> None:
+            raise RuntimeError("broken")
+
+    class Partial:
+        async def on_success(self, job_id: str, fire_time: int, duration: int) -> None:
+            notes.append(job_id)
+
+    notes: list[str] = []
+    app.listen(Broken())
+    app.listen(Partial())  # type: ignore[arg-type]
+    app.job("clean", cron="* * * * *")(lambda: None)
+
+    async with Lab(app, starts_at=NOON) as lab:
+        await lab.advance(MINUTE)
+        await told(lab)
+        assert lab.enqueued("clean")[0].state == "succeeded"
+
+    assert notes == ["clean"]
+
+
+async def test_the_log_tells_what_happened_with_the_fields_of_the_document(
+    app: Horae, caplog: pytest.LogCaptureFixture
+) -> None:
+    """S3-23; the document's jobId is the handler, because a job is one due item here."""
+    app.job("good", cron="* * * * *")(lambda: None)
+    app.job("bad", cron="* * * * *")(lambda: 1 / 0)
+
+    with caplog.at_level(logging.INFO, "horae.jobs"):
+        async with Lab(app, starts_at=NOON) as lab:
+            await lab.advance(MINUTE)
+
+    events = {record.getMessage().split(":")[0]: record for record in caplog.records}
+    assert set(events) == {"job.started good", "job.done good", "job.started bad", "job.failed bad"}
+    failed = vars(events["job.failed bad"])
+    assert (failed["handler"], failed["fire_time"], failed["duration"]) == ("bad", milliseconds(NOON + MINUTE), 0)
+    assert failed["error"].startswith("ZeroDivisionError")
+
+
+# -- changing ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_disabled_job_does_not_fire_but_can_be_triggered(app: Horae) -> None:
+    """S3-30, C-23"""
+    ran: list[object] = []
+    app.job("clean", cron="* * * * *", enabled=False)(lambda size=1: ran.append(size))
+
+    async with Lab(app, starts_at=NOON) as lab:
+        await lab.advance(2 * MINUTE)
+        assert ran == []
+
+        app.trigger("clean", size=5)
+        await lab.settle()
+
+    assert ran == [5]
+
+
+async def test_a_trigger_while_it_waits_or_runs_is_skipped(app: Horae) -> None:
+    """S3-30"""
+    app.job("clean", cron="0 3 * * *")(lambda: None)
+
+    async with Lab(app):
+        assert app.trigger("clean") is not None
+        assert app.trigger("clean") is None
+
+
+async def test_a_change_through_a_verb_wins_over_code_and_file_and_survives_a_restart(app: Horae) -> None:
+    """C-16, S4-13"""
+    app.job("clean", cron="0 3 * * *")(lambda: None)
+
+    async with Lab(app, starts_at=NOON) as lab:
+        schedules.change(lab.world, "clean", {"expression": "0 5 * * *"}, actor="ann")
+        app.declare_schedules()
+
+        stored = schedules.get(lab.world, "clean")
+        assert (stored.expression, stored.sources["expression"], stored.sources["zone"]) == (
+            "0 5 * * *",
+            "api",
+            "default",
+        )
+        assert app.snapshot()[0].next_fire_time == datetime(2030, 1, 8, 5, tzinfo=UTC)
