@@ -307,7 +307,7 @@ def trigger(
 def backfill(
     terminal: Terminal,
     key: Key,
-    start: Annotated[str, typer.Option("--from", metavar="INSTANT", help="The first instant; else in its own zone.")],
+    start: Annotated[str, typer.Option("--from", metavar="INSTANT", help="The first instant, such as 2030-01-07.")],
     end: Annotated[str, typer.Option("--to", metavar="INSTANT", help="The last instant, included.")],
     spread: Annotated[str, typer.Option("--spread", metavar="SPAN", help="Spread the jobs over so much time.")] = "0",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it; without, the fires are only counted.")] = False,

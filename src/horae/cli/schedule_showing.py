@@ -24,7 +24,19 @@ POLICIES = (
     "queue", "priority", "group", "misfire", "catch_up", "spread", "grace", "overlap", "jitter", "retry", "timeout",
     "mode", "lock_ttl", "stale_timeout",
 )  # fmt: skip
-TIMING = ("zone", "day_match", "gap", "fold", "lenient", "anchor", "initial_delay", "starts_at", "ends_at", "max_fires")
+TIMING = (
+    "enabled",
+    "zone",
+    "day_match",
+    "gap",
+    "fold",
+    "lenient",
+    "anchor",
+    "initial_delay",
+    "starts_at",
+    "ends_at",
+    "max_fires",
+)
 ONLY_FOR = {
     "day_match": "cron", "gap": "cron", "fold": "cron", "lenient": "cron", "anchor": "every", "initial_delay": "every",
 }  # fmt: skip
@@ -90,7 +102,10 @@ def _facts(page: Page) -> list[tuple[str, Any]]:
     return [
         *because,
         ("words", described(schedule)),
-        ("rule", f"{schedule.kind} {schedule.expression or ', '.join(schedule.after)}"),
+        (
+            "rule",
+            f"{schedule.kind} {schedule.expression or ', '.join(schedule.after)}  ({_source(schedule, 'expression')})",
+        ),
         ("next fire", words.both(fire, now)),
         ("", "" if fire is None or schedule.zone == "UTC" else clock(fire, schedule.zone)),
         ("with jitter", words.both(due, now) if due != fire else ""),
@@ -99,7 +114,7 @@ def _facts(page: Page) -> list[tuple[str, Any]]:
         ("results", runs if tally.run_count else ""),
         ("last result", _last(tally, now)),
         ("last error", words.first_line(tally.last_error, 100)),
-        ("arguments", json.dumps(schedule.payload, ensure_ascii=False)),
+        ("arguments", f"{json.dumps(schedule.payload, ensure_ascii=False)}  ({_source(schedule, 'payload')})"),
         ("owner", schedule.owner),
         ("version", str(schedule.version)),
         ("created", words.both(schedule.created_at, now)),
@@ -120,13 +135,17 @@ def _sourced(schedule: Schedule) -> list[tuple[str, str]]:
     """Each value with its source, where the value says anything."""
     told = []
     for name in (*TIMING, *POLICIES):
-        value, source = getattr(schedule, name), schedule.sources.get(name, "default")
+        value, source = getattr(schedule, name), _source(schedule, name)
         if value is None or ONLY_FOR.get(name, schedule.kind) != schedule.kind:
             continue
         if name in ("catch_up", "spread") and schedule.misfire != "catch_up":
             continue
         told.append((name.replace("_", " "), f"{_plain(value):<24}{source}"))
     return told
+
+
+def _source(schedule: Schedule, name: str) -> str:
+    return schedule.sources.get(name, "default")
 
 
 def _plain(value: Any) -> str:

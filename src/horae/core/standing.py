@@ -57,6 +57,9 @@ def _by_nature(schedule: Schedule, now: datetime) -> Iterator[Reason]:
         yield Reason("local", "each node runs it by a timer of its own; its fires are not stored")
     elif schedule.next_fire_at is None and schedule.is_active:
         yield _exhausted(schedule)
+    elif schedule.is_active and (schedule.next_due_at or now) < now:
+        due = iso(schedule.next_due_at or now)
+        yield Reason("due", f"it has been due since {due}, and no worker has come by to fire it")
     elif schedule.starts_at is not None and schedule.starts_at > now:
         yield Reason("not_yet", f"it begins at {iso(schedule.starts_at)}")
 
