@@ -28,8 +28,8 @@ from horae.stores.jobs import Jobs
 from horae.stores.ledger import Ledger
 from horae.stores.nodes import Nodes
 from horae.stores.queues import Queues
-from horae.stores.rows import chunks
 from horae.stores.retention import forget
+from horae.stores.rows import chunks
 from horae.stores.schedules import Schedules
 
 T = TypeVar("T")
