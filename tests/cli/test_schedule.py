@@ -1,0 +1,374 @@
+"""Schedules from a shell: make, see, change, steer, fire by hand."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from horae.core.standing import Standing
+from tests.cli.conftest import Command, Process
+
+WEEKDAYS = ("--cron", "0 9 * * 1-5", "--tz", "Asia/Shanghai")
+RULE_FIELDS = {"kind", "expression", "zone", "day_match", "gap", "fold", "lenient", "anchor", "initial_delay", "after"}
+
+
+@pytest.fixture
+def digest(horae: Command) -> dict[str, Any]:
+    """A stored schedule, nine o'clock on working days in Shanghai."""
+    made = horae("schedule", "add", "digest", "--handler", "send-digest", *WEEKDAYS, "--json")
+    assert made.code == 0, made.err
+    schedule: dict[str, Any] = made.json["schedule"]
+    return schedule
+
+
+def shown(horae: Command, key: str = "digest") -> dict[str, Any]:
+    told: dict[str, Any] = horae("schedule", "show", key, "--json").json
+    return told
+
+
+# -- add ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_schedule_is_added_with_its_next_fire_in_both_zones(digest: dict[str, Any]) -> None:
+    assert digest["standing"] == "active"
+    assert digest["next_fire_at"].endswith("T01:00:00Z")
+    assert digest["next_fire_local"].endswith("T09:00:00+08:00")
+    assert digest["words"] == "At 09:00, from Monday to Friday (Asia/Shanghai)"
+
+
+def test_a_second_one_with_the_same_key_is_a_conflict(horae: Command, digest: dict[str, Any]) -> None:
+    again = horae("schedule", "add", "digest", "--handler", "other", "--every", "15m")
+
+    assert again.code == 5
+    assert "already a schedule 'digest'" in again.err
+
+
+@pytest.mark.parametrize(
+    ("options", "fields"),
+    [
+        (["--every", "15m"], {"kind": "every", "expression": "900"}),
+        (["--every", "250ms"], {"kind": "every", "expression": "0.25"}),
+        (["--every", "1d", "--anchor", "finish", "--initial-delay", "2h"], {"anchor": "finish", "initial_delay": 7200}),
+        (["--once", "2030-01-07T06:00:00Z"], {"kind": "once", "expression": "2030-01-07T06:00:00Z"}),
+        (["--once", "2030-01-07T06:00", "--tz", "Asia/Shanghai"], {"expression": "2030-01-06T22:00:00Z"}),
+        (["--cron", "@daily", "--lenient"], {"lenient": True, "expression": "@daily"}),
+        (["--every", "1h", "--catch-up", "3"], {"misfire": "catch_up", "catch_up": 3}),
+        (["--every", "1h", "--misfire", "skip", "--overlap", "queue_one"], {"misfire": "skip", "overlap": "queue_one"}),
+        (["--every", "1h", "--jitter", "90s", "--max-fires", "5"], {"jitter": 90, "max_fires": 5}),
+        (["--every", "1h", "--payload", '{"n": 1}', "--queue", "mail", "--priority", "high"], {"arguments": {"n": 1}}),
+        (["--every", "1h", "--starts-at", "2030-01-01T00:00Z"],
+         {"starts_at": "2030-01-01T00:00:00Z", "next_fire_at": "2030-01-01T00:00:00Z"}),
+        (["--every", "1h", "--disabled"], {"enabled": False, "standing": "disabled", "next_fire_at": None}),
+        (["--cron", "0 0 15 * 1", "--day-match", "or", "--gap", "skip", "--fold", "both"], {"day_match": "or"}),
+    ],
+)  # fmt: skip
+def test_every_option_arrives_in_the_store(horae: Command, options: list[str], fields: dict[str, Any]) -> None:
+    made = horae("schedule", "add", "key", "--handler", "h", *options)
+    stored = shown(horae, "key")["schedule"]
+
+    assert made.code == 0, made.err
+    assert {name: stored[name] for name in fields} == fields
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "exactly one of --cron, --every, --once and --after"),
+        (["--every", "15m", "--cron", "* * * * *"], "exactly one of"),
+        (["--every", "soon"], "is not a span"),
+        (["--every", "0"], "cannot be kept"),
+        (["--once", "2030-01-07T06:00:00"], "says nothing about its zone"),
+        (["--once", "2027-03-28T02:30", "--tz", "Europe/Berlin"], "does not exist in Europe/Berlin"),
+        (["--every", "1h", "--ends-at", "2030-01-01T00:00:00"], "--ends-at"),
+        (["--every", "1h", "--max-fires", "many"], "--max-fires 'many' is not a number"),
+        (["--every", "1h", "--misfire", "hope"], "misfire='hope' is not known"),
+        (["--every", "1h", "--priority", "urgent"], "Unknown priority 'urgent'"),
+        (["--every", "1h", "--payload", "[1]"], "one JSON object"),
+        (["--cron", "0 9 * * 1", "--tz", "Mars/Base"], "no time zone 'Mars/Base'"),
+        (["--cron", "0 0 30 2 *"], "never fires"),
+    ],
+)
+def test_what_cannot_work_is_refused_and_nothing_is_stored(horae: Command, options: list[str], said: str) -> None:
+    horae("db", "migrate")
+    ended = horae("schedule", "add", "key", "--handler", "h", *options)
+
+    assert ended.code == 2
+    assert said in ended.err
+    assert horae("schedule", "list").out == "No schedules yet.\n"
+
+
+def test_a_mistake_in_cron_is_pointed_at(horae: Command) -> None:
+    ended = horae("schedule", "add", "key", "--handler", "h", "--cron", "0 9 * * MON-FRI")
+
+    assert ended.code == 2
+    assert ended.err.splitlines()[1:] == ["  0 9 * * MON-FRI", "          ^"]
+    assert "add --lenient" in ended.err
+
+
+def test_one_that_follows_says_whom_and_a_circle_is_refused(horae: Command, digest: dict[str, Any]) -> None:
+    follows = horae("schedule", "add", "send", "--handler", "h", "--after", "digest")
+    circle = horae("schedule", "change", "digest", "--after", "send")
+
+    assert "runs after digest succeeded" in follows.out
+    assert circle.code == 5
+    assert "digest → send → digest" in circle.err
+
+
+# -- look --------------------------------------------------------------------------------------------------------
+
+
+def test_the_list_shows_the_next_fire_relative_in_utc_and_where_it_is_meant(
+    horae: Command, digest: dict[str, Any]
+) -> None:
+    header, row = horae("schedule", "list").out.splitlines()
+
+    assert header.split() == ["KEY", "STANDING", "HANDLER", "GROUP", "NEXT", "UTC", "LOCAL", "WORDS"]
+    assert "in " in row
+    assert "01:00:00Z" in row
+    assert "09:00:00+08:00 Asia/Shanghai" in row
+    assert row.endswith("At 09:00, from Monday to Friday (Asia/Shanghai)")
+
+
+def test_the_list_can_be_narrowed_and_turned_page_by_page(horae: Command) -> None:
+    for number in range(3):
+        horae("schedule", "add", f"k{number}", "--handler", f"h{number % 2}", "--every", "1h", "--group", f"g{number}")
+
+    def keys(*options: str) -> list[str]:
+        return [each["key"] for each in horae("schedule", "list", *options, "--json").json["schedules"]]
+
+    assert keys("--handler", "h0") == ["k0", "k2"]
+    assert keys("--group", "g1") == ["k1"]
+    assert keys("--owner", "somebody") == []
+    first = horae("schedule", "list", "-n", "2", "--json").json
+    assert (first["next"], keys("-n", "2", "--after", first["next"])) == ("k1", ["k2"])
+
+
+def test_a_schedule_of_an_owner_is_seen_with_that_owner_only(horae: Command) -> None:
+    horae("schedule", "add", "mine", "--handler", "h", "--every", "1h", "--owner", "ada")
+
+    assert horae("schedule", "show", "mine").code == 3
+    assert horae("schedule", "show", "mine", "--owner", "ada").code == 0
+
+
+def test_show_tells_each_value_with_its_source(horae: Command, digest: dict[str, Any]) -> None:
+    lines = [line.split() for line in horae("schedule", "show", "digest").out.splitlines()]
+
+    assert ["zone", "Asia/Shanghai", "api"] in lines
+    assert ["overlap", "skip", "default"] in lines
+    assert ["rule", "cron", "0", "9", "*", "*", "1-5", "(api)"] in lines
+
+
+def test_show_tells_by_whom_and_why_it_is_paused(
+    horae: Command, digest: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HORAE_ACTOR", "ada")
+    horae("schedule", "pause", "digest", "--reason", "holiday")
+
+    page = horae("schedule", "show", "digest").out
+
+    assert "silent because it was paused by ada at" in page
+    assert ": holiday" in page
+    assert [reason["code"] for reason in shown(horae)["why"]] == ["paused"]
+
+
+def test_the_json_of_a_schedule_has_the_documented_fields(horae: Command, digest: dict[str, Any]) -> None:
+    told = shown(horae)
+
+    assert set(told) == {"schedule", "why", "results", "fires", "changes"}
+    assert set(told["schedule"]) == RULE_FIELDS | {
+        "key", "owner", "handler", "standing", "words", "next_fire_at", "next_fire_local", "next_due_at",
+        "last_fire_at", "fire_count", "max_fires", "starts_at", "ends_at", "arguments", "queue", "priority", "group",
+        "misfire", "catch_up", "spread", "grace", "overlap", "jitter", "retry", "timeout", "mode", "lock_ttl",
+        "stale_timeout", "enabled", "inactive", "paused_at", "paused_by", "pause_reason", "declared", "sources",
+        "tzdata", "version", "created_at", "updated_at",
+    }  # fmt: skip
+    assert told["schedule"]["standing"] in Standing.__args__  # type: ignore[attr-defined]
+
+
+def test_preview_tells_as_many_fires_as_asked_and_no_more_than_there_are(horae: Command) -> None:
+    horae("schedule", "add", "few", "--handler", "h", "--every", "1h", "--max-fires", "3")
+
+    assert len(horae("schedule", "preview", "few", "-n", "2", "--json").json["next"]) == 2
+    assert len(horae("schedule", "preview", "few", "--json").json["next"]) == 3
+
+
+def test_preview_of_a_paused_one_says_that_it_is_paused(horae: Command, digest: dict[str, Any]) -> None:
+    horae("schedule", "pause", "digest")
+    ended = horae("schedule", "preview", "digest", "-n", "1")
+
+    assert "09:00:00+08:00 Asia/Shanghai" in ended.out
+    assert "it was paused by" in ended.out
+
+
+def test_an_unknown_key_is_not_found(horae: Command) -> None:
+    horae("db", "migrate")
+    for verb in ("show", "history", "preview", "pause", "resume", "trigger", "delete"):
+        assert horae("schedule", verb, "nothing").code == 3, verb
+
+
+# -- change ------------------------------------------------------------------------------------------------------
+
+
+def test_a_change_keeps_the_rest_and_is_on_record(horae: Command, digest: dict[str, Any]) -> None:
+    horae("schedule", "change", "digest", "--cron", "30 8 * * 1-5", "--reason", "earlier")
+    told = shown(horae)
+
+    assert told["schedule"]["zone"] == "Asia/Shanghai"
+    assert told["schedule"]["next_fire_at"].endswith("T00:30:00Z")
+    assert told["schedule"]["version"] == 2
+    assert (told["changes"][0]["verb"], told["changes"][0]["reason"]) == ("change", "earlier")
+
+
+def test_a_change_of_another_version_is_refused(horae: Command, digest: dict[str, Any]) -> None:
+    ended = horae("schedule", "change", "digest", "--queue", "mail", "--version", "7")
+
+    assert ended.code == 5
+    assert "at version 1, not 7" in ended.err
+
+
+def test_none_lifts_a_bound(horae: Command) -> None:
+    horae("schedule", "add", "k", "--handler", "h", "--every", "1h", "--max-fires", "3", "--group", "g")
+    horae("schedule", "change", "k", "--max-fires", "none", "--group", "none")
+    stored = shown(horae, "k")["schedule"]
+
+    assert (stored["max_fires"], stored["group"]) == (None, None)
+
+
+def test_a_time_without_an_offset_is_read_in_the_zone_of_the_schedule(horae: Command, digest: dict[str, Any]) -> None:
+    horae("schedule", "change", "digest", "--ends-at", "2030-01-07T06:00:00")
+
+    assert shown(horae)["schedule"]["ends_at"] == "2030-01-06T22:00:00Z"
+
+
+def test_a_zone_that_nobody_named_is_not_guessed(horae: Command) -> None:
+    horae("schedule", "add", "k", "--handler", "h", "--every", "1h")
+
+    assert horae("schedule", "change", "k", "--ends-at", "2030-01-07T06:00:00").code == 2
+
+
+def test_a_disabled_one_is_enabled_again(horae: Command, digest: dict[str, Any]) -> None:
+    horae("schedule", "change", "digest", "--disabled")
+    off = shown(horae)["schedule"]
+    horae("schedule", "change", "digest", "--enabled")
+
+    assert off["next_fire_at"] is None
+    assert shown(horae)["schedule"]["next_fire_at"] is not None
+
+
+def test_a_change_of_nothing_is_a_mistake(horae: Command, digest: dict[str, Any]) -> None:
+    assert horae("schedule", "change", "digest").code == 2
+
+
+# -- pause, resume, delete ---------------------------------------------------------------------------------------
+
+
+def test_a_group_is_paused_and_resumed_together(horae: Command) -> None:
+    for key in ("a", "b"):
+        horae("schedule", "add", key, "--handler", "h", "--every", "1h", "--group", "night")
+    horae("schedule", "add", "c", "--handler", "h", "--every", "1h")
+
+    paused = horae("schedule", "pause", "--group", "night", "--json").json["schedules"]
+    standing = {each["key"]: each["standing"] for each in horae("schedule", "list", "--json").json["schedules"]}
+    resumed = horae("schedule", "resume", "--group", "night")
+
+    assert [each["key"] for each in paused] == ["a", "b"]
+    assert standing == {"a": "paused", "b": "paused", "c": "active"}
+    assert resumed.out.splitlines()[0] == "2 schedules of group night resumed"
+
+
+@pytest.mark.parametrize("words", [[], ["digest", "--group", "g"]])
+def test_pause_wants_one_schedule_or_one_group(horae: Command, words: list[str]) -> None:
+    assert horae("schedule", "pause", *words).code == 2
+
+
+def test_delete_only_tells_unless_it_is_meant(horae: Command, digest: dict[str, Any]) -> None:
+    asked = horae("schedule", "delete", "digest")
+    still = horae("schedule", "show", "digest").code
+    meant = horae("schedule", "delete", "digest", "--yes")
+
+    assert asked.out.startswith("would delete digest")
+    assert asked.out.endswith("; add --yes\n")
+    assert (still, meant.code, horae("schedule", "show", "digest").code) == (0, 0, 3)
+
+
+# -- fire by hand ------------------------------------------------------------------------------------------------
+
+
+def test_trigger_prints_the_job_and_gives_it_the_arguments(horae: Command) -> None:
+    horae("schedule", "add", "k", "--handler", "h", "--every", "1h", "--payload", '{"a": 1, "b": 2}')
+    job_id = horae("schedule", "trigger", "k", "--arg", "b=3").out.strip()
+
+    assert horae("job", "show", job_id, "--json").json["job"]["arguments"] == {"a": 1, "b": 3}
+
+
+def test_a_trigger_while_one_is_unfinished_is_skipped_with_code_5(horae: Command, digest: dict[str, Any]) -> None:
+    horae("schedule", "trigger", "digest")
+    again = horae("schedule", "trigger", "digest")
+    told = horae("schedule", "trigger", "digest", "--json")
+
+    assert again.code == 5
+    assert again.out == "skipped: a job of digest is unfinished, and its overlap is skip\n"
+    assert (told.code, told.json["job_id"], told.json["fire"]["reason"]) == (5, None, "running")
+
+
+def test_the_history_tells_what_became_of_each_fire(horae: Command, digest: dict[str, Any]) -> None:
+    job_id = horae("schedule", "trigger", "digest").out.strip()
+    horae("schedule", "trigger", "digest")
+    fires = horae("schedule", "history", "digest", "--json").json["fires"]
+
+    assert [(each["kind"], each["verdict"], each["reason"], each["job_id"]) for each in fires] == [
+        ("manual", "skipped", "running", None),
+        ("manual", "ran", None, job_id),
+    ]
+    assert "VERDICT" in horae("schedule", "history", "digest").out
+
+
+def test_the_history_goes_on_where_a_page_ended(horae: Command, digest: dict[str, Any]) -> None:
+    for _ in range(3):
+        horae("schedule", "trigger", "digest")
+    first = horae("schedule", "history", "digest", "-n", "2", "--json").json
+    rest = horae("schedule", "history", "digest", "-n", "2", "--before", first["next"], "--json").json
+
+    assert (len(first["fires"]), len(rest["fires"]), rest["next"]) == (2, 1, None)
+
+
+def test_a_backfill_counts_first_and_acts_only_when_told(horae: Command, digest: dict[str, Any]) -> None:
+    week = ("schedule", "backfill", "digest", "--from", "2024-01-08", "--to", "2024-01-15")
+    asked = horae(*week)
+    meant = horae(*week, "--yes", "--spread", "10m", "--json")
+    again = horae(*week)
+
+    assert asked.out == "would enqueue 5 jobs; add --yes\n"
+    assert len(meant.json["job_ids"]) == 5
+    assert meant.json["fires"][0] == "2024-01-08T01:00:00Z"
+    assert again.out == "would enqueue 0 jobs (5 fires of the range became a job already)\n"
+
+
+def test_a_backfill_of_one_that_only_follows_is_refused(horae: Command, digest: dict[str, Any]) -> None:
+    horae("schedule", "add", "send", "--handler", "h", "--after", "digest")
+
+    assert horae("schedule", "backfill", "send", "--from", "2024-01-08", "--to", "2024-01-15").code == 2
+
+
+# -- as a real command -------------------------------------------------------------------------------------------
+
+
+def ended(process: Process) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(process.ended().out)
+    return told
+
+
+@pytest.fixture
+def at_once(project: Path, horae: Command) -> str:
+    horae("schedule", "add", "sum", "--handler", "add", "--queue", "sums", "--every", "1h",
+          "--payload", '{"left": 20, "right": 22}', "--db", "sqlite:///app.db")  # fmt: skip
+    return "sqlite:///app.db"
+
+
+def test_what_a_shell_schedules_a_worker_fires(at_once: str, start: Any) -> None:
+    start("worker", "tasks:app", "--until-empty", "--db", at_once).ended()
+    told = ended(start("schedule", "show", "sum", "--db", at_once, "--json"))
+
+    assert [fire["verdict"] for fire in told["fires"]] == ["ran"]
+    assert (told["results"]["run_count"], told["results"]["last_outcome"]) == (1, "succeeded")

@@ -1,0 +1,179 @@
+"""What a schedule means, told without a database."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+
+IN_NOVEMBER = ("--from", "2026-11-15T12:00:00Z")
+BERLIN = ("--tz", "Europe/Berlin")
+
+
+def test_explain_tells_words_fires_in_both_zones_and_changes_of_clocks(horae: Command) -> None:
+    out = horae("schedule", "explain", "30 2 * * *", *BERLIN, *IN_NOVEMBER, "-n", "1").out.splitlines()
+
+    assert out[0] == "At 02:30 every day (Europe/Berlin)"
+    assert out[3].startswith("  2026-11-16 01:30:00Z  2026-11-16 02:30:00+01:00 Europe/Berlin  ")
+    assert out[6].startswith("  2027-03-28 02:00 → 03:00 (2027-03-28 01:00:00Z): clocks go forward by 1 hour")
+    assert out[7:] == [
+        "    02:30 fires at 03:00 instead (2027-03-28 01:00:00Z).",
+        "  2027-10-31 03:00 → 02:00 (2027-10-31 01:00:00Z): clocks go back by 1 hour, 02:00 to 03:00 comes twice.",
+        "    02:30 fires once, the first time (2027-10-31 00:30:00Z).",
+    ]
+
+
+def test_explain_in_chinese_is_chinese_throughout(horae: Command) -> None:
+    out = horae("schedule", "explain", "0 0 15 * 1", *BERLIN, *IN_NOVEMBER, "--lang", "zh").out
+
+    assert out.startswith("每月15日且为星期一时，00:00（Europe/Berlin）\n")
+    for english in ("clocks", "fires", "must", " in ", "next"):
+        assert english not in out
+    assert "须同时满足" in out
+    assert "时钟拨快1小时" in out
+
+
+def test_the_policy_decides_what_is_told(horae: Command) -> None:
+    out = horae("schedule", "explain", "30 2 * * *", *BERLIN, *IN_NOVEMBER, "--gap", "skip", "--fold", "both").out
+
+    assert "02:30 does not fire on that day." in out
+    assert "02:30 fires twice (2027-10-31 00:30:00Z and 2027-10-31 01:30:00Z)." in out
+
+
+def test_a_zone_without_changes_is_told_to_have_none(horae: Command) -> None:
+    out = horae("schedule", "explain", "0 9 * * 1-5", "--tz", "Asia/Shanghai").out
+
+    assert "The clocks of Asia/Shanghai do not change within the next 13 months." in out
+    assert "good to know" not in out
+
+
+def test_a_dialect_that_others_read_differently_is_told(horae: Command) -> None:
+    out = horae("schedule", "explain", "0 0 */2 * 1").out
+
+    assert "Day */2 with weekday 1 means both" in out
+
+
+def test_the_json_of_an_explanation_has_the_documented_fields(horae: Command) -> None:
+    told = horae("schedule", "explain", "30 2 * * 1", *BERLIN, *IN_NOVEMBER, "--json").json
+
+    assert set(told) == {
+        "words", "language", "zone", "kind", "expression", "fixed_time", "day_match", "gap", "fold", "lenient", "next",
+        "clocks", "warnings",
+    }  # fmt: skip
+    assert told["next"][0] == {"at": "2026-11-16T01:30:00Z", "local": "2026-11-16T02:30:00+01:00"}
+    assert set(told["clocks"][0]) == {
+        "at", "kind", "offset_before", "offset_after", "outcome", "readings", "reading_count", "fires", "change",
+        "effect",
+    }  # fmt: skip
+    assert [each["outcome"] for each in told["clocks"]] == ["untouched", "untouched"]
+
+
+def test_the_fires_told_are_those_that_preview_tells_of_the_stored_one(horae: Command) -> None:
+    told = horae("schedule", "next", "0 9 * * 1-5", "--tz", "Asia/Shanghai", "-n", "5", "--json").json
+    horae("schedule", "add", "k", "--handler", "h", "--cron", "0 9 * * 1-5", "--tz", "Asia/Shanghai")
+
+    assert horae("schedule", "preview", "k", "-n", "5", "--json").json["next"] == told["next"]
+
+
+def test_next_prints_one_fire_on_each_line(horae: Command) -> None:
+    out = horae("schedule", "next", "0 9 * * 1-5", "--tz", "Asia/Shanghai", "-n", "5", *IN_NOVEMBER).out.splitlines()
+
+    assert len(out) == 5
+    assert out[0].startswith("2026-11-16 01:00:00Z  2026-11-16 09:00:00+08:00 Asia/Shanghai  ")
+
+
+def test_an_interval_begins_at_once(horae: Command) -> None:
+    told = horae("schedule", "explain", "15m", *IN_NOVEMBER, "-n", "2", "--json").json
+
+    assert [fire["at"] for fire in told["next"]] == ["2026-11-15T12:00:00Z", "2026-11-15T12:15:00Z"]
+    assert (told["kind"], told["expression"], told["words"]) == ("every", "900", "Every 15 minutes")
+
+
+def test_a_nickname_wants_lenient(horae: Command) -> None:
+    strict, lenient = horae("schedule", "explain", "@daily"), horae("schedule", "explain", "@daily", "--lenient")
+
+    assert strict.code == 2
+    assert "add --lenient" in strict.err
+    assert lenient.out.startswith("At 00:00 every day (UTC)")
+
+
+def test_an_instant_is_read_in_the_zone(horae: Command) -> None:
+    told = horae("schedule", "explain", "2030-01-07T06:00", "--tz", "Asia/Shanghai", "--json").json
+
+    assert told["next"] == [{"at": "2030-01-06T22:00:00Z", "local": "2030-01-07T06:00:00+08:00"}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["0 25 * * *"], "at position 3, field hour"),
+        (["* * *"], "found 3 fields"),
+        ([""], "found nothing"),
+        (["15x"], "is not a cron expression, span or instant"),
+        (["0s"], "cannot be kept"),
+        (["2030-01-07T06:00"], "says nothing about its zone"),
+        (["0 9 * * *", "--tz", "Mars/Base"], "no time zone"),
+        (["0 9 * * *", "--lang", "fr"], "choose en or zh"),
+        (["0 9 * * *", "--gap", "jump"], "gap='jump' is not known"),
+        (["15m", "--gap", "skip"], "--gap is for cron"),
+        (["15m", "--tz", "Mars/Base"], "no time zone"),
+        (["0 9 * * *", "--from", "soon"], "--from 'soon' is not an ISO-8601 time"),
+    ],
+)
+def test_what_cannot_be_read_is_said_with_code_2(horae: Command, arguments: list[str], said: str) -> None:
+    for verb in ("explain",) if "--lang" in arguments else ("explain", "next"):
+        ended = horae("schedule", verb, *arguments)
+
+        assert (ended.code, ended.out) == (2, "")
+        assert said in ended.err
+
+
+@pytest.mark.parametrize(
+    ("expression", "column"), [("0 25 * * *", 2), ("0   9 * 13 *", 8), ("0 0 30 2 *", 4), ("0 哈 * * *", 2)]
+)
+def test_a_caret_stands_under_the_mistake(horae: Command, expression: str, column: int) -> None:
+    message, shown, caret = horae("schedule", "explain", expression).err.splitlines()
+
+    assert message.startswith("error: Cron ")
+    assert (shown, caret) == (f"  {expression}", f"  {' ' * column}^")
+
+
+def test_as_json_the_mistake_carries_field_and_position(horae: Command) -> None:
+    error = horae("schedule", "explain", "0 25 * * *", "--json").json["error"]
+
+    assert (error["code"], error["field"], error["position"]) == ("invalid_cron", "hour", 3)
+
+
+def test_nothing_is_made_and_no_database_is_asked(environment: Path, horae: Command) -> None:
+    horae("schedule", "explain", "0 9 * * *", "--db", "postgresql://nobody@127.0.0.1:1/nothing")
+    horae("schedule", "next", "0 9 * * *")
+
+    assert list(environment.iterdir()) == []
+
+
+def test_a_real_shell_sees_the_words_and_the_code(environment: Path) -> None:
+    told = subprocess.run(
+        [sys.executable, "-X", "utf8", "-m", "horae", "schedule", "explain", "0 9 * * 1-5", "--tz", "Asia/Shanghai",
+         "--lang", "zh"], capture_output=True, text=True, encoding="utf-8", check=False,
+    )  # fmt: skip
+    refused = subprocess.run(
+        [sys.executable, "-m", "horae", "schedule", "next", "0 9 * *"], capture_output=True, text=True, check=False
+    )
+
+    assert told.stdout.splitlines()[0] == "每周一至周五 09:00（Asia/Shanghai）"
+    assert told.returncode == 0
+    assert (refused.returncode, refused.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["explain", "--help"], ["add", "--help"]])
+def test_help_imports_neither_database_nor_event_loop(arguments: list[str]) -> None:
+    probe = (
+        "import contextlib, io, sys\nfrom horae.cli.main import main\n"
+        f"with contextlib.redirect_stdout(io.StringIO()):\n    main(['schedule', *{arguments!r}])\n"
+        "print(sorted({'alembic', 'asyncio', 'sqlalchemy', 'rich', 'horae.actions'} & set(sys.modules)))"
+    )
+    told = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+
+    assert told.stdout == "[]\n"
