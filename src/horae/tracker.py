@@ -5,7 +5,8 @@
     with ExecutionTracker(app, "sync_daily"):
         sync()
 
-Start, success, failure (``Type: message``) and duration are written; a failing write never breaks the work.
+Start, success, failure (``Type: message``) and duration are written; a failing write never breaks the work. While it
+lasts its lease is renewed; when its process dies, the run is closed as lost once the lease has run out.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from horae.actions import tracking
+from horae.actions.jobs import shown
 from horae.core.jobs import Job, Outcome
 from horae.ports import World
+from horae.runtime.renewer import Renewer
 
 log = logging.getLogger("horae.tracker")
 
@@ -34,12 +37,18 @@ class ExecutionTracker:
     """A context manager, sync or async, around one piece of work."""
 
     def __init__(
-        self, app: HasWorld, name: str, *, payload: dict[str, Any] | None = None, lease: timedelta = timedelta(hours=1)
+        self,
+        app: HasWorld,
+        name: str,
+        *,
+        payload: dict[str, Any] | None = None,
+        lease: timedelta = timedelta(minutes=10),
     ) -> None:
         self._app = app
         self._name = name
         self._payload = payload
         self._lease = lease
+        self._renewer: Renewer | None = None
         self.job: Job | None = None
 
     def __enter__(self) -> Self:
@@ -51,8 +60,10 @@ class ExecutionTracker:
                 payload=self._payload,
                 lease=self._lease,
             )
+            self._renewer = Renewer(self._app.world, self._lease, self._told)
+            self._renewer.hold([self.job])
+            self._renewer.start()
         except Exception:
-            self.job = None
             log.exception("the start of %s could not be recorded; the work goes on", self._name)
         return self
 
@@ -61,13 +72,16 @@ class ExecutionTracker:
     ) -> None:
         if self.job is None:
             return
-        outcome = Outcome("succeeded")
-        if problem is not None:
-            outcome = Outcome("failed", error=f"{type(problem).__name__}: {problem}")
         try:
-            tracking.end(self._app.world, self.job, outcome)
+            if self._renewer is not None:
+                self._renewer.stop()
+            tracking.end(self._app.world, self.job, _outcome(problem))
         except Exception:
             log.exception("the end of %s could not be recorded", self._name)
+
+    def _told(self, job: Job, fate: str) -> None:
+        """From the renewing thread; the work itself is none of our business."""
+        log.warning("the run of %s (%s) is %s, and goes on unrecorded", self._name, job.id, fate)
 
     async def __aenter__(self) -> Self:
         return await asyncio.to_thread(self.__enter__)
@@ -76,3 +90,13 @@ class ExecutionTracker:
         self, kind: type[BaseException] | None, problem: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await asyncio.to_thread(self.__exit__, kind, problem, traceback)
+
+
+def _outcome(problem: BaseException | None) -> Outcome:
+    if problem is None:
+        return Outcome("succeeded")
+    try:
+        words = str(problem)
+    except Exception:
+        words = "(it cannot be put into words)"
+    return Outcome("failed", error=shown(f"{type(problem).__name__}: {words}"))

@@ -34,8 +34,8 @@ ALL_MINUTES = ",".join(map(str, range(60)))
 
 def a_schedule(expression: str = "* * * * *", **fields: Any) -> Schedule:
     """Every minute, next at noon, unless told otherwise."""
-    fields = {"kind": "cron", "created_at": NOON - timedelta(days=9), "next_fire_at": NOON} | fields
-    return Schedule(key="s", handler="h", expression=expression, number=1, **fields)
+    usual: dict[str, Any] = {"kind": "cron", "created_at": NOON - timedelta(days=9), "next_fire_at": NOON}
+    return Schedule(key="s", handler="h", expression=expression, number=1, **(usual | fields))
 
 
 def decided(schedule: Schedule, late: timedelta = timedelta(0), unfinished: Unfinished | None = None) -> Firing:

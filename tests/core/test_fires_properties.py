@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from horae.core.deciding import decide
-from horae.core.fires import Firing, Schedule, Unfinished, due_at, first_fire, next_fire
+from horae.core.fires import Fire, Firing, Schedule, Unfinished, due_at, first_fire, next_fire
 
 START = datetime(2030, 3, 30, tzinfo=UTC)  # the night before Paris and Berlin change the hour
 TICK = timedelta(microseconds=1)
@@ -109,7 +109,7 @@ def test_a_life_of_downtimes_leaves_no_gap_and_no_double(
     first = first_fire(schedule, now)
     schedule = replace(schedule, next_fire_at=first, next_due_at=due_at(schedule, first, roll))
     life = schedule
-    records = []
+    records: list[Fire] = []
     for nap in naps:
         now += nap
         while schedule.next_due_at is not None and schedule.next_due_at <= now:

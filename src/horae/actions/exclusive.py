@@ -1,7 +1,8 @@
 """One running instance at a time, and a way past one that has fallen silent (document 004).
 
 The check is made when somebody wants to start another: a running one that has shown progress lately wins, and the
-newcomer is refused with its id; a silent one is closed as lost, and the newcomer goes on from its checkpoint.
+newcomer is refused with its id; a silent one is closed as lost, and the newcomer goes on from its checkpoint. One that
+was started and still waits for a worker counts too; of two who start at the same moment, one is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from horae.ports import World
 
 
 def start_exclusively(world: World, request: Request, *, stale_timeout: timedelta, connection: Any = None) -> Enqueued:
-    """Enqueue unless another with the same concurrency key is running and alive."""
+    """Enqueue unless another with the same concurrency key was started and is alive."""
     key = request.concurrency_key
     if key is None:
         raise InvalidInput("An exclusive start needs a concurrency key: it names what must not run twice.")
@@ -27,7 +28,11 @@ def start_exclusively(world: World, request: Request, *, stale_timeout: timedelt
         _close(world, job, stale_timeout)
         if job.checkpoint is not None and request.checkpoint is None:
             request = replace(request, checkpoint=job.checkpoint)
-    return enqueue(world, request, connection=connection)
+    alone = request if request.unique is not None else replace(request, unique=f"only:{key}")
+    started = enqueue(world, alone, connection=connection)
+    if started.deduplicated:
+        raise AlreadyRunning(key, started.id)
+    return started
 
 
 def _close(world: World, job: Job, stale_timeout: timedelta) -> None:

@@ -109,6 +109,7 @@ def job_from(row: Sequence[Any]) -> Job:
         row[34],
         row[35],
         at(row[36]),
+        at(row[37]),
     )
 
 
