@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Set
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, Literal, get_type_hints
 
 from horae.core.fires import Schedule
 from horae.core.jobs import PRIORITIES, Job, Priority
 from horae.core.payloads import name as checked_name
-from horae.core.retry import Retry
+from horae.core.retry import DEFAULT_RETRY, Retry
 from horae.errors import DefinitionError, InvalidArguments, NotFound
 
 Runner = Literal["async", "thread", "process"]
 Decide = Callable[[Job, str], timedelta | Awaitable[timedelta | None] | None]
-DEFAULT_RETRY = Retry.fixed(300, attempts=3)
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class Definition:
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The call as named arguments, or a refusal that shows the signature."""
+        if not args and self._required <= kwargs.keys() <= self._names:
+            return kwargs
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as problem:
@@ -59,6 +61,16 @@ class Definition:
             else:
                 told[name] = value
         return told
+
+    @cached_property
+    def _names(self) -> Set[str]:
+        kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        return {each.name for each in self.signature.parameters.values() if each.kind in kinds}
+
+    @cached_property
+    def _required(self) -> Set[str]:
+        parameters = self.signature.parameters
+        return {name for name in self._names if parameters[name].default is inspect.Parameter.empty}
 
     def _advice(self, kwargs: dict[str, Any]) -> str:
         names = list(self.signature.parameters)

@@ -14,7 +14,7 @@ from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from horae.actions import jobs as verbs
-from horae.actions.jobs import Enqueued, Request
+from horae.actions.jobs import Enqueued, Request, make_request
 from horae.core.jobs import SYSTEM, Priority
 from horae.core.retry import Retry, span
 from horae.declarations import JobOptions, Problem, declared, refuse
@@ -108,7 +108,7 @@ class JobHandle(Generic[P, R]):
         """What an enqueue with these arguments would ask for; for :meth:`Horae.enqueue_many`."""
         definition, options = self.definition, self.options
         arguments = definition.arguments(args, kwargs)
-        return Request(
+        return make_request(
             handler=definition.name,
             payload=arguments,
             queue=options.queue or definition.queue,
@@ -141,7 +141,7 @@ class JobHandle(Generic[P, R]):
 
     def enqueue_many(self, calls: Iterable[Mapping[str, Any]]) -> list[Enqueued]:
         """One job for each set of arguments, all in one transaction."""
-        requests = [self.request(**call) for call in calls]  # type: ignore[call-arg]
+        requests = (self.request(**call) for call in calls)  # type: ignore[call-arg]
         return verbs.enqueue_many(self._home.world, requests, connection=plain_connection(self.options.connection))
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from horae.core.audit import Entry
@@ -37,7 +36,7 @@ from horae.core.jobs import (
     settlement,
 )
 from horae.core.payloads import decode, encode, label, name
-from horae.core.retry import Retry
+from horae.core.retry import DEFAULT_RETRY, Retry
 from horae.core.values import swift
 from horae.errors import Conflict, InvalidInput, LeaseLost, NotAllowed, NotFound
 from horae.ports import Claim, Filter, Placed, Renewed, Tx, World
@@ -45,7 +44,6 @@ from horae.ports import Claim, Filter, Placed, Renewed, Tx, World
 DEFAULT_QUEUE = "default"
 DEFAULT_LEASE = timedelta(seconds=30)
 HTTP_LEASE = timedelta(seconds=120)
-DEFAULT_RETRY = Retry.fixed(300, attempts=3)
 MAX_PULL = 1000
 MAX_PAGE = 1000
 MAX_TAGS = 50
@@ -82,6 +80,9 @@ class Request:
     strict: bool = False
 
 
+make_request = swift(Request)
+
+
 @dataclass(frozen=True, slots=True)
 class Enqueued:
     """The job that now stands for a request; ``deduplicated`` when it was there before."""
@@ -89,7 +90,8 @@ class Enqueued:
     number: int
     deduplicated: bool
     late: bool
-    tell: Callable[[], Job] = field(repr=False, compare=False)
+    stored: NewJob | Job = field(repr=False, compare=False)
+    stored_at: datetime = field(repr=False, compare=False)
 
     @property
     def id(self) -> str:
@@ -98,7 +100,7 @@ class Enqueued:
     @property
     def job(self) -> Job:
         """The whole job; made when asked for, because whoever enqueues ten thousand wants none of them."""
-        return self.tell()
+        return self.stored if isinstance(self.stored, Job) else _as_stored(self.stored, self.number, self.stored_at)
 
 
 _make_enqueued = swift(Enqueued)
@@ -112,22 +114,20 @@ def enqueue(world: World, request: Request, *, connection: Any = None) -> Enqueu
     return enqueue_many(world, [request], connection=connection)[0]
 
 
-def enqueue_many(world: World, requests: Sequence[Request], *, connection: Any = None) -> list[Enqueued]:
+def enqueue_many(world: World, requests: Iterable[Request], *, connection: Any = None) -> list[Enqueued]:
     """Store many jobs in one transaction: all of them, or, when one is refused, none."""
-    if not requests:
-        return []
     now = world.clock.now()
     new = [_new_job(world, request, now) for request in requests]
+    if not new:
+        return []
     joins = connection is not None
     placed = world.store.insert_on(connection, new, now=now) if joins else world.store.insert(new, now=now)
     known = _known_jobs(world, placed, connection)
     return [
-        _make_enqueued(where.number, True, False, partial(known.__getitem__, where.number))
+        _make_enqueued(where.number, True, False, known[where.number], now)
         if where.number in known
-        else _make_enqueued(
-            where.number, where.deduplicated, row.run_at < now, partial(_as_stored, request, row, where.number, now)
-        )
-        for request, row, where in zip(requests, new, placed, strict=True)
+        else _make_enqueued(where.number, where.deduplicated, row.run_at < now, row, now)
+        for row, where in zip(new, placed, strict=True)
     ]
 
 
@@ -220,12 +220,12 @@ def _hash(request: Request, payload: str) -> str:
     return request_hash(asked)
 
 
-def _as_stored(request: Request, row: NewJob, number: int, now: datetime) -> Job:
+def _as_stored(row: NewJob, number: int, now: datetime) -> Job:
     """The job that was just written, without reading it back."""
     return Job(
         number=number,
         handler=row.handler,
-        payload={} if request.payload is None else request.payload,
+        payload=decode(row.payload),
         state="queued",
         queue=row.queue,
         priority=PRIORITIES[row.band],
@@ -234,13 +234,16 @@ def _as_stored(request: Request, row: NewJob, number: int, now: datetime) -> Job
         created_at=now,
         owner=row.owner,
         max_attempts=row.max_attempts,
-        retry=request.retry,
+        retry=DEFAULT_RETRY if row.retry is None else Retry.from_json(decode(row.retry), row.max_attempts),
         timeout=row.timeout,
         key=row.key,
         unique=row.unique,
         concurrency_key=row.concurrency_key,
-        tags=request.tags,
+        held=row.held,
+        held_for=row.held_for,
+        tags=() if row.tags is None else tuple(decode(row.tags)),
         trace_id=row.trace_id,
+        checkpoint=None if row.checkpoint is None else decode(row.checkpoint),
         object_type=row.object_type,
         object_id=row.object_id,
         action=row.action,

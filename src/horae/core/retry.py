@@ -116,3 +116,6 @@ class Retry:
 def _scaled(base: timedelta, factor: float, cap: timedelta) -> timedelta:
     seconds = base.total_seconds() * factor
     return cap if seconds >= cap.total_seconds() else timedelta(seconds=seconds)
+
+
+DEFAULT_RETRY = Retry.fixed(300, attempts=3)  # of jobs that are only enqueued

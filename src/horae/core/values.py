@@ -15,18 +15,16 @@ def swift(value: Callable[P, T]) -> Callable[P, T]:
 
     The one that ``dataclass`` writes stores every field through ``object.__setattr__``; for a job that took 5 µs, an
     eighth of what a whole job may cost (docs/decisions/0021-swift-values.md). This one fills an open twin with the
-    same slots and then makes it what it stands for. Give the fields by position: names cost time again.
+    same slots, which then becomes what it stands for.
     """
     frozen = cast(Any, value)
-    twin: Any = make_dataclass(
+
+    def become(made: Any) -> None:
+        made.__class__ = frozen
+
+    return make_dataclass(
         frozen.__name__,
         [(each.name, Any, field(default=each.default)) for each in fields(frozen)],
         slots=True,
+        namespace={"__post_init__": become},
     )
-
-    def make(*values: P.args, **named: P.kwargs) -> T:
-        made = twin(*values, **named)
-        made.__class__ = frozen
-        return cast(T, made)
-
-    return make
