@@ -22,13 +22,16 @@ import horae
 import horae.core
 import horae.testing
 from horae import errors
-from horae.cli import shapes
+from horae.cli import schedule_shapes, shapes
 from horae.cli.failures import CODES, MEANING
 from horae.cli.main import app as command_line
 from horae.cli.terminal import SHARED
+from horae.core.fires import Fire, Schedule
 from horae.core.jobs import Job, Run
 from horae.core.machine import Machine
-from horae.ports import Queue
+from horae.core.notes import effects
+from horae.core.schedules import Cron
+from horae.ports import Queue, Tally
 from horae.settings import Settings
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -88,7 +91,7 @@ def command_line_page() -> str:
     tree = list(commands(typer.main.get_command(command_line), "horae"))
     shared = {name for name, _, _ in SHARED}
     everywhere = [parameter for parameter in tree[0][1].params if parameter.name in shared]
-    listing = "\n".join(f"{name:<22} {command.get_short_help_str(200)}" for name, command in tree)
+    listing = "\n".join(f"{name:<24} {command.get_short_help_str(200)}" for name, command in tree)
     sections = [
         NOTE,
         "# Command line",
@@ -98,7 +101,8 @@ def command_line_page() -> str:
         "Every command also takes:",
         option_table(everywhere),
         "Spans are written `250ms`, `90s`, `5m`, `2h`, `1d`; instants `2030-01-07T06:00:00Z` or with another offset. "
-        "What looks for something does not create a SQLite file; `job enqueue`, `db migrate`, `up` and `worker` do.",
+        "What looks for something does not create a SQLite file; `job enqueue`, `schedule add`, `db migrate`, `up` and "
+        "`worker` do.",
         *(command_section(name, command, shared) for name, command in tree),
         exit_codes_section(),
         json_section(),
@@ -117,7 +121,7 @@ def option_table(parameters: list[Any]) -> str:
     rows = []
     for each in parameters:
         is_argument = each.param_type_name == "argument"
-        names = each.metavar if is_argument else ", ".join(each.opts)
+        names = each.metavar if is_argument else ", ".join([*each.opts, *each.secondary_opts])
         value = f" {each.metavar}" if each.metavar and not is_argument else ""
         default = f" Default: {each.default}." if each.default not in (None, False, "", [], ()) else ""
         rows.append(f"| `{escaped(names + value)}` | {escaped(each.help or '')}{default} |")
@@ -147,6 +151,34 @@ def json_section() -> str:
             '`{"verb", "results": [{"id", "ok": true, "job": JOB} or {"id", "ok": false, "error": ERROR}]}`; '
             'without `--yes`: `{"dry_run": true, "verb", "count", "ids": [up to 1000]}`',
         ),
+        ("`schedule list`", '`{"schedules": [SCHEDULE], "next": key for --after, or null}`'),
+        (
+            "`schedule show`",
+            '`{"schedule": SCHEDULE, "why": [{"code", "text"}], "results": RESULTS, "fires": [FIRE], "changes": '
+            '[{"at", "actor", "verb", "reason"}]}`',
+        ),
+        (
+            "`schedule add`, `change`, `pause`, `resume`",
+            '`{"schedule": SCHEDULE}`; a group: `{"schedules": [SCHEDULE]}`',
+        ),
+        ("`schedule history`", '`{"fires": [FIRE], "next": instant for --before, or null}`'),
+        ("`schedule trigger`", '`{"job_id": id or null, "fire": FIRE}`'),
+        ("`schedule preview`", '`{"key", "words", "zone", "next": [NEXT], "why": [{"code", "text"}]}`'),
+        (
+            "`schedule next`",
+            '`{"words", "zone", "next": [NEXT]}`, where NEXT is `{"at": in UTC, "local": in the zone}`',
+        ),
+        (
+            "`schedule explain`",
+            '`{"words", "language", "zone", "kind", "expression", "next": [NEXT], "clocks": [CLOCK], "warnings": '
+            '[{"code", "text"}]}`; for cron also `fixed_time`, `day_match`, `gap`, `fold`, `lenient`',
+        ),
+        (
+            "`schedule backfill`",
+            '`{"dry_run": bool, "count", "present": fires that became a job already, "fires": [up to 1000 instants], '
+            '"job_ids": [id]}`',
+        ),
+        ("`schedule delete`", '`{"dry_run": bool, "verb": "delete", "schedule": SCHEDULE}`'),
         ("`queue list`", '`{"queues": [QUEUE with "jobs": {state: count} and "workers": [id]]}`'),
         ("`queue pause`, `resume`, `limit`", '`{"queue": QUEUE}`'),
         ("`db migrate`", '`{"schema": {"found", "wanted", "migrated": bool}}`'),
@@ -156,10 +188,24 @@ def json_section() -> str:
             'JSON Lines, one event each: `{"event": "started" \\| "stopping" \\| "ended" \\| …}`; logs are on stderr',
         ),
         ("`--version`", '`{"version": "…"}`'),
-        ("any failure", '`{"error": {"code", "message"}}`, and the message on stderr'),
+        (
+            "any failure",
+            '`{"error": {"code", "message"}}`, and the message on stderr; a mistake in cron also has `expression`, '
+            "`field` and `position` (from 1)",
+        ),
     ]
     table = "\n".join(["| Command | Document |", "|---|---|", *(f"| {name} | {shape} |" for name, shape in rows)])
-    shown = {"JOB": shapes.job(job), "RUN": shapes.run(run), "QUEUE": shapes.queue(Queue("mail"))}
+    daily = Schedule("digest", "send-digest", "cron", "30 2 * * *", "Europe/Berlin")
+    rule = Cron("30 2 * * *", "Europe/Berlin")
+    shown = {
+        "JOB": shapes.job(job),
+        "RUN": shapes.run(run),
+        "QUEUE": shapes.queue(Queue("mail")),
+        "SCHEDULE": schedule_shapes.schedule(daily),
+        "RESULTS": schedule_shapes.tally(Tally()),
+        "FIRE": schedule_shapes.fire(Fire(now, "ran"), "job_12"),
+        "CLOCK": schedule_shapes.effect(effects(rule, rule.zone, now)[0], "en"),
+    }
     kinds = "\n".join(f"- `{kind}`: " + ", ".join(f"`{name}`" for name in value) for kind, value in shown.items())
     promise = (
         "With `--json` stdout is one JSON document, also when the command fails. Fields may be added; none changes its "
