@@ -133,6 +133,8 @@ class ScheduleFilter:
     mode: str | None = None
     enabled: bool | None = None
     declared: bool | None = None
+    kind: str | None = None
+    not_tzdata: str | None = None  # computed with another zone database than this one
 
 
 @dataclass(frozen=True, slots=True)

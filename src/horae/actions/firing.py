@@ -175,9 +175,7 @@ def _missing(schedule: Schedule, begin: datetime, until: datetime, present: set[
 def recompute_zones(world: World) -> list[tuple[Schedule, datetime | None]]:
     """After an update of the zone database: compute future fires anew; answers with those that moved."""
     moved: list[tuple[Schedule, datetime | None]] = []
-    for schedule in every(world, ScheduleFilter()):
-        if schedule.kind != "cron" or schedule.tzdata == world.tzdata:
-            continue
+    for schedule in every(world, ScheduleFilter(kind="cron", not_tzdata=world.tzdata)):
         try:
             moved += _restamped(world, schedule)
         except StoreError:

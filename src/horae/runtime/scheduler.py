@@ -32,10 +32,13 @@ class Scheduler:
         self._fired = fired
         self._alarm: Alarm | None = None
         self._next: datetime | None = None
+        self._told = 0  # how often somebody said what is next
+        self._zones_checked = False
         self._stopping = False
 
     def expect(self, moment: datetime | None) -> None:
         """Somebody has looked: this is the next fire."""
+        self._told += 1
         if moment != self._next:
             self._next = moment
             if self._alarm is not None:
@@ -63,13 +66,22 @@ class Scheduler:
                 await self._alarm.sleep(None, backoff.next())
 
     async def _serve(self) -> None:
+        if not self._zones_checked:
+            await self.check_zones()
+            self._zones_checked = True
         if self._next is not None and self._next <= self._world.clock.now():
             if not await self.step():
-                glance = await self._database.call(lambda: self._world.store.glance([]))
-                self._next = glance.next_fire_at
+                await self._look()
             return
         assert self._alarm is not None
         await self._alarm.sleep(self._next, LONG)
+
+    async def _look(self) -> None:
+        """When is the next fire? What others say meanwhile may be newer than what we read: the earlier one counts."""
+        told = self._told
+        glance = await self._database.call(lambda: self._world.store.glance([]))
+        known = [glance.next_fire_at, self._next if told != self._told else None]
+        self._next = min((moment for moment in known if moment is not None), default=None)
 
     async def step(self) -> bool:
         """Fire one batch; true when another is probably due."""

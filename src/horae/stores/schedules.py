@@ -52,8 +52,11 @@ class Schedules:
             schedules.c.group_name: wanted.group,
             schedules.c.handler: wanted.handler,
             schedules.c.mode: wanted.mode,
+            schedules.c.kind: wanted.kind,
         }
         query = query.where(*(column == value for column, value in equal.items() if value is not None))
+        if wanted.not_tzdata is not None:
+            query = query.where(schedules.c.tzdata != wanted.not_tzdata)
         if wanted.enabled is not None:
             query = query.where(schedules.c.enabled == int(wanted.enabled))
         if wanted.declared is not None:
