@@ -65,12 +65,13 @@ class Renewer(threading.Thread):
             log.warning("%d leases could not be renewed: %r", len(due), problem)
             self._give_up(due, now)
             return
+        newest = dict(sorted(due))  # of two attempts at one job only the newer can still be held
+        held = {key for key in due if key[0] in answer.held and key[1] == newest[key[0]]}
         with self._lock:
-            for key, job in due.items():
-                if key[0] in answer.held and key in self._held:
-                    self._held[key] = (job, now)
+            for key in held & set(self._held):
+                self._held[key] = (due[key], now)
         for key, job in due.items():
-            if key[0] not in answer.held:
+            if key not in held:
                 self._lose(key, job)
             elif key[0] in answer.cancelled:
                 self._told(job, "cancelled")

@@ -264,6 +264,8 @@ class Worker:
         handler = self.resolve(attempt.job.handler)
         if handler is None:
             return put_off(attempt.job, self.world.clock.now())
+        if attempt.job.cancel_requested:  # asked to stop while an earlier attempt was failing
+            return Outcome("cancelled", error=attempt.job.cancel_reason)
         attempt.in_thread = handler.executor == "thread"
         self._faults.at("run.before")
         return await self.declared.run(handler, attempt.ctx, lambda: self._executor.run(handler, attempt.ctx))

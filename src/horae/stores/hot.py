@@ -235,7 +235,8 @@ class Hot:
 
     def renew(self, driver: Driver, leases: Sequence[Lease], until: datetime) -> Renewed:
         """Extend what is still held; the rest has been handed on."""
-        tokens = {lease.job_number: lease.token for lease in leases}
+        newest = sorted(leases, key=lambda lease: lease.token)  # of two attempts at one job the newer can hold it
+        tokens = {lease.job_number: lease.token for lease in newest}
         numbers = sorted(tokens)
         held, cancelled = [], set()
         for start in range(0, len(numbers), CHUNK):

@@ -153,12 +153,15 @@ def finished_job_from(row: Mapping[Any, Any]) -> Job:
     )
 
 
+COUNTED = ("failed", "timed_out", "lost")  # endings that already count themselves; a run is told from 1 on
+
+
 def run_from(row: Mapping[Any, Any]) -> Run:
     return Run(
         job_number=row["job_id"],
         token=row["token"],
         outcome=row["outcome"],
-        attempt=row["attempt"],
+        attempt=row["attempt"] + (row["outcome"] not in COUNTED),
         handler=row["handler"],
         queue=row["queue"],
         owner=row["owner"],
