@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
@@ -319,6 +319,8 @@ class Horae(Jobs):
         finally:
             await self.shutdown()
 
-    def lifespan(self, _: Any) -> AbstractAsyncContextManager[Any]:
+    @asynccontextmanager
+    async def lifespan(self, _: Any) -> AsyncIterator[dict[str, Any]]:
         """For web frameworks: ``FastAPI(lifespan=app.lifespan)`` serves jobs while the web application runs."""
-        return self.running()
+        async with self.running() as hosted:
+            yield {"horae": hosted}

@@ -95,7 +95,6 @@ class Declared:
             await self.services.open()
         except Exception:
             log.exception("an async factory failed; whoever asks for its type tries again")
-        self._arm({})
         if self._read_plan is not None:
             self._unsubscribe = self._world.store.subscribe(self._hint)
             self._serving = asyncio.create_task(self._serve(), name="horae-declared")
@@ -143,6 +142,8 @@ class Declared:
                 self.trouble = str(problem)
                 if not backoff.failures:
                     log.error("schedules are not in the store yet, and are tried again: %s", problem)
+                if not self._timers.next_fires:
+                    self._arm({})  # local timers need no store
                 await self._alarm.sleep(None, backoff.next())
             except Exception:
                 log.exception("schedules could not be brought in line; trying again")
@@ -151,9 +152,13 @@ class Declared:
     async def step(self) -> None:
         """Bring the store in line where something changed, and local timers with the store."""
         if self._changed:
-            self._look_again()
-            await self._host.ask(lambda: bring_in_line(self._world, self._plan))
-            self._changed = False
+            self._changed = False  # before reading, so that a reload meanwhile is not lost
+            try:
+                self._look_again()
+                await self._host.ask(lambda: bring_in_line(self._world, self._plan))
+            except BaseException:
+                self._changed = True
+                raise
             self.trouble = None
         local = [schedule.key for schedule in self._plan.schedules if schedule.mode == "ALL_NODES"]
         if local:

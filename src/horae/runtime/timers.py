@@ -107,7 +107,7 @@ class Timer:
         return replace(schedule, starts_at=schedule.starts_at or self._armed_at)
 
     def _first(self) -> datetime | None:
-        rule, now = self._schedule.rule, self._world.clock.now()
+        rule, now = self._schedule.rule, self._armed_at
         if isinstance(rule, Every):
             first = rule.first_fire(now)
             return first if first >= now else self._next(now)

@@ -1,0 +1,362 @@
+"""Declared jobs in a real worker: every node, locks that are lost, start and end, a store that is away."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from horae import Context, Horae, Run
+from horae.actions import jobs as verbs
+from horae.actions import schedules
+from horae.errors import ConfigurationError, DefinitionError, StoreUnavailable
+from horae.ports import Filter
+from horae.runtime.locking import LockKeeper
+from horae.stores.locks_memory import MemoryLocks
+from horae.testing.clock import LoadedDice, VirtualClock
+from tests.declared.conftest import eventually
+
+
+@pytest.fixture
+def app(sqlite_database_url: str, tmp_path: Path) -> Horae:
+    (tmp_path / "jobs.conf").touch()
+    return Horae(sqlite_database_url, name="test", config=tmp_path / "jobs.conf")
+
+
+@asynccontextmanager
+async def another_node(app: Horae) -> AsyncIterator[Horae]:
+    """The same jobs in what could be another process."""
+    other = Horae(app.database, name=app.name, config=app.config)
+    for definition in app.definitions:
+        other.definitions.add(definition)
+    async with other.running():
+        yield other
+    other.close()
+
+
+def local_runs(app: Horae, name: str) -> list[Run]:
+    found = verbs.find(app.world, Filter(handler=name), limit=100)
+    return [run for job in found for run in verbs.runs(app.world, job.id)]
+
+
+# -- every node --------------------------------------------------------------------------------------------------
+
+
+async def test_all_nodes_run_it_each_for_itself_and_say_which(app: Horae) -> None:
+    """S3-4, S3-20"""
+    ran: list[str] = []
+    app.job("temp", every=0.1, mode="ALL_NODES")(lambda ctx: ran.append(ctx.job.worker_id))
+
+    async with app.running(), another_node(app):
+        await eventually(lambda: len(set(ran)) == 2 and len(ran) >= 6)
+
+    recorded = local_runs(app, "temp")
+    assert {run.worker_id for run in recorded} == set(ran)
+    assert {run.outcome for run in recorded} == {"succeeded"}
+
+
+async def test_all_nodes_touch_no_lock(app: Horae) -> None:
+    """S3-4, S3-44"""
+    ran: list[int] = []
+    app.locks = None
+    app.job("temp", every=0.05, mode="ALL_NODES")(lambda: ran.append(1))
+
+    async with app.running():
+        await eventually(lambda: len(ran) >= 2)
+
+
+async def test_a_local_job_never_overlaps_itself(app: Horae) -> None:
+    """S3-24"""
+    running = most = ran = 0
+
+    @app.job("temp", every=0.01, mode="ALL_NODES")
+    async def temp(ctx: Context) -> None:
+        nonlocal running, most, ran
+        running, ran = running + 1, ran + 1
+        most = max(most, running)
+        await asyncio.sleep(0.03)
+        running -= 1
+
+    async with app.running():
+        await eventually(lambda: ran >= 5)
+
+    assert most == 1
+
+
+async def test_a_local_job_that_fails_goes_on(app: Horae) -> None:
+    """S3-25"""
+    ran: list[int] = []
+
+    @app.job("temp", every=0.05, mode="ALL_NODES")
+    def temp() -> None:
+        ran.append(1)
+        raise ValueError("no")
+
+    async with app.running():
+        await eventually(lambda: len(ran) >= 3)
+
+    (status,) = app.snapshot()
+    assert (status.last_result, status.fail_count >= 3) == ("FAILED", True)
+
+
+async def test_switching_a_local_job_off_through_a_verb_reaches_every_node(app: Horae) -> None:
+    """S3-42, C-16"""
+    ran: list[int] = []
+    app.job("temp", every=0.05, mode="ALL_NODES")(lambda: ran.append(1))
+
+    async with app.running():
+        await eventually(lambda: ran)
+        await asyncio.to_thread(schedules.change, app.world, "temp", {"enabled": False})
+
+        async def is_still() -> bool:
+            before = len(ran)
+            await asyncio.sleep(0.3)
+            return len(ran) == before
+
+        await eventually(is_still)
+
+
+async def test_a_local_job_gets_its_dependencies_and_cleans_up(app: Horae) -> None:
+    class Tokens: ...
+
+    seen: list[object] = []
+    app.provide(Tokens, Tokens())
+
+    @app.job("temp", every=0.05, mode="ALL_NODES")
+    class Temp:
+        def __init__(self, tokens: Tokens) -> None:
+            self.tokens = tokens
+
+        def run(self, ctx: Context) -> None:
+            seen.append(self.tokens)
+
+    async with app.running():
+        await eventually(lambda: seen)
+
+
+# -- the lock ----------------------------------------------------------------------------------------------------
+
+
+def test_single_node_without_a_lock_manager_fails_at_the_start_and_says_how_to_fix_it(app: Horae) -> None:
+    """S3-28, C-39: disabled ones too, because a trigger runs them."""
+    app.locks = None
+    app.job("clean", cron="0 3 * * *", enabled=False)(lambda: None)
+
+    with pytest.raises(DefinitionError, match=r"app\.locks = 'database'"):
+        app.worker()
+
+
+def test_a_lock_manager_by_an_unknown_name_is_refused(app: Horae) -> None:
+    app.locks = "zookeeper"
+
+    with pytest.raises(ConfigurationError, match="'database', 'memory'"):
+        _ = app.locks
+
+
+async def test_a_lock_is_kept_longer_than_it_was_set_for(app: Horae) -> None:
+    """S3-47"""
+    held: list[bool] = []
+
+    @app.job("long", cron="0 3 * * *", lock_ttl=0.3)
+    async def long(ctx: Context) -> None:
+        await asyncio.sleep(0.9)
+        assert app.locks is not None
+        held.append(await asyncio.to_thread(app.locks.try_lock, "job:long", 1) is None)
+
+    async with app.running():
+        job_id = await asyncio.to_thread(app.trigger, "long")
+        await eventually(lambda: held)
+        assert job_id is not None
+        await eventually(lambda: app.get(job_id).state == "succeeded")
+
+    assert held == [True]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_losing_the_lock_stops_the_run_and_is_reported(
+    app: Horae, is_async: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    started = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def patient(ctx: Context) -> None:
+        started.set()
+        await asyncio.sleep(60)
+
+    def blocking(ctx: Context) -> None:
+        loop.call_soon_threadsafe(started.set)
+        while not ctx.cancelled:
+            pass
+
+    app.job("long", cron="0 3 * * *", lock_ttl=0.3)(patient if is_async else blocking)
+
+    async with app.running():
+        job_id = await asyncio.to_thread(app.trigger, "long")
+        assert job_id is not None
+        await started.wait()
+        await asyncio.to_thread(_steal_locks, app)
+        await eventually(lambda: app.get(job_id).state == "dead")
+
+    assert (app.get(job_id).last_error or "").startswith("LockLost: job:long")
+    assert "was lost while its job was running" in caplog.text
+
+
+def _steal_locks(app: Horae) -> None:
+    with app.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE horae_locks SET token = 'somebody else'")
+
+
+def test_a_lock_that_cannot_be_extended_in_time_counts_as_lost() -> None:
+    clock = VirtualClock()
+    keeper = LockKeeper(clock)
+    keeper._thread = object()  # type: ignore[assignment]  # the test is the thread
+    locks = MemoryLocks(clock, LoadedDice(1), lambda _: None)
+    lock = locks.try_lock("job:x", 30)
+    assert lock is not None
+    lost: list[int] = []
+    keeper.hold(lock, timedelta(seconds=30), lambda: lost.append(1))
+
+    clock.advance(timedelta(seconds=10))
+    assert keeper.step() == 10.0
+    locks.move = _refuse  # type: ignore[method-assign]
+    clock.advance(timedelta(seconds=10))
+    keeper.step()
+    assert lost == []
+    clock.advance(timedelta(seconds=30))
+    keeper.step()
+
+    assert lost == [1]
+
+
+def _refuse(*_: Any) -> bool:
+    raise StoreUnavailable("no answer")
+
+
+# -- start and end -----------------------------------------------------------------------------------------------
+
+
+async def test_shutdown_waits_for_what_runs_then_cancels_it(app: Horae) -> None:
+    """S3-18, S3-29"""
+    story: list[str] = []
+
+    @app.job("short", every=3600)
+    async def short(ctx: Context) -> None:
+        story.append("short began")
+        await asyncio.sleep(0.3)
+        story.append("short ended")
+
+    @app.job("endless", every=3600)
+    async def endless(ctx: Context) -> None:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            story.append("endless cancelled")
+            raise
+
+    await app.start()
+    await eventually(lambda: "short began" in story)
+    await app.shutdown(timeout=1)
+
+    assert story[1:] == ["short ended", "endless cancelled"]
+
+
+async def test_shutdown_cancels_a_local_run_after_the_timeout_too(app: Horae) -> None:
+    started = asyncio.Event()
+
+    @app.job("temp", every=3600, mode="ALL_NODES")
+    async def temp(ctx: Context) -> None:
+        started.set()
+        await asyncio.sleep(3600)
+
+    await app.start()
+    await started.wait()
+    await app.shutdown(timeout=0.2)
+
+    assert [run.outcome for run in local_runs(app, "temp")] == ["cancelled"]
+
+
+async def test_an_application_runs_once_in_a_process(app: Horae) -> None:
+    async with app.running():
+        with pytest.raises(ConfigurationError, match="already running"):
+            await app.start()
+
+
+async def test_bad_declarations_are_fatal_at_the_start(app: Horae) -> None:
+    """C-17"""
+    Path(str(app.config)).write_text('[[jobs.items]]\nid = "nobody"\n')
+
+    with pytest.raises(DefinitionError, match="no job 'nobody'"):
+        await app.start()
+
+
+async def test_a_store_that_is_away_at_the_start_is_waited_for(
+    app: Horae, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C-17, S4-25"""
+    ran: list[int] = []
+    app.job("clean", every=3600)(lambda: ran.append(1))
+    is_away = True
+    opened = app._open
+
+    def maybe() -> Any:
+        if is_away:
+            raise StoreUnavailable("the database is asleep")
+        return opened()
+
+    monkeypatch.setattr(app, "_open", maybe)
+
+    hosted = await app.start()
+    assert hosted.trouble == "the database is asleep"
+    assert "the store does not answer" in caplog.text
+    is_away = False
+    await eventually(lambda: ran)
+    await eventually(lambda: hosted.trouble is None)
+    await app.shutdown()
+
+
+async def test_a_reload_takes_the_changed_file_over(app: Horae) -> None:
+    app.job("clean", cron="0 3 * * *")(lambda: None)
+    async with app.running() as hosted:
+        await eventually(lambda: app.snapshot()[0].next_fire_time)
+        Path(str(app.config)).write_text('[[jobs.items]]\nid = "clean"\nenabled = false\n')
+        assert hosted.worker is not None
+        hosted.worker.reload()
+
+        await eventually(lambda: app.snapshot()[0].next_fire_time is None)
+
+
+async def test_a_reload_of_a_broken_file_changes_nothing_and_says_so(
+    app: Horae, caplog: pytest.LogCaptureFixture
+) -> None:
+    app.job("clean", cron="0 3 * * *")(lambda: None)
+    async with app.running() as hosted:
+        await eventually(lambda: hosted.worker is not None and not hosted.worker.declared._changed)
+        Path(str(app.config)).write_text("[jobs")
+        assert hosted.worker is not None
+        hosted.worker.reload()
+        await eventually(lambda: "everything stays as it was" in caplog.text)
+
+    Path(str(app.config)).write_text("")
+    assert app.snapshot()[0].next_fire_time is not None
+
+
+def test_a_web_application_serves_jobs_while_it_runs(app: Horae, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "horae.jobs")
+    greet = app.job("greet")(lambda name: f"hello {name}")
+    web = FastAPI(lifespan=app.lifespan)
+
+    @web.post("/greet/{name}")
+    def greet_by_and_by(name: str) -> str:
+        return greet.enqueue(name=name).id
+
+    with TestClient(web) as client:
+        job_id = client.post("/greet/ann").json()
+        asyncio.run(eventually(lambda: app.get(job_id).state == "succeeded"))
+
+    assert app.get(job_id).result == "hello ann"
