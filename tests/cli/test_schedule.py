@@ -1,6 +1,7 @@
 """Schedules from a shell: make, see, change, steer, fire by hand."""
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -367,7 +368,10 @@ def at_once(project: Path, horae: Command) -> str:
 
 
 def test_what_a_shell_schedules_a_worker_fires(at_once: str, start: Any) -> None:
-    start("worker", "tasks:app", "--until-empty", "--db", at_once).ended()
+    worker = start("worker", "tasks:app", "--db", at_once)
+    worker.until_it_says("job.done")
+    worker.started.send_signal(signal.SIGTERM)
+    worker.ended()
     told = ended(start("schedule", "show", "sum", "--db", at_once, "--json"))
 
     assert [fire["verdict"] for fire in told["fires"]] == ["ran"]
