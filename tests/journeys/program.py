@@ -64,6 +64,15 @@ def build(url: str | None = None) -> Horae:
         write_down("passed", ctx)
         return os.getpid()
 
+    @app.job("careful", retry=Retry.none())
+    async def careful(ctx: Context, gate: str) -> int:
+        """The first attempt ends at once; whoever comes after it waits for the gate."""
+        write_down("started", ctx)
+        ends = time.monotonic() + PATIENCE
+        while ctx.attempt > 1 and not (home() / gate).exists() and time.monotonic() < ends:
+            await asyncio.sleep(0.02)
+        return os.getpid()
+
     @app.job("stubborn", retry=Retry.none())
     def stubborn(ctx: Context, gate: str) -> int:
         """Waits in a thread for its gate, whatever it is told, and then insists on saving its progress."""
