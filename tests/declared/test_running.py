@@ -224,7 +224,7 @@ def test_a_lock_that_cannot_be_extended_in_time_counts_as_lost() -> None:
 
     clock.advance(timedelta(seconds=10))
     assert keeper.step() == 10.0
-    locks.move = _refuse  # type: ignore[method-assign]
+    locks.move = _refuse  # type: ignore[method-assign, assignment]
     clock.advance(timedelta(seconds=10))
     keeper.step()
     assert lost == []

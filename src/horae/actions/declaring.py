@@ -236,10 +236,10 @@ def _leaders_first(declared: Sequence[Schedule]) -> list[Schedule]:
 
 
 def _all(world: World, wanted: ScheduleFilter) -> Iterator[Schedule]:
-    after: str | None = None
+    after: Schedule | None = None
     while page := find(world, wanted, limit=MAX_PAGE, after=after):
         yield from page
-        after = page[-1].key
+        after = page[-1]
 
 
 def _unknown_handler(schedule: Schedule) -> str:

@@ -1,0 +1,143 @@
+"""``horae check``, ``horae config show`` and ``horae reload`` (S3-2, C-16)."""
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command, Process
+
+SHOP = """
+from horae import Context, Horae
+
+app = Horae("sqlite:///shop.db")
+
+
+@app.job("clean", cron="0 3 * * *", lock_ttl=60)
+def clean(ctx: Context) -> None: ...
+
+
+@app.job("sync", every=300)
+def sync(ctx: Context) -> None: ...
+"""
+
+
+@pytest.fixture
+def shop(project: Path) -> Path:
+    (project / "shop.py").write_text(SHOP)
+    return project
+
+
+def test_a_sound_application_has_no_findings(horae: Command, shop: Path) -> None:
+    ended = horae("check", "shop:app")
+
+    assert (ended.code, ended.out) == (0, "2 jobs, 0 findings\n")
+    assert not (shop / "shop.db").exists()
+
+
+def test_a_check_lists_every_problem_of_code_and_file(horae: Command, shop: Path) -> None:
+    (shop / "shop.py").write_text(
+        SHOP
+        + """
+app.job("bad-cron", cron="0 25 * * *")(lambda: None)
+app.job("both", cron="0 3 * * *", every=5)(lambda: None)
+app.job("clean", every=5)(lambda: None)
+"""
+    )
+    (shop / "jobs.conf").write_text('[[jobs.items]]\nid = "clen"\n[[jobs.items]]\nid = "sync"\nfixdRate = 5\n')
+
+    ended = horae("check", "shop:app", "--json")
+
+    assert ended.code == 6
+    found = ended.json["check"]["findings"]
+    assert [each["where"].rpartition("/")[2] for each in found] == [
+        "bad-cron", "both", "clean", "jobs.conf:5", "jobs.conf:2",
+    ]  # fmt: skip
+
+
+def test_a_warning_is_a_finding_only_where_that_is_wanted(horae: Command, shop: Path) -> None:
+    (shop / "jobs.conf").write_text('[[jobs.items]]\nid = "clean"\ninitialDelay = 5\n')
+
+    assert horae("check", "shop:app").code == 0
+    assert "warning:" in horae("check", "shop:app").out
+    assert horae("check", "shop:app", "--strict").code == 6
+
+
+def test_a_check_needs_to_know_the_application(horae: Command) -> None:
+    ended = horae("check")
+
+    assert ended.code == 2
+    assert "HORAE_APP" in ended.err
+
+
+def test_config_show_tells_where_each_value_comes_from(
+    horae: Command, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HORAE_LEASE", "45s")
+    (shop / "jobs.conf").write_text('[[jobs.items]]\nid = "clean"\ncron = "0 4 * * *"\n')
+    horae("reload", "shop:app")
+    horae("schedule", "change", "clean", "--tz", "Asia/Shanghai", "--db", "sqlite:///shop.db")
+
+    told = horae("config", "show", "shop:app", "--origin", "--json").json["config"]
+
+    assert told["settings"]["lease"] == {"value": "45s", "origin": "environment HORAE_LEASE"}
+    clean = {name: each["origin"] for name, each in told["jobs"]["clean"].items()}
+    assert (clean["zone"], clean["schedule"], clean["lock_ttl"], clean["misfire"]) == ("api", "file", "code", "default")
+
+
+def test_config_show_masks_passwords(horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HORAE_DATABASE_URL", "postgresql://ann:secret@db/horae")
+
+    ended = horae("config", "show")
+
+    assert "secret" not in ended.out
+    assert "postgresql://ann:***@db/horae" in ended.out
+
+
+def test_config_show_works_before_there_is_a_database(horae: Command, shop: Path) -> None:
+    ended = horae("config", "show", "shop:app")
+
+    assert ended.code == 0
+    assert "are not shown" in ended.err
+    assert not (shop / "shop.db").exists()
+
+
+def test_a_reload_says_what_it_changed(horae: Command, shop: Path) -> None:
+    assert "2 of 2 schedules changed" in horae("reload", "shop:app").out
+    (shop / "jobs.conf").write_text('[[jobs.items]]\nid = "clean"\nenabled = false\n')
+
+    ended = horae("reload", "shop:app")
+
+    assert ended.out == "clean: enabled True → False\n1 of 2 schedules changed\n"
+
+
+def test_a_reload_of_a_broken_file_changes_nothing(horae: Command, shop: Path) -> None:
+    (shop / "jobs.conf").write_text("[jobs")
+
+    ended = horae("reload", "shop:app")
+
+    assert ended.code == 78
+    assert "jobs.conf" in ended.err
+
+
+def test_a_running_worker_follows_the_file_on_sighup(horae: Command, shop: Path, start: Callable[..., Process]) -> None:
+    worker = start("worker", "shop:app", "--json")
+    worker.until("started")
+    (shop / "other.conf").write_text('[[jobs.items]]\nid = "clean"\nenabled = false\n')
+    (shop / "other.conf").rename(shop / "jobs.conf")
+
+    worker.started.send_signal(signal.SIGHUP)
+    worker.until("reloading")
+    worker.started.send_signal(signal.SIGINT)
+    assert worker.ended().code == 0
+
+
+def test_a_worker_refuses_an_application_that_cannot_work(horae: Command, shop: Path) -> None:
+    """C-17"""
+    (shop / "jobs.conf").write_text('[[jobs.items]]\nid = "nobody"\n')
+
+    ended = horae("worker", "shop:app")
+
+    assert ended.code == 78
+    assert "no job 'nobody'" in ended.err

@@ -1,0 +1,173 @@
+"""What is declared and what the three stores keep (S4-9 … S4-13, C-15, C-16)."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from horae import Horae
+from horae.actions import schedules
+from horae.errors import DefinitionError, NotFound, StoreUnavailable
+from horae.stores.opening import create_store_engine
+from horae.stores.schema import migrate
+
+MakeApp = Callable[[str], Horae]
+
+
+@pytest.fixture
+def make_app(database_url: str, tmp_path: Path) -> Iterator[MakeApp]:
+    """Applications on one store, each of which could be a process."""
+    (tmp_path / "jobs.conf").touch()
+    migrate(create_store_engine(database_url))
+    with ExitStack() as closing:
+
+        def make(name: str) -> Horae:
+            return closing.enter_context(Horae(database_url, name=name, config=tmp_path / "jobs.conf"))
+
+        yield make
+
+
+def declaring(app: Horae, *names: str) -> Horae:
+    for name in names:
+        app.job(name, cron="0 3 * * *")(lambda: None)
+    app.declare_schedules()
+    return app
+
+
+def test_processes_that_start_together_declare_the_same_once(make_app: MakeApp) -> None:
+    apps = [make_app("shop") for _ in range(6)]
+    for app in apps:
+        for number in range(5):
+            app.job(f"job-{number}", cron="0 3 * * *")(lambda: None)
+        _ = app.world
+
+    with ThreadPoolExecutor(len(apps)) as threads:
+        told = list(threads.map(lambda app: [each.number for each in app.declare_schedules()], apps))
+
+    assert len({tuple(numbers) for numbers in told}) == 1
+    assert {each.version for each in schedules.find(apps[0].world)} == {1}
+
+
+def test_declaring_again_changes_nothing(make_app: MakeApp) -> None:
+    app = declaring(make_app("shop"), "clean")
+    before = schedules.get(app.world, "clean")
+
+    app.declare_schedules()
+
+    assert schedules.get(app.world, "clean") == before
+
+
+def test_a_job_that_code_no_longer_declares_is_kept_and_does_not_fire(make_app: MakeApp) -> None:
+    """C-15"""
+    declaring(make_app("shop"), "old", "kept")
+
+    newer = declaring(make_app("shop"), "kept")
+
+    old = schedules.get(newer.world, "old")
+    assert (old.inactive, old.next_fire_at) == ("no longer declared in code", None)
+    assert schedules.get(newer.world, "kept").is_active
+
+
+def test_a_job_that_comes_back_fires_again(make_app: MakeApp) -> None:
+    declaring(make_app("shop"), "clean")
+    declaring(make_app("shop"))
+
+    back = declaring(make_app("shop"), "clean")
+
+    assert schedules.get(back.world, "clean").next_fire_at is not None
+
+
+def test_applications_that_share_a_store_leave_each_other_alone(make_app: MakeApp) -> None:
+    shop = declaring(make_app("shop"), "clean")
+
+    declaring(make_app("billing"), "invoice")
+
+    assert schedules.get(shop.world, "clean").is_active
+
+
+# -- document 004 ------------------------------------------------------------------------------------------------
+
+
+def seeded(make_app: MakeApp) -> Horae:
+    app = make_app("shop")
+    app.job("sync")(lambda full=False: None)
+    app.seed_schedules(
+        [
+            {"id": "sync", "cron": "0 18 * * 1-5", "zone": "Asia/Shanghai"},
+            {"id": "sync-all", "handler": "sync", "cron": "0 2 * * 6", "arguments": {"full": True}},
+        ]
+    )
+    app.declare_schedules()
+    return app
+
+
+def test_defaults_are_seeded_once_and_changes_survive_a_restart(make_app: MakeApp) -> None:
+    """S4-9, S4-13"""
+    app = seeded(make_app)
+    schedules.change(app.world, "sync", {"expression": "0 19 * * 1-5", "enabled": False})
+
+    again = seeded(make_app)
+
+    kept = schedules.get(again.world, "sync")
+    assert (kept.expression, kept.enabled, kept.zone) == ("0 19 * * 1-5", False, "Asia/Shanghai")
+    assert schedules.get(again.world, "sync-all").payload == {"full": True}
+
+
+def test_persisted_jobs_run_what_the_registry_knows_and_keep_the_rest(
+    make_app: MakeApp, caplog: pytest.LogCaptureFixture
+) -> None:
+    """S4-10 … S4-12, C-15"""
+    seeded(make_app)
+    app = make_app("shop")
+
+    assert app.load_persisted_jobs({"other": lambda: None}) == []
+    assert "unknown handler sync" in caplog.text
+    kept = schedules.get(app.world, "sync")
+    assert (kept.is_active, kept.next_fire_at) == (False, None)
+    assert "unknown handler 'sync'" in (kept.inactive or "")
+
+    assert app.load_persisted_jobs({"sync": lambda full=False: None}) == ["sync", "sync-all"]
+    assert schedules.get(app.world, "sync").next_fire_at is not None
+
+
+def test_a_disabled_row_is_not_loaded(make_app: MakeApp) -> None:
+    """S4-10"""
+    app = seeded(make_app)
+    schedules.change(app.world, "sync", {"enabled": False})
+
+    assert app.load_persisted_jobs() == ["sync-all"]
+
+
+def test_a_store_that_is_down_is_reported_and_does_not_end_the_start(
+    sqlite_database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """S4-25"""
+    app = Horae(sqlite_database_url, name="shop")
+
+    def away() -> None:
+        raise StoreUnavailable("asleep")
+
+    monkeypatch.setattr(app, "_open", away)
+
+    assert app.load_persisted_jobs({"sync": lambda: None}) == []
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert app.plan().loads_persisted
+
+
+def test_a_seed_for_a_job_that_nobody_declares_is_refused(sqlite_database_url: str) -> None:
+    with pytest.raises(NotFound, match="sink"):
+        Horae(sqlite_database_url).seed_schedules([{"id": "sink", "cron": "0 3 * * *"}])
+
+
+@pytest.mark.parametrize(
+    ("seed", "told"),
+    [({}, "names no schedule"), ({"id": "sync"}, "says not when"), ({"id": "sync", "corn": "x"}, "unknown key 'corn'")],
+)
+def test_a_seed_that_cannot_be_is_refused(sqlite_database_url: str, seed: dict[str, str], told: str) -> None:
+    app = Horae(sqlite_database_url)
+    app.job("sync")(lambda: None)
+
+    with pytest.raises(DefinitionError, match=told):
+        app.seed_schedules([seed])
