@@ -157,14 +157,10 @@ class Schedules:
             .group_by(runs.c.schedule_id)
         ).all()
         latest = {row[0]: row[3] for row in counted}
-        ends = or_(
-            *(
-                and_(runs.c.schedule_id == number, runs.c.finished_at == end, runs.c.outcome.in_(RAN))
-                for number, end in latest.items()
-            )
-        )
         lasts: dict[int, Any] = {}
         if latest:
+            each = (and_(runs.c.schedule_id == one, runs.c.finished_at == end) for one, end in latest.items())
+            ends = and_(or_(*each), runs.c.outcome.in_(RAN))
             columns = (runs.c.schedule_id, runs.c.outcome, runs.c.started_at, runs.c.finished_at, runs.c.error)
             lasts = {row.schedule_id: row for row in self.connection.execute(select(*columns).where(ends))}
         return {
