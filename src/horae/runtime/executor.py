@@ -23,6 +23,7 @@ from horae.runtime.context import Context
 from horae.runtime.threads import Threads
 
 log = logging.getLogger("horae.worker")
+SUCCEEDED = Outcome("succeeded")
 PATIENCE = timedelta(seconds=5)  # for a handler whose time is up and that cannot be killed
 
 
@@ -100,7 +101,7 @@ class Executor:
         except BaseException as problem:  # whatever a handler raises ends its attempt, never the worker
             ctx.problem = problem
             return await self._decided(handler, ctx.job, Outcome("failed", error=told(problem)))
-        return Outcome("succeeded", result=self._encoded(handler, result))
+        return SUCCEEDED if result is None else Outcome("succeeded", result=self._encoded(handler, result))
 
     async def _call(self, handler: Handler, ctx: Context) -> Any:
         if handler.executor == "process":

@@ -45,6 +45,7 @@ from horae.runtime.watchdog import Watchdog
 T = TypeVar("T")
 log = logging.getLogger("horae.worker")
 MAX_CLAIM = 500
+SMALL_CLAIM = 50  # above it a claim takes half of the slots, so that one half is settled while the other is claimed
 LOOK_WHILE_BUSY = timedelta(seconds=1)  # also a worker that never runs dry must see cancellations and lost leases
 BLOCKED_WAIT = timedelta(milliseconds=250)
 QUIET_FIRST = timedelta(milliseconds=50)  # how often to look where no hints arrive: soon after work, then less and less
@@ -169,10 +170,15 @@ class Worker:
             self.stop()
             return
         claimed = await self._claim_all() if self._expects_work else 0
+        looked = self.world.clock.monotonic() - self._looked_at < LOOK_WHILE_BUSY.total_seconds()
         if claimed:
             self._quiet = QUIET_FIRST
-            if self.world.clock.monotonic() - self._looked_at < LOOK_WHILE_BUSY.total_seconds():
+            if looked:
                 return
+        elif looked and self._is_full():  # whatever is due, it must wait for a slot; a freed one rings
+            self._expects_work = True
+            await self._alarm.sleep(None, LOOK_WHILE_BUSY)
+            return
         glance = await self._look()
         now = self.world.clock.now()
         if glance.next_expiry_at is not None and glance.next_expiry_at < now and await self._reaper.step():
@@ -184,7 +190,7 @@ class Worker:
         """Claim for every queue with a free slot; how many jobs were started."""
         started = 0
         for queue, slots in self.settings.queues.items():
-            free = min(slots - self._busy[queue], MAX_CLAIM)
+            free = min(slots - self._busy[queue], MAX_CLAIM, max(slots // 2, SMALL_CLAIM))
             if free > 0 and not self._stopping:
                 jobs = await self._database.call(partial(self._claim, queue, free))
                 if jobs:
@@ -192,6 +198,9 @@ class Worker:
                     self._start(jobs)
                     started += len(jobs)
         return started
+
+    def _is_full(self) -> bool:
+        return all(self._busy[queue] >= slots for queue, slots in self.settings.queues.items())
 
     def _claim(self, queue: str, free: int) -> list[Job]:
         claim = Claim(queue, free, self.node_id, self.settings.lease)
@@ -274,12 +283,11 @@ class Worker:
         """After the commit: the slot is free, whoever wants to know is told."""
         self._forget(job)
         self.counts["stale" if change is None else outcome.ending] += 1
-        facts = {"job_id": job.id, "run_id": job.run_id, "handler": job.handler, "queue": job.queue}
         if change is None:
-            log.warning("the ending of %s came too late: it has been handed on", job.id, extra=facts)
+            log.warning("the ending of %s came too late: it has been handed on", job.id, extra=_facts(job))
         elif outcome.ending in ("failed", "timed_out"):
             line = (outcome.error or "").partition("\n")[0]
-            log.warning("%s (%s) failed, now %s: %s", job.id, job.handler, change.state, line, extra=facts)
+            log.warning("%s (%s) failed, now %s: %s", job.id, job.handler, change.state, line, extra=_facts(job))
         if change is not None and change.state == "dead":
             dead = replace(job, state="dead", attempt=change.attempt, last_error=change.error)
             self._teller.dead(dead)
@@ -375,3 +383,7 @@ class Worker:
             if not attended:
                 attempt.fate = "given back"
                 self._settler.add(attempt.job, Outcome("released", error="its worker shut down"))
+
+
+def _facts(job: Job) -> dict[str, str]:
+    return {"job_id": job.id, "run_id": job.run_id, "handler": job.handler, "queue": job.queue}
