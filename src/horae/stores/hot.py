@@ -62,11 +62,11 @@ class Hot:
         copied = ", ".join(("job_id", "token", *ATTEMPT, *ENDING, "state", "finished_at"))
         source = ", ".join(("id", "token", *ATTEMPT))
         self.run_sql = (
-            f"INSERT INTO horae_runs ({copied}) SELECT {source}, {marks(len(ENDING) + 2)} FROM horae_jobs WHERE id = %s"
+            f"INSERT INTO horae_runs ({copied}) SELECT {source}, {marks(len(ENDING) + 2)} FROM horae_jobs WHERE id "
         )
         self.final_run_sql = (
             f"INSERT INTO horae_runs ({copied}, {', '.join(SNAPSHOT)}) "
-            f"SELECT {source}, {marks(len(ENDING) + 2)}, {', '.join(SNAPSHOT)} FROM horae_jobs WHERE id = %s"
+            f"SELECT {source}, {marks(len(ENDING) + 2)}, {', '.join(SNAPSHOT)} FROM horae_jobs WHERE id "
         )
 
         self.drop_sql = (
@@ -177,10 +177,15 @@ class Hot:
         return accepted, {s.number: linked[s.number] for s in accepted if s.number in linked}
 
     def write_runs(self, driver: Driver, settlements: Sequence[Settlement], now: datetime, *, final: bool) -> None:
-        if settlements:
-            sql = self.final_run_sql if final else self.run_sql
-            at = micros(now)
-            driver.many(sql, [(*ending_row(s), s.change.state if final else None, at, s.number) for s in settlements])
+        """One statement for all that ended alike, as most of a batch did."""
+        sql, at = self.final_run_sql if final else self.run_sql, micros(now)
+        alike: dict[tuple[Any, ...], list[int]] = {}
+        for done in settlements:
+            alike.setdefault((*ending_row(done), done.change.state if final else None, at), []).append(done.number)
+        for ending, numbers in alike.items():
+            for start in range(0, len(numbers), CHUNK):
+                chunk = numbers[start : start + CHUNK]
+                driver.change(f"{sql} IN ({marks(len(chunk))})", [*ending, *chunk])
 
     def remove(self, driver: Driver, numbers: Sequence[int]) -> None:
         for start in range(0, len(numbers), CHUNK):
