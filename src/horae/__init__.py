@@ -18,15 +18,18 @@ if TYPE_CHECKING:
     from horae.core.status import JobStatus
     from horae.errors import HoraeError
     from horae.handles import JobHandle, Jobs
+    from horae.limits import RateLimiter
     from horae.runtime.context import Context
     from horae.runtime.listeners import JobExecutionListener
     from horae.stores.sqlite import prepare_sqlite
+    from horae.tracker import ExecutionTracker
 
 __all__ = [
     "Cancel",
     "Context",
     "Cron",
     "Every",
+    "ExecutionTracker",
     "Horae",
     "HoraeError",
     "Job",
@@ -35,6 +38,7 @@ __all__ = [
     "JobStatus",
     "Jobs",
     "Once",
+    "RateLimiter",
     "Retry",
     "Run",
     "Snooze",
@@ -47,6 +51,7 @@ _PLACES = {
     "Context": "horae.runtime.context",
     "Cron": "horae.core.cron",
     "Every": "horae.core.schedules",
+    "ExecutionTracker": "horae.tracker",
     "Horae": "horae.app",
     "HoraeError": "horae.errors",
     "Job": "horae.core.jobs",
@@ -55,6 +60,7 @@ _PLACES = {
     "JobStatus": "horae.core.status",
     "Jobs": "horae.handles",
     "Once": "horae.core.schedules",
+    "RateLimiter": "horae.limits",
     "Retry": "horae.core.retry",
     "Run": "horae.core.jobs",
     "Snooze": "horae.core.outcomes",

@@ -31,7 +31,7 @@ from horae.declarations import Problem, raise_for
 from horae.errors import ConfigurationError, NotFound, StoreBusy, StoreError, StoreUnavailable
 from horae.handles import JobHandle, Jobs, plain_connection
 from horae.locks import open_locks
-from horae.ports import Clock, Dice, LockManager, World
+from horae.ports import Clock, Dice, Limiter, LockManager, World
 from horae.runtime.children import Children
 from horae.runtime.declared import Declared
 from horae.runtime.hosted import Hosted
@@ -71,11 +71,12 @@ class Horae(Jobs):
         super().__init__()
         self.database = database or database_url(os.environ)
         made_in = sys._getframe(1).f_globals
-        self.name = name or str(made_in.get("__name__", "app"))
+        self.name = name or _module_name(made_in)
         self.config = config
         self.environment = environment
         self.listeners = Listeners()
         self.services = Services()
+        self.rates: dict[str, Limiter] = {}
         self._folder = Path(made_in["__file__"]).parent if made_in.get("__file__") else None
         self._seeds: tuple[Schedule, ...] = ()
         self._loads_persisted = False
@@ -173,6 +174,10 @@ class Horae(Jobs):
         """Call *listener* with every job that dies in this process; sync or async, it can break nothing."""
         self.listeners.on_dead.append(listener)
         return listener
+
+    def limit_rate(self, queue: str, limiter: Limiter) -> None:
+        """How often jobs of a queue may start here; a limiter on a shared log counts for all workers together."""
+        self.rates[queue] = limiter
 
     @property
     def locks(self) -> LockManager | None:
@@ -272,7 +277,7 @@ class Horae(Jobs):
         return Worker(
             self.world,
             self.definitions.find,
-            replace(settings, version=VERSION, fault=fault),
+            replace(settings, version=VERSION, fault=fault, rates={**self.rates, **settings.rates}),
             self.listeners,
             Children(database=database, max_bytes=self.max_payload_bytes),
             Declared(self.world, self.listeners, plan=self.plan, services=self.services, locks=lambda: self.locks),
@@ -324,3 +329,9 @@ class Horae(Jobs):
         """For web frameworks: ``FastAPI(lifespan=app.lifespan)`` serves jobs while the web application runs."""
         async with self.running() as hosted:
             yield {"horae": hosted}
+
+
+def _module_name(made_in: Mapping[str, Any]) -> str:
+    """The module that made an application; a script has the name under which others would import it."""
+    name, file = str(made_in.get("__name__", "app")), made_in.get("__file__")
+    return Path(file).stem if name == "__main__" and file else name

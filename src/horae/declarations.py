@@ -22,6 +22,7 @@ from horae.core.retry import Retry, span
 from horae.core.schedules import Every
 from horae.definitions import Decide, Definition, Runner, define
 from horae.errors import DefinitionError, HoraeError, InvalidArguments
+from horae.ports import Limiter
 from horae.runtime.context import Context
 from horae.runtime.services import wishes_of
 
@@ -69,6 +70,8 @@ class JobOptions(TimingOptions, total=False):
     concurrency_limit: int
     executor: Runner
     decide: Decide
+    rate_limit: Limiter
+    stale_timeout: Span
 
 
 TIMING = tuple(get_type_hints(TimingOptions))
@@ -218,6 +221,7 @@ def scheduled(definition: Definition, options: Mapping[str, Any]) -> Schedule | 
         priority=definition.priority,
         retry=definition.retry,
         timeout=definition.timeout,
+        stale_timeout=definition.stale_timeout,
         declared=True,
         **values,
     )
@@ -252,7 +256,7 @@ def sources_of(schedule: Schedule, given: set[str]) -> dict[str, str]:
 SHOWN = (
     "enabled", "mode", "lock_ttl", "zone", "group", "initial_delay", "anchor", "day_match", "gap", "fold", "lenient",
     "misfire", "catch_up", "spread", "grace", "overlap", "jitter", "starts_at", "ends_at", "max_fires", "after",
-    "queue", "priority", "retry", "timeout",
+    "queue", "priority", "retry", "timeout", "stale_timeout",
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from horae.core.jobs import PRIORITIES, Job, Priority
 from horae.core.payloads import name as checked_name
 from horae.core.retry import DEFAULT_RETRY, Retry
 from horae.errors import DefinitionError, InvalidArguments, NotFound
+from horae.ports import Limiter
 
 Runner = Literal["async", "thread", "process"]
 Decide = Callable[[Job, str], timedelta | Awaitable[timedelta | None] | None]
@@ -38,6 +39,8 @@ class Definition:
     concurrency_limit: int = 1
     executor: Runner = "thread"
     decide: Decide | None = None
+    rate_limit: Limiter | None = None
+    stale_timeout: timedelta | None = None
     takes_context: bool = False
     signature: inspect.Signature = field(default_factory=inspect.Signature)
     schedule: Schedule | None = None  # when it runs, as its code says; the file and the store may say otherwise
@@ -111,6 +114,8 @@ def define(
     concurrency_limit: int = 1,
     executor: Runner | None = None,
     decide: Decide | None = None,
+    rate_limit: Limiter | None = None,
+    stale_timeout: timedelta | float | None = None,
     built: type | None = None,
 ) -> Definition:
     """Check a declaration and make it a definition; whatever cannot work is refused here."""
@@ -126,6 +131,9 @@ def define(
     limit = timedelta(seconds=timeout) if isinstance(timeout, int | float) else timeout
     if limit is not None and limit <= timedelta(0):
         raise DefinitionError(f"The timeout of {name} must be positive, or None for no limit.")
+    silence = timedelta(seconds=stale_timeout) if isinstance(stale_timeout, int | float) else stale_timeout
+    if silence is not None and silence <= timedelta(0):
+        raise DefinitionError(f"The stale_timeout of {name} must be positive, or None to trust leases alone.")
     signature, takes_context = _signature(name, function, context_type)
     return Definition(
         name=checked_name(name, "job", 200),
@@ -138,6 +146,8 @@ def define(
         concurrency_limit=concurrency_limit,
         executor=_runner(name, function, executor),
         decide=decide,
+        rate_limit=rate_limit,
+        stale_timeout=silence,
         takes_context=takes_context,
         signature=signature,
         built=built,

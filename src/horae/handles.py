@@ -14,6 +14,7 @@ from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from horae.actions import jobs as verbs
+from horae.actions.exclusive import start_exclusively
 from horae.actions.jobs import Enqueued, Request, make_request
 from horae.core.jobs import SYSTEM, Priority
 from horae.core.retry import Retry, span
@@ -40,6 +41,7 @@ class Options:
     retry: Retry | None = None
     timeout: timedelta | None = None
     owner: str = SYSTEM
+    after: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     trace_id: str | None = None
     strict: bool = False
@@ -80,12 +82,16 @@ class JobHandle(Generic[P, R]):
         retry: Retry | None = None,
         timeout: timedelta | float | None = None,
         owner: str | None = None,
+        after: Sequence[str | Enqueued] | None = None,
         tags: Sequence[str] | None = None,
         trace_id: str | None = None,
         strict: bool | None = None,
         connection: Any = None,
     ) -> JobHandle[P, R]:
-        """The same job with other options; they never mix with its arguments."""
+        """The same job with other options; they never mix with its arguments.
+
+        ``after=[…]`` names jobs, by id or as ``enqueue`` answered them, that must succeed first.
+        """
         given = {
             "delay": None if delay is None else span(delay),
             "run_at": run_at,
@@ -96,6 +102,7 @@ class JobHandle(Generic[P, R]):
             "retry": retry,
             "timeout": None if timeout is None else span(timeout),
             "owner": owner,
+            "after": None if after is None else tuple(each if isinstance(each, str) else each.id for each in after),
             "tags": None if tags is None else tuple(tags),
             "trace_id": trace_id,
             "strict": strict,
@@ -124,20 +131,28 @@ class JobHandle(Generic[P, R]):
             concurrency_limit=definition.concurrency_limit,
             tags=options.tags,
             trace_id=options.trace_id,
+            after=options.after,
             strict=options.strict,
         )
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
         """Store a job with these arguments; durable when this returns."""
         request = self.request(*args, **kwargs)
-        return verbs.enqueue(self._home.world, request, connection=plain_connection(self.options.connection))
+        return self._stored(request, plain_connection(self.options.connection))
+
+    def _stored(self, request: Request, connection: Any = None) -> Enqueued:
+        """Where a definition watches for silence, a running instance that is alive refuses another (document 004)."""
+        world, silence = self._home.world, self.definition.stale_timeout
+        if silence is None or request.concurrency_key is None:
+            return verbs.enqueue(world, request, connection=connection)
+        return start_exclusively(world, request, stale_timeout=silence, connection=connection)
 
     async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
         """The same without blocking the event loop."""
         request = self.request(*args, **kwargs)
         if self.options.connection is not None:
-            return await _on_async_connection(self._home.world, request, self.options.connection)
-        return await asyncio.to_thread(verbs.enqueue, self._home.world, request)
+            return await _on_async_connection(self._stored, request, self.options.connection)
+        return await asyncio.to_thread(self._stored, request)
 
     def enqueue_many(self, calls: Iterable[Mapping[str, Any]]) -> list[Enqueued]:
         """One job for each set of arguments, all in one transaction."""
@@ -157,12 +172,12 @@ def plain_connection(connection: Any) -> Any:
     )
 
 
-async def _on_async_connection(world: World, request: Request, connection: Any) -> Enqueued:
+async def _on_async_connection(
+    store: Callable[[Request, Any], Enqueued], request: Request, connection: Any
+) -> Enqueued:
     if not hasattr(connection, "run_sync"):
-        return verbs.enqueue(world, request, connection=plain_connection(connection))
-    joined: Enqueued = await connection.run_sync(
-        lambda inner: verbs.enqueue(world, request, connection=plain_connection(inner))
-    )
+        return store(request, plain_connection(connection))
+    joined: Enqueued = await connection.run_sync(lambda inner: store(request, plain_connection(inner)))
     return joined
 
 

@@ -329,6 +329,13 @@ class LockManager(Protocol):
         """The same for a ``with`` block, raising ``LockNotAcquired`` instead of answering None."""
 
 
+class Limiter(Protocol):
+    """Something that counts calls and says how long the next one has to wait."""
+
+    def try_acquire(self) -> float | None:
+        """None: the call is yours. A number: ask again in so many seconds."""
+
+
 class CallLog(Protocol):
     """Which calls were made in the last window, and who waits to make one: what a rate limiter counts."""
 

@@ -20,7 +20,10 @@ from horae.errors import ConfigurationError, InvalidInput
 DEFAULT_URL = "sqlite:///.horae/horae.db"
 PREFIX = "HORAE_"
 # Read elsewhere, or by the tests; listed so that they are not taken for a mistake.
-ALSO_KNOWN = ("HORAE_DATABASE_URL_FILE", "HORAE_FAULT", "HORAE_RATE_LIMIT_", "HORAE_TEST_")
+ALSO_KNOWN = (
+    "HORAE_DATABASE_URL_FILE", "HORAE_FAULT", "HORAE_RATE_LIMIT_", "HORAE_STALE_TIMEOUT_MINUTES", "HORAE_TEST_",
+)  # fmt: skip
+STALE_NAMES = ("HORAE_STALE_TIMEOUT_MINUTES", "SYNC_TASK_STALE_TIMEOUT_MINUTES")  # ours first, then document 004's
 LEVELS = ("debug", "info", "warning", "error")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -36,6 +39,20 @@ def span_from(text: str, what: str = "duration") -> timedelta:
     except ValueError:
         raise InvalidInput(f"{text!r} is not a {what}; write for example 250ms, 90s, 5m, 2h or 1d.") from None
     return timedelta(seconds=seconds)
+
+
+def stale_timeout(environment: Mapping[str, str]) -> timedelta:
+    """How long a running job may show no progress, as document 004 sets it: ten minutes unless told otherwise."""
+    for name in STALE_NAMES:
+        if name in environment:
+            try:
+                minutes = float(environment[name])
+            except ValueError:
+                minutes = 0.0
+            if not 0 < minutes < 10**6:
+                raise ConfigurationError(f"{name}={environment[name]!r} is not a number of minutes above zero.")
+            return timedelta(minutes=minutes)
+    return timedelta(minutes=10)
 
 
 def queues_from(text: str) -> dict[str, int]:

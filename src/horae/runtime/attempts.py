@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from horae.core.jobs import Job, Outcome
+from horae.ports import Limiter
 from horae.runtime.context import Context
+
+Ask = Callable[[Callable[[], float | None]], Awaitable[float | None]]
 
 FIRST_WAIT = timedelta(seconds=30)  # for a job whose handler is unknown here
 LONGEST_WAIT = timedelta(minutes=10)
@@ -52,3 +56,12 @@ def ended_by(attempt: Attempt) -> Outcome:
     if attempt.fate == "released":
         return Outcome("released", error="its worker shut down")
     return Outcome("failed", error="CancelledError: the handler cancelled itself")
+
+
+async def slowed_down(ask: Ask, *limiters: Limiter | None) -> Outcome | None:
+    """Put the attempt off where a rate limit of its queue or its definition has no room; None: it may run."""
+    for limiter in limiters:
+        wait = None if limiter is None else await ask(limiter.try_acquire)
+        if wait is not None:
+            return Outcome("snoozed", error=f"rate limit: room again in {wait:.3g} s", delay=timedelta(seconds=wait))
+    return None

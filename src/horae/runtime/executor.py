@@ -19,6 +19,7 @@ from horae.core.jobs import Job, Outcome
 from horae.core.outcomes import Cancel, Snooze
 from horae.core.payloads import encode
 from horae.errors import InvalidPayload
+from horae.ports import Limiter
 from horae.runtime.context import Context
 from horae.runtime.threads import Threads
 
@@ -42,6 +43,8 @@ class Handler(Protocol):
     def timeout(self) -> timedelta | None: ...
     @property
     def decide(self) -> Callable[..., Any] | None: ...
+    @property
+    def rate_limit(self) -> Limiter | None: ...
 
 
 Ended = tuple[Any, BaseException | None]  # what a handler returned or raised

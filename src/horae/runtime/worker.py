@@ -25,8 +25,8 @@ from horae.actions import jobs as verbs
 from horae.actions.retention import Retention
 from horae.core.jobs import Change, Job, Lease, Outcome
 from horae.errors import HoraeError, StoreError
-from horae.ports import Claim, Glance, Node, World
-from horae.runtime.attempts import Attempt, as_fated, ended_by, put_off
+from horae.ports import Claim, Glance, Limiter, Node, World
+from horae.runtime.attempts import Attempt, as_fated, ended_by, put_off, slowed_down
 from horae.runtime.context import Context
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.declared import Declared
@@ -64,6 +64,7 @@ class WorkerSettings:
     version: str = ""
     fault: str = ""
     retention: Retention = field(default_factory=Retention)
+    rates: Mapping[str, Limiter] = field(default_factory=dict)  # how often jobs of a queue may start
 
 
 class Worker:
@@ -275,6 +276,9 @@ class Worker:
             return put_off(attempt.job, self.world.clock.now())
         if attempt.job.cancel_requested:  # asked to stop while an earlier attempt was failing
             return Outcome("cancelled", error=attempt.job.cancel_reason)
+        waits = await slowed_down(self._database.call, self.settings.rates.get(attempt.job.queue), handler.rate_limit)
+        if waits is not None:
+            return waits
         attempt.in_thread = handler.executor == "thread"
         self._faults.at("run.before")
         return await self.declared.run(handler, attempt.ctx, lambda: self._executor.run(handler, attempt.ctx))
