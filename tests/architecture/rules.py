@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "limits": {"core", "ports", "clock", "stores"},  # works without an app, so it brings its own clock and log
     "backoff": {"core", "ports", "clock", "limits"},  # the same, around any function of the user's
     "definitions": {"core", "ports", "actions", "settings"},
-    "declarations": {"core", "definitions", "runtime"},
+    "declarations": {"core", "ports", "definitions", "runtime"},
     "configuration": {"core", "declarations", "definitions", "settings"},
     "handles": {"core", "ports", "actions", "declarations", "definitions", "runtime"},
     "checking": {"core", "actions", "runtime", "configuration", "declarations", "definitions", "handles"},

@@ -8,6 +8,7 @@ import pytest
 
 from horae import Context, Horae, JobExecutionListener
 from horae.actions import schedules
+from horae.errors import NotFound
 from horae.testing import Lab
 
 NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)
@@ -340,3 +341,24 @@ async def test_a_change_through_a_verb_wins_over_code_and_file_and_survives_a_re
             "default",
         )
         assert app.snapshot()[0].next_fire_time == datetime(2030, 1, 8, 5, tzinfo=UTC)
+
+
+async def test_a_trigger_of_an_unknown_job_is_an_error(app: Horae) -> None:
+    """S3-30"""
+    app.job("clean", cron="0 3 * * *")(lambda: None)
+
+    async with Lab(app):
+        with pytest.raises(NotFound, match="Did you mean 'clean'"):
+            app.trigger("claen")
+
+
+async def test_a_job_without_a_schedule_can_be_triggered_too(app: Horae) -> None:
+    """C-23: any known definition; not tried again by itself."""
+    app.job("mail")(lambda to: f"to {to}")
+
+    async with Lab(app) as lab:
+        job_id = app.trigger("mail", to="ann")
+        await lab.settle()
+
+        assert job_id is not None
+        assert (lab.job(job_id).result, lab.job(job_id).max_attempts) == ("to ann", 1)

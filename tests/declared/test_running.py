@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -20,6 +21,7 @@ from horae.ports import Filter
 from horae.runtime.locking import LockKeeper
 from horae.stores.locks_memory import MemoryLocks
 from horae.testing.clock import LoadedDice, VirtualClock
+from tests.declared import program
 from tests.declared.conftest import eventually
 
 
@@ -360,3 +362,17 @@ def test_a_web_application_serves_jobs_while_it_runs(app: Horae, caplog: pytest.
         asyncio.run(eventually(lambda: app.get(job_id).state == "succeeded"))
 
     assert app.get(job_id).result == "hello ann"
+
+
+async def test_a_class_gets_its_dependencies_in_a_child_process_too(sqlite_database_url: str) -> None:
+    app = program.app
+    app.database = sqlite_database_url
+    async with app.running():
+        job_id = await asyncio.to_thread(app.trigger, "greet", name="bob")
+        assert job_id is not None
+        await eventually(lambda: app.get(job_id).state != "queued" and app.get(job_id).state != "running")
+    result = app.get(job_id).result
+    app.close()
+
+    assert result[:3] == ["hello", "bob", "greet"]
+    assert result[3] != os.getpid()
