@@ -59,11 +59,14 @@ class StoreClock:
             return self._anchor or self._measure()
 
     def _measure(self) -> tuple[datetime, float]:
+        """Anchored when the answer came: the reading is a little old then, and the clock never ahead of the database.
+
+        Half-way between question and answer would be ahead by half of whatever came before the reading, and the first
+        question opens a connection.
+        """
         self._due = time.monotonic() + self._every
-        sent = time.monotonic()
         store_time = self._read_time()
-        got = time.monotonic()
-        self._anchor = (store_time or datetime.now(UTC), (sent + got) / 2)
+        self._anchor = (store_time or datetime.now(UTC), time.monotonic())
         self.offset = self._anchor[0] - datetime.now(UTC)
         return self._anchor
 

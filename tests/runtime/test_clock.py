@@ -1,6 +1,7 @@
 """The clock that all hosts on one database share."""
 
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -16,6 +17,20 @@ def test_it_follows_the_database_and_not_the_host() -> None:
 
     assert NOON <= clock.now() < NOON + timedelta(seconds=5)
     assert clock.offset > timedelta(days=30)
+
+
+def test_it_is_never_ahead_of_the_database_however_long_the_first_connection_takes() -> None:
+    """I9: half of what the connection took would be half of that too early, for a minute."""
+
+    def slow_to_connect() -> datetime:
+        ready_at = time.monotonic() + 0.05
+        while time.monotonic() < ready_at:
+            pass
+        return datetime.now(UTC)
+
+    clock = StoreClock(slow_to_connect)
+
+    assert all(clock.now() <= datetime.now(UTC) for _ in range(100))
 
 
 def test_without_a_first_answer_there_is_no_time() -> None:
