@@ -34,10 +34,11 @@ def test_a_worker_told_to_end_gives_its_leases_back_and_another_one_goes_on_at_o
 
 def test_a_worker_told_to_end_finishes_what_fits_into_the_grace(journey: Journey) -> None:
     worker = command(journey, grace="30s")
-    running, waiting = journey.enqueue("gated", gate="gate"), None
+    running = journey.enqueue("gated", gate="gate")
     worker.until("started")
 
     worker.send(signal.SIGTERM)
+    eventually(lambda: "claims nothing more" in worker.log.read_text(), "the answer")
     waiting = journey.enqueue("brief", number=1)  # too late: it claims no more
     journey.open("gate")
 
