@@ -20,6 +20,7 @@ from horae.runtime.loop import Alarm, Backoff
 
 log = logging.getLogger("horae.scheduler")
 LONG = timedelta(hours=1)  # nothing to expect: whoever looks will ring
+ELSEWHERE_WAIT = timedelta(milliseconds=20)  # due, and another process is at it: asking at once would only slow it down
 Fired = Callable[[Firing, list[str]], None]
 
 
@@ -69,12 +70,18 @@ class Scheduler:
         if not self._zones_checked:
             await self.check_zones()
             self._zones_checked = True
-        if self._next is not None and self._next <= self._world.clock.now():
-            if not await self.step():
-                await self._look()
-            return
         assert self._alarm is not None
-        await self._alarm.sleep(self._next, LONG)
+        if not self._is_due():
+            await self._alarm.sleep(self._next, LONG)
+            return
+        fired = await self.step()
+        if fired < FIRE_BATCH:
+            await self._look()
+        if not fired and self._is_due():
+            await self._alarm.sleep(self._world.clock.now() + ELSEWHERE_WAIT, LONG)
+
+    def _is_due(self) -> bool:
+        return self._next is not None and self._next <= self._world.clock.now()
 
     async def _look(self) -> None:
         """When is the next fire? What others say meanwhile may be newer than what we read: the earlier one counts."""
@@ -83,14 +90,14 @@ class Scheduler:
         known = [glance.next_fire_at, self._next if told != self._told else None]
         self._next = min((moment for moment in known if moment is not None), default=None)
 
-    async def step(self) -> bool:
-        """Fire one batch; true when another is probably due."""
+    async def step(self) -> int:
+        """Fire one batch; how many schedules that were."""
         made = await self._database.call(lambda: fire_due(self._world, FIRE_BATCH))
         for firing, job_ids in made:
             _tell(firing, job_ids)
             if self._fired is not None:
                 self._fired(firing, job_ids)
-        return len(made) == FIRE_BATCH
+        return len(made)
 
     async def check_zones(self) -> None:
         """On start: a newer zone database may have moved the fires of wall-clock rules."""
