@@ -37,7 +37,15 @@ _COLUMNS = (
 
 
 def create_mysql_engine(url: str) -> Engine:
-    return create_engine(url, isolation_level="READ COMMITTED", pool_pre_ping=True, pool_recycle=1800, max_overflow=20)
+    waits = {"init_command": "SET SESSION innodb_lock_wait_timeout = 15"}  # a frozen process may hold a row for long
+    return create_engine(
+        url,
+        isolation_level="READ COMMITTED",
+        pool_pre_ping=True,
+        pool_recycle=1800,
+        max_overflow=20,
+        connect_args=waits,
+    )
 
 
 def _write_run(final: bool) -> str:

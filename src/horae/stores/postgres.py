@@ -38,8 +38,10 @@ from horae.stores.store import SqlStore
 
 CLAIM_SIZES = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 # Every hot statement has one right plan, along its index; the statistics of a queue are always of yesterday.
+# A process that froze in the middle of a transaction must not keep its row locks from the others for ever.
 HOT_SESSION = (
-    "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off"
+    "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; "
+    "SET lock_timeout = '15s'; SET idle_in_transaction_session_timeout = '60s'"
 )
 RETRIED = (pg.DeadlockDetected, pg.SerializationFailure, pg.LockNotAvailable)
 MAX_SPARE = 16
