@@ -1,0 +1,106 @@
+"""Signatures of webhooks, by Standard Webhooks 1.0: who sent this, and that nobody changed it.
+
+What is signed is ``id.timestamp.body`` on the exact bytes. While a secret is being replaced a message carries one
+signature for each, so that receivers can change over at their own time. Nothing here ever shows a secret.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from horae.errors import HoraeError, InvalidInput
+
+PREFIX = "whsec_"
+SHORTEST, LONGEST = 24, 64  # bytes of a secret
+TOLERANCE = timedelta(minutes=5)
+MOST_SIGNATURES = 10
+ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")  # a dot would let id and timestamp run into each other
+_SECONDS = re.compile(r"[0-9]{1,12}")
+
+
+class SignatureRefused(HoraeError):
+    """A message that is not signed by a known secret, was changed, or is too old or too new."""
+
+    code = "signature_refused"
+
+
+@dataclass(frozen=True, slots=True)
+class SigningSecret:
+    """The bytes that two sides share."""
+
+    key: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not SHORTEST <= len(self.key) <= LONGEST:
+            raise InvalidInput(f"A webhook secret has {SHORTEST} to {LONGEST} random bytes, not {len(self.key)}.")
+
+    @classmethod
+    def read(cls, text: str) -> SigningSecret:
+        """``whsec_`` and base64; the text is never repeated in an error."""
+        encoded = text.removeprefix(PREFIX).rstrip("=")
+        try:
+            key = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
+        except (binascii.Error, ValueError):
+            raise InvalidInput("A webhook secret is whsec_ followed by base64; this one is not.") from None
+        return cls(key)
+
+    def reveal(self) -> str:
+        """The secret as text, to be shown once to whoever made it."""
+        return PREFIX + base64.b64encode(self.key).decode()
+
+    def __str__(self) -> str:
+        return f"{PREFIX}…"
+
+    def sign(self, message_id: str, seconds: int, body: bytes) -> str:
+        return "v1," + base64.b64encode(self._digest(message_id, seconds, body)).decode()
+
+    def _digest(self, message_id: str, seconds: int, body: bytes) -> bytes:
+        return hmac.new(self.key, f"{message_id}.{seconds}.".encode() + body, hashlib.sha256).digest()
+
+
+def signed_headers(secrets: Iterable[SigningSecret], message_id: str, body: bytes, *, now: datetime) -> dict[str, str]:
+    """The three headers of a message; one signature for each secret, the current one first."""
+    if not _ID.fullmatch(message_id):
+        raise InvalidInput(f"{message_id[:60]!r} cannot be a webhook id: use up to 128 letters, digits, _ and -.")
+    seconds = int(now.timestamp())
+    signatures = [secret.sign(message_id, seconds, body) for secret in secrets]
+    headers = {ID: message_id, TIMESTAMP: str(seconds)}
+    return headers | {SIGNATURE: " ".join(signatures)} if signatures else headers
+
+
+def verify(
+    secrets: Iterable[SigningSecret],
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    now: datetime,
+    tolerance: timedelta = TOLERANCE,
+) -> str:
+    """The id of a message that one of these secrets signed, lately; whoever acts on it does so once for each id."""
+    told = {name.lower(): value for name, value in headers.items()}
+    message_id, seconds = told.get(ID, ""), told.get(TIMESTAMP, "")
+    if not _ID.fullmatch(message_id) or not _SECONDS.fullmatch(seconds) or not told.get(SIGNATURE):
+        raise SignatureRefused(f"The message needs the headers {ID}, {TIMESTAMP} and {SIGNATURE}, each well formed.")
+    if abs(now - _instant(seconds)) > tolerance:
+        raise SignatureRefused(f"The message was signed more than {tolerance} from now; check both clocks, or resend.")
+    given = told[SIGNATURE].split(" ", MOST_SIGNATURES)[:MOST_SIGNATURES]
+    expected = [secret.sign(message_id, int(seconds), body) for secret in secrets]
+    matches = [hmac.compare_digest(one.encode(), other.encode()) for one in expected for other in given]
+    if not any(matches):  # all are compared, so that the time taken tells nothing
+        raise SignatureRefused("No signature of the message fits: it was changed, or signed with another secret.")
+    return message_id
+
+
+def _instant(seconds: str) -> datetime:
+    try:
+        return datetime.fromtimestamp(int(seconds), UTC)
+    except (OverflowError, ValueError, OSError):
+        raise SignatureRefused(f"The {TIMESTAMP} of the message is outside the calendar.") from None
