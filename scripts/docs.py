@@ -313,6 +313,7 @@ def signature(thing: Any, *, is_method: bool = False) -> str:
         for each in list(told.parameters.values())[1 if is_method else 0 :]
     ]
     text = str(told.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
+    text = re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", text)  # an address is another one each time
     return re.sub(r"\b(?:horae|datetime|typing|collections\.abc)\.(?:\w+\.)*(?=[A-Z]|timedelta)", "", text)
 
 

@@ -338,7 +338,7 @@ async def test_a_reload_of_a_broken_file_changes_nothing_and_says_so(
 ) -> None:
     app.job("clean", cron="0 3 * * *")(lambda: None)
     async with app.running() as hosted:
-        await eventually(lambda: hosted.worker is not None and not hosted.worker.declared._changed)
+        await eventually(lambda: hosted.worker is not None and hosted.worker.declared.in_line)
         Path(str(app.config)).write_text("[jobs")
         assert hosted.worker is not None
         hosted.worker.reload()

@@ -118,8 +118,8 @@ async def test_a_worker_can_stop_although_the_store_is_away(app: Horae, caplog: 
 async def test_an_idle_worker_asks_the_store_hardly_anything(app: Horae) -> None:
     world, store = fickle_world(app)
     with app.using_world(world):
-        async with serving(app):
-            await until(lambda: store.calls["glance"] >= 1, "the first look")
+        async with serving(app) as worker:
+            await until(lambda: worker.declared.in_line and store.calls["glance"] >= 1, "the start and the first look")
             before = Counter(store.calls)
             await asyncio.sleep(0.3)
 

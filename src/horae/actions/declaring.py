@@ -46,6 +46,7 @@ def bring_in_line(world: World, plan: Plan) -> list[Schedule]:
     One schedule that cannot be written is reported and does not keep the others from being; a store that does not
     answer is the caller's business.
     """
+    begun = world.clock.now()
     written_down = declare(world, plan.seeds, seed=True, app=plan.app) if plan.seeds else []
     written_down += declare(world, plan.schedules, app=plan.app, inactive=None if plan.enabled else SWITCHED_OFF)
     for key in retire(world, {schedule.key for schedule in plan.schedules}, app=plan.app):
@@ -53,7 +54,8 @@ def bring_in_line(world: World, plan: Plan) -> list[Schedule]:
     _switch(world, plan)
     if plan.loads_persisted:
         load_persisted(world, plan.handlers, app=plan.app)
-    world.store.wake(["*"])
+    if any(schedule.updated_at is not None and schedule.updated_at >= begun for schedule in written_down):
+        world.store.wake(["*"])  # only for news, so that a start does not wake everybody
     return written_down
 
 

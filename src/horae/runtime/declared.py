@@ -71,6 +71,7 @@ class Declared:
     ) -> None:
         self.services = services or Services()
         self.trouble: str | None = None  # why schedules are not in the store yet
+        self.in_line = plan is None  # whether the store says what code and file say
         self._world = world
         self._read_plan = plan
         self._plan = plan() if plan is not None else Plan("")
@@ -152,14 +153,14 @@ class Declared:
     async def step(self) -> None:
         """Bring the store in line where something changed, and local timers with the store."""
         if self._changed:
-            self._changed = False  # before reading, so that a reload meanwhile is not lost
+            self._changed = self.in_line = False  # before reading, so that a reload meanwhile is not lost
             try:
                 self._look_again()
                 await self._host.ask(lambda: bring_in_line(self._world, self._plan))
             except BaseException:
                 self._changed = True
                 raise
-            self.trouble = None
+            self.trouble, self.in_line = None, True
         local = [schedule.key for schedule in self._plan.schedules if schedule.mode == "ALL_NODES"]
         if local:
             self._arm(await self._host.ask(lambda: stored(self._world, local)))
