@@ -68,7 +68,25 @@ class Firings:
             )
             for schedule_id, *job in driver.rows(sql, chunk):
                 found[schedule_id].append(tuple(job))
-        return {number: unfinished_from(jobs) for number, jobs in found.items()}
+        told = {number: unfinished_from(jobs) for number, jobs in found.items()}
+        retrying = [job for each in told.values() for job in each.retrying]
+        return self._as_held(driver, told, retrying) if retrying else told
+
+    def _as_held(self, driver: Driver, told: dict[int, Unfinished], retrying: Sequence[int]) -> dict[int, Unfinished]:
+        """Hold the retries that may have to yield; one that is being claimed just now does not wait any more."""
+        held: set[int] = set()
+        for start in range(0, len(retrying), CHUNK):
+            chunk = retrying[start : start + CHUNK]
+            sql = f"SELECT id FROM horae_jobs WHERE id IN ({marks(len(chunk))}) AND state = 'queued' ORDER BY id"
+            held |= {row[0] for row in driver.rows(sql + self._dialect.locking, chunk)}
+        return {
+            number: replace(
+                each,
+                running=(*each.running, *(job for job in each.retrying if job not in held)),
+                retrying=tuple(job for job in each.retrying if job in held),
+            )
+            for number, each in told.items()
+        }
 
     def _new_ones(
         self, driver: Driver, decided: list[tuple[Firing, list[NewJob]]]
