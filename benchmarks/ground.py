@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -71,7 +72,7 @@ class Ground:
         self.do(contender, url, work="prepare")
         return url
 
-    def start(self, contender: str, url: str, **asked: Any) -> Child:
+    def start(self, contender: str, url: str, *, env: Mapping[str, str] | None = None, **asked: Any) -> Child:
         if url.startswith("postgres"):
             asked["server_pid"] = self.postgres.pid
         given = json.dumps({"contender": contender, "url": url, **asked})
@@ -80,6 +81,7 @@ class Ground:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env={**os.environ, **(env or {})},
         )
         assert process.stdout is not None
         if process.stdout.readline().strip() != "ready":

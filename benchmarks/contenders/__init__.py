@@ -7,9 +7,11 @@ start, and its handler calls ``record(at)``, nothing else.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from typing import Any, Protocol
 
+POLL = float(os.environ.get("HORAE_BENCH_POLL", "0.005"))  # how often a serving contender asks whether to end
 Record = Callable[[float], None]
 Until = Callable[[], bool]
 

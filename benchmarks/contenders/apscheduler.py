@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
 
-from benchmarks.contenders import Record, Until
+from benchmarks.contenders import POLL, Record, Until
 
 _record: Record = lambda at: None  # noqa: E731 - replaced when a worker starts
 
@@ -52,7 +52,7 @@ class Contender:
             scheduler = self._scheduler()
             scheduler.start()
             while not until():
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(POLL)
             scheduler.shutdown(wait=False)
 
         asyncio.run(work())

@@ -54,8 +54,8 @@ class Postgres:
 
     def serve(self, record: Record, until: Until) -> float | None:
         claim = (
-            "UPDATE bare SET state = 'running', token = token + 1, worker = 'w', leased_until = %s WHERE id = ANY(ARRAY("
-            "SELECT id FROM bare WHERE queue = 'q' AND state = 'queued' AND due <= %s ORDER BY due, id "
+            "UPDATE bare SET state = 'running', token = token + 1, worker = 'w', leased_until = %s WHERE id = ANY("
+            "ARRAY(SELECT id FROM bare WHERE queue = 'q' AND state = 'queued' AND due <= %s ORDER BY due, id "
             f"LIMIT {BATCH} FOR UPDATE SKIP LOCKED)) RETURNING id, token, payload"
         )
         finish = (
@@ -108,8 +108,8 @@ class Sqlite:
     def serve(self, record: Record, until: Until) -> float | None:
         connection = self._connect()
         claim = (
-            "UPDATE bare SET state = 'running', token = token + 1, worker = 'w', leased_until = ? WHERE id IN (SELECT id "
-            f"FROM bare WHERE queue = 'q' AND state = 'queued' AND due <= ? ORDER BY due, id LIMIT {BATCH}) "
+            "UPDATE bare SET state = 'running', token = token + 1, worker = 'w', leased_until = ? WHERE id IN ("
+            f"SELECT id FROM bare WHERE queue = 'q' AND state = 'queued' AND due <= ? ORDER BY due, id LIMIT {BATCH}) "
             "RETURNING id, token, payload"
         )
         history = "INSERT INTO bare_history SELECT id, token, 'ok', worker, payload, ? FROM bare WHERE id = ?"

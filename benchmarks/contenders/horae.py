@@ -7,7 +7,7 @@ import os
 import time
 from datetime import UTC, datetime, timedelta
 
-from benchmarks.contenders import Record, Until
+from benchmarks.contenders import POLL, Record, Until
 from horae import Horae
 from horae.runtime.worker import WorkerSettings
 from horae.stores.schema import migrate
@@ -50,7 +50,7 @@ class Contender:
         while not serving.done() and not (until() and settled == sum(worker.counts.values())):
             if settled != sum(worker.counts.values()):
                 settled, ended = sum(worker.counts.values()), time.time()
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(POLL)
         worker.stop()
         await serving
         return ended

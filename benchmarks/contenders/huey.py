@@ -7,7 +7,7 @@ import time
 from datetime import datetime
 from importlib import import_module
 
-from benchmarks.contenders import Record, Until
+from benchmarks.contenders import POLL, Record, Until
 
 
 class Contender:
@@ -40,6 +40,6 @@ class Contender:
         consumer = self.huey.create_consumer(workers=1, periodic=False, initial_delay=0.005, max_delay=0.05)
         consumer.start()
         while not until():
-            time.sleep(0.01)
+            time.sleep(POLL)
         consumer.stop(graceful=True)
         return None

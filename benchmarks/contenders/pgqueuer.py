@@ -9,7 +9,7 @@ from datetime import timedelta
 from importlib import import_module
 from typing import Any
 
-from benchmarks.contenders import Record, Until
+from benchmarks.contenders import POLL, Record, Until
 
 BATCH = 100
 
@@ -58,7 +58,7 @@ class Contender:
 
             serving = asyncio.create_task(manager.run(batch_size=BATCH))
             while not until() and not serving.done():
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(POLL)
             manager.shutdown.set()
             await serving
 

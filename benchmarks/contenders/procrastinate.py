@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
 
-from benchmarks.contenders import Record, Until
+from benchmarks.contenders import POLL, Record, Until
 
 CONCURRENCY = 50
 CHUNK = 1000
@@ -71,7 +71,7 @@ class Contender:
                 )
             )
             while not until() and not serving.done():
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(POLL)
             serving.cancel()
             await asyncio.wait([serving])
 

@@ -102,6 +102,7 @@ class Worker:
         self._expects_work = True
         self._quiet = QUIET_FIRST
         self._looked_at = float("-inf")
+        self._claimed_at = self._started_at
         self.counts: Counter[str] = Counter()
 
     # -- life ----------------------------------------------------------------------------------------------------
@@ -190,6 +191,7 @@ class Worker:
     async def _claim_all(self) -> int:
         """Claim for every queue with a free slot; how many jobs were started."""
         started = 0
+        self._claimed_at = self.world.clock.now()
         for queue, slots in self.settings.queues.items():
             free = min(slots - self._busy[queue], MAX_CLAIM, max(slots // 2, SMALL_CLAIM))
             if free > 0 and not self._stopping:
@@ -224,8 +226,8 @@ class Worker:
 
     async def _sleep(self, glance: Glance, now: datetime) -> None:
         due = glance.next_due_at
-        blocked = due is not None and due <= now and self._expects_work
-        if blocked:  # due, yet not to be had: a limit is full, or somebody else is at it
+        blocked = due is not None and due <= self._claimed_at and self._expects_work
+        if blocked:  # due when we claimed, yet not to be had: a limit is full, or somebody else is at it
             due = now + BLOCKED_WAIT
         at_most = self.settings.look_every
         if not self.world.store.hears():
