@@ -1,0 +1,91 @@
+"""What an orchestrator is asked, and whether its answer is one (document 001).
+
+A payload says what to do, never who does it: keys that would route around the orchestrator are dropped and named.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from horae.core.payloads import encode
+from horae.errors import HandlerFailed, InvalidPayload
+
+ROUTING = ("agent", "forced_agent", "items", "default_agent", "mode")
+PATH = "/dispatch/execute"
+KEPT_BYTES = 64 * 1024
+CUT = " … (cut)"
+
+
+class DispatchFailed(HandlerFailed):
+    """The orchestrator did not do it, or did not say so."""
+
+    code = "dispatch_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """What the operator, not the payload, says about who answers and how that is chosen."""
+
+    default_agent: str = "attendance"
+    mode: str = "hybrid"
+
+
+def without_routing(payload: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The payload without the keys that would override routing, and a warning for each that was there."""
+    kept = {key: value for key, value in payload.items() if key not in ROUTING}
+    warnings = [
+        f"{key} was dropped: a payload cannot choose its route; the orchestrator does."
+        for key in ROUTING
+        if key in payload
+    ]
+    return kept, warnings
+
+
+def question(payload: Mapping[str, Any], routing: Routing, known: Mapping[str, Any]) -> dict[str, Any]:
+    """What is posted; *known* facts, such as the user, win over what the context claims about them."""
+    text = payload.get("text") or payload.get("input")
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidPayload("The payload needs a text (or input) that says what to do.")
+    context = payload.get("context")
+    if context is not None and not isinstance(context, dict):
+        raise InvalidPayload(f"The context must be an object, not {type(context).__name__}; for example {{}}.")
+    facts = {name: value for name, value in known.items() if value is not None}
+    return {
+        "text": text,
+        "context": {**(context or {}), **facts},
+        "default_agent": routing.default_agent,
+        "mode": routing.mode,
+    }
+
+
+def answer_of(body: bytes) -> dict[str, Any]:
+    """The orchestrator's answer, if it is one: an object that holds something and reports no error."""
+    if not body.strip():
+        raise DispatchFailed("The orchestrator answered with nothing; look at its logs.")
+    try:
+        answer = json.loads(body)
+        encode(answer, "answer", len(body) * 6)  # as deep and as plain as any result may be
+    except (ValueError, RecursionError):
+        raise DispatchFailed("The orchestrator's answer is not plain JSON; is this really its address?") from None
+    if not isinstance(answer, dict):
+        raise DispatchFailed("The orchestrator's answer is not an object; is this really its address?")
+    if answer.get("error"):
+        raise DispatchFailed(f"The orchestrator reported: {_short(answer['error'], 500)}")
+    if not any(answer.values()):
+        raise DispatchFailed("The orchestrator answered with an empty object; nothing was done. Look at its logs.")
+    return answer
+
+
+def kept(answer: Mapping[str, Any], most: int = KEPT_BYTES) -> dict[str, Any]:
+    """As much of an answer as is stored with the run: all of it, or the beginning of what it says."""
+    if len(encode(answer, "answer", 1 << 30).encode()) <= most:
+        return dict(answer)
+    return {"output": _short(answer.get("output") or dict(answer), most // 8), "truncated": True}
+
+
+def _short(value: Any, most: int) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= most else text[:most] + CUT

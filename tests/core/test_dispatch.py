@@ -1,0 +1,102 @@
+"""What an orchestrator is asked, and which answers count (S1-24 to S1-28, C-38)."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from horae.core.dispatch import KEPT_BYTES, ROUTING, DispatchFailed, Routing, answer_of, kept, question, without_routing
+from horae.core.payloads import encode
+from horae.errors import InvalidPayload
+
+plain = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize("payload", [{"text": "hello"}, {"input": "hello"}, {"text": "hello", "input": "other"}])
+def test_the_text_is_text_or_the_older_input_s1_24(payload: dict[str, Any]) -> None:
+    assert question(payload, Routing(), {})["text"] == "hello"
+
+
+@pytest.mark.parametrize("payload", [{}, {"text": ""}, {"text": "  "}, {"text": 7}, {"text": ["a"]}, {"input": None}])
+def test_a_payload_without_a_text_is_refused(payload: dict[str, Any]) -> None:
+    with pytest.raises(InvalidPayload, match="text"):
+        question(payload, Routing(), {})
+
+
+@pytest.mark.parametrize("context", ["a", [], 7, True])
+def test_a_context_that_is_no_object_is_refused_s1_24(context: Any) -> None:
+    with pytest.raises(InvalidPayload, match="context"):
+        question({"text": "a", "context": context}, Routing(), {})
+
+
+def test_the_context_gets_what_is_known_and_cannot_claim_otherwise_s1_24() -> None:
+    asked = question(
+        {"text": "a", "context": {"channel": "x", "user_id": "mallory"}},
+        Routing(),
+        {"user_id": "alice", "scheduled_task_id": None},
+    )
+
+    assert asked["context"] == {"channel": "x", "user_id": "alice"}
+
+
+def test_routing_keys_are_dropped_and_each_is_named_c_38() -> None:
+    payload = {"text": "a", **dict.fromkeys(ROUTING, "mine")}
+
+    left, warnings = without_routing(payload)
+
+    assert left == {"text": "a"}
+    assert [warning.split()[0] for warning in warnings] == list(ROUTING)
+
+
+@given(st.dictionaries(st.sampled_from([*ROUTING, "text", "context", "other"]), plain))
+def test_whatever_a_payload_holds_the_route_is_the_operators_s1_27(payload: dict[str, Any]) -> None:
+    left, _ = without_routing(payload | {"text": "a", "context": {}})
+    asked = question(left, Routing("chosen", "keywords"), {})
+
+    assert (asked["default_agent"], asked["mode"]) == ("chosen", "keywords")
+    assert set(asked) == {"text", "context", "default_agent", "mode"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"  \n", b"{}", b'{"items":[],"output":""}', b"[]", b"[1]", b"null", b'"ok"', b"nonsense", b"{", b"\xff\xfe",
+     b'{"error":"boom"}', b'{"output":"x","error":"boom"}', b'{"output":NaN}', b'{"output":"\\u0000"}',
+     b"[" * 100_000, b'{"a":' * 100_000],
+)  # fmt: skip
+def test_an_answer_that_says_nothing_or_nonsense_is_a_failure_s1_28(body: bytes) -> None:
+    with pytest.raises(DispatchFailed):
+        answer_of(body)
+
+
+@given(st.binary(max_size=60) | plain.map(lambda value: json.dumps(value).encode()))
+def test_any_bytes_are_an_answer_or_a_failure(body: bytes) -> None:
+    try:
+        answer = answer_of(body)
+    except DispatchFailed:
+        return
+    assert answer
+
+
+@given(st.dictionaries(st.text("abc", max_size=3), plain, max_size=4))
+def test_a_small_answer_is_kept_whole(answer: dict[str, Any]) -> None:
+    assert kept(answer) == answer
+
+
+@pytest.mark.parametrize(
+    "answer", [{"output": "好" * 500_000}, {"items": ["x" * 40_000] * 10}, {"output": "\x01" * 90_000}]
+)
+def test_of_a_large_answer_a_bounded_part_is_kept_with_a_mark(answer: dict[str, Any]) -> None:
+    part = kept(answer)
+
+    assert part["truncated"] is True
+    assert part["output"].endswith("(cut)")
+    assert len(encode(part).encode()) <= KEPT_BYTES
