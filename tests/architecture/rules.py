@@ -37,6 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "handles": {"core", "ports", "actions", "declarations", "definitions", "runtime"},
     "checking": {"core", "actions", "runtime", "configuration", "declarations", "definitions", "handles"},
     "locks": {"ports", "clock", "stores"},
+    "outgoing": {"core", "ports", "handles", "runtime", "version"},  # declares jobs, as a user's module would
     "alembic": {"stores"},
     "app": BELOW | ROOF,
     "testing": BELOW | ROOF | {"app"},

@@ -1,0 +1,134 @@
+"""One outgoing call: bounded in time, in what is read and in what is kept. What went wrong is said without secrets.
+
+An error names the target by scheme, host and port only, because paths and queries often hold keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import cast
+
+import httpcore
+import httpx
+
+from horae.core.targets import Rules, Target
+from horae.errors import HandlerFailed
+from horae.outgoing.transport import CheckedTransport, Resolver, system_resolver
+from horae.version import VERSION
+
+KEPT_HEADERS = ("content-encoding", "content-type", "retry-after")
+LONGEST_HEADER = 1024
+CUT = " … (cut)"
+
+
+class CallFailed(HandlerFailed):
+    """No answer: the target could not be reached, broke off, or took too long."""
+
+    code = "call_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one call may take: seconds, and bytes of the answer's body that are read."""
+
+    connect: float = 5.0
+    total: float = 30.0
+    body: int = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back: the status, a few headers, and the beginning of the body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    cut: bool  # there was more
+
+    @property
+    def is_encoded(self) -> bool:
+        """Compressed, although we asked for plain bytes; it is not unpacked, so a bomb stays small."""
+        return self.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity")
+
+    @property
+    def text(self) -> str:
+        """The body to be kept: storable text, with a mark where it was cut."""
+        if self.is_encoded:
+            return f"({len(self.body):,} compressed bytes were not unpacked)"
+        return self.body.decode(errors="replace").replace("\x00", "\ufffd") + (CUT if self.cut else "")
+
+
+class Calls:
+    """Makes outgoing calls; what it needs of the network can be replaced in tests."""
+
+    def __init__(
+        self,
+        *,
+        resolve: Resolver = system_resolver,
+        dial: httpcore.AsyncNetworkBackend | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._resolve, self._dial, self._tls = resolve, dial, tls
+
+    async def post(
+        self, target: Target, body: bytes, headers: Mapping[str, str], rules: Rules, limits: Limits | None = None
+    ) -> Answer:
+        """Post JSON and read the answer, whatever its status; ``CallFailed`` when there is none in time."""
+        limits = limits or Limits()
+        rules.check(target)
+        request = httpx.Request(
+            "POST",
+            target.url,
+            content=body,
+            headers={
+                **headers,
+                "accept-encoding": "identity",
+                "connection": "close",
+                "content-type": "application/json",
+                "user-agent": f"horae/{VERSION}",
+            },
+            extensions={"timeout": {"connect": limits.connect}},  # everything else is bounded by the total
+        )
+        try:
+            async with asyncio.timeout(limits.total):
+                return await self._answer(request, rules, limits)
+        except TimeoutError:
+            raise CallFailed(f"{target} did not finish its answer within {limits.total:g} s.") from None
+        except httpx.HTTPError as problem:
+            raise CallFailed(f"{target} {_told(problem, limits)}") from None
+
+    async def _answer(self, request: httpx.Request, rules: Rules, limits: Limits) -> Answer:
+        transport = CheckedTransport(rules, resolve=self._resolve, dial=self._dial, tls=self._tls)
+        response = await transport.handle_async_request(request)
+        async with aclosing(response):
+            body, cut = await _read(cast("AsyncIterable[bytes]", response.stream), limits.body)
+        headers = {name: response.headers[name][:LONGEST_HEADER] for name in KEPT_HEADERS if name in response.headers}
+        return Answer(response.status_code, headers, body, cut)
+
+
+async def _read(stream: AsyncIterable[bytes], most: int) -> tuple[bytes, bool]:
+    """As much as may be kept, and whether there was more; what lies beyond is never fetched."""
+    body = bytearray()
+    async for part in stream:
+        body += part[: most + 1 - len(body)]
+        if len(body) > most:
+            break
+    return bytes(body[:most]), len(body) > most
+
+
+def _told(problem: httpx.HTTPError, limits: Limits) -> str:
+    """What happened, in our words: those of the library may repeat headers."""
+    match problem:
+        case httpx.ConnectTimeout():
+            return f"could not be connected to within {limits.connect:g} s."
+        case httpx.ConnectError():
+            return f"could not be connected to: {str(problem)[:200]}."
+        case httpx.RemoteProtocolError():
+            return "did not answer in HTTP, or with headers that are too large."
+        case httpx.LocalProtocolError():
+            return "was not called: the request is not valid HTTP; check its headers."
+    return "broke off the connection."

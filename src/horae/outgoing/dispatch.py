@@ -1,0 +1,97 @@
+"""The built-in handler ``dispatch``: ask the operator's orchestrator to do what a payload says (document 001).
+
+Its address is a setting of the operator's and may be private. An answer that is empty, malformed, too large, late or
+not a success is a failed run, never a success.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from horae.core.dispatch import PATH, DispatchFailed, Routing, answer_of, kept, question, without_routing
+from horae.core.jobs import SYSTEM, Job
+from horae.core.payloads import encode
+from horae.core.retry import Retry
+from horae.core.targets import OPERATOR, Target, target_of
+from horae.errors import ConfigurationError, InvalidInput
+from horae.outgoing.calls import Calls, Limits
+from horae.runtime.context import Context
+
+RETRY = Retry.fixed(60, attempts=3)  # S1-28: not at once, so that a dead orchestrator is not hammered
+DEFAULT = Routing()
+LIMITS = Limits(total=60.0, body=1024 * 1024)
+_TRACE = re.compile(r"[\x21-\x7e]{1,128}")
+
+TaskOf = Callable[[Job], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Orchestrator:
+    """Where the orchestrator is, and how it is to route, as the operator says."""
+
+    target: Target | None = None
+    routing: Routing = DEFAULT
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str]) -> Orchestrator:
+        """``ORCHESTRATOR_URL`` and the routing names of document 001; the first of each that is set wins."""
+        url = _first(environment, "ORCHESTRATOR_URL", "FUN_AGENT_SERVICE_URL")
+        try:
+            target = target_of(url) if url else None
+        except InvalidInput as problem:
+            raise ConfigurationError(f"ORCHESTRATOR_URL cannot be called: {problem}") from None
+        routing = Routing(
+            _first(environment, "SCHEDULER_DEFAULT_AGENT", "OPENCLAW_DEFAULT_AGENT") or DEFAULT.default_agent,
+            _first(environment, "SCHEDULER_ROUTER_MODE", "ROUTER_MODE") or DEFAULT.mode,
+        )
+        return cls(target, routing)
+
+
+def _first(environment: Mapping[str, str], *names: str) -> str | None:
+    return next((value for name in names if (value := environment.get(name, "").strip())), None)
+
+
+def schedule_of(job: Job) -> str | None:
+    """The scheduled task that a job comes from, unless the service knows a better name for it."""
+    return None if job.schedule_id is None else str(job.schedule_id)
+
+
+class Dispatcher:
+    """Asks the orchestrator for one application."""
+
+    def __init__(
+        self, calls: Calls, orchestrator: Orchestrator, task_of: TaskOf = schedule_of, limits: Limits = LIMITS
+    ) -> None:
+        self._calls, self._orchestrator, self._task_of, self._limits = calls, orchestrator, task_of, limits
+
+    async def execute(self, ctx: Context, **payload: Any) -> dict[str, Any]:
+        """Post what the payload says and return the answer, as much of it as is kept."""
+        if self._orchestrator.target is None:
+            raise ConfigurationError("There is no orchestrator to ask: set ORCHESTRATOR_URL and start again.")
+        plain, warnings = without_routing(payload)
+        for warning in warnings:
+            ctx.logger.warning(warning)
+        user = None if ctx.owner == SYSTEM else ctx.owner
+        known = {"user_id": user, "scheduled_task_id": self._task_of(ctx.job)}
+        asked = question(plain, self._orchestrator.routing, known)
+        answer = await self._ask(ctx, self._orchestrator.target.below(PATH), encode(asked, "question").encode())
+        return kept(answer) | ({"warnings": warnings} if warnings else {})
+
+    async def _ask(self, ctx: Context, target: Target, body: bytes) -> dict[str, Any]:
+        headers = {"accept": "application/json", "idempotency-key": ctx.job_id, "x-trace-id": trace_id(ctx.job)}
+        answer = await self._calls.post(target, body, headers, OPERATOR, self._limits)
+        if not 200 <= answer.status < 300:
+            raise DispatchFailed(f"The orchestrator {target} answered {answer.status}; look at its logs.")
+        if answer.cut:
+            raise DispatchFailed(f"The orchestrator {target} answered with more than {self._limits.body:,} bytes.")
+        if answer.is_encoded:
+            raise DispatchFailed(f"The orchestrator {target} sent a compressed answer, which it was not asked for.")
+        return answer_of(answer.body)
+
+
+def trace_id(job: Job) -> str:
+    """What joins this attempt with the orchestrator's logs; the run's own id where the job brought none."""
+    return job.trace_id if job.trace_id and _TRACE.fullmatch(job.trace_id) else job.run_id
