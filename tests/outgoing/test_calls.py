@@ -1,5 +1,6 @@
 """One outgoing call against real servers on loopback: the checks e6-6, e6-7 and e6-8."""
 
+import asyncio
 import gzip
 import logging
 import ssl
@@ -100,6 +101,25 @@ async def test_every_checked_address_is_tried_before_the_target_counts_as_unreac
 async def test_a_name_without_addresses_is_a_failure_that_may_pass() -> None:
     with pytest.raises(CallFailed, match="no address"):
         await Calls(resolve=Names()).post(target_of("https://nowhere.example/"), b"", {}, Rules())
+
+
+async def test_the_hosts_own_resolver_is_believed_no_more_than_any_other_e6_7() -> None:
+    async with serving(answering(200)) as server:
+        target, strict = server.target("localhost"), Rules(frozenset({"http"}), frozenset({server.port}))
+        with pytest.raises(AddressRefused):
+            await Calls().post(target, b"", {}, strict)
+        assert server.received == []
+
+        assert (await Calls().post(target, b"", {}, OPERATOR)).status == 200
+
+
+async def test_a_resolver_that_never_answers_is_waited_for_as_long_as_a_connection() -> None:
+    async def silent(host: str, port: int) -> list[str]:
+        await asyncio.Event().wait()
+        return []
+
+    with pytest.raises(CallFailed, match=r"within 0\.05 s"):
+        await Calls(resolve=silent).post(target_of("https://slow.example/"), b"", {}, Rules(), Limits(connect=0.05))
 
 
 async def test_a_redirect_is_not_followed_and_credentials_go_nowhere_e6_7_e6_8() -> None:

@@ -11,8 +11,9 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any, Protocol
 
 import httpcore
@@ -21,6 +22,7 @@ import httpx
 from horae.core.addresses import Address, AddressRefused
 from horae.core.targets import Rules, Target, target_of
 
+RESOLVING_THREADS = 8
 MOST_ANSWERS = 16  # of a resolver; a name with more addresses is not tried further
 
 
@@ -30,9 +32,16 @@ class Resolver(Protocol):
     async def __call__(self, host: str, port: int) -> Sequence[str]: ...
 
 
+@cache
+def _resolving() -> ThreadPoolExecutor:
+    """Threads of its own: a name server that never answers must not hold up what else runs in threads here."""
+    return ThreadPoolExecutor(RESOLVING_THREADS, thread_name_prefix="horae-resolve")
+
+
 async def system_resolver(host: str, port: int) -> Sequence[str]:
     """As the host is configured: its files, its name servers."""
-    answers = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    answers = await asyncio.get_running_loop().run_in_executor(_resolving(), ask)
     return list(dict.fromkeys(str(answer[4][0]) for answer in answers))
 
 
