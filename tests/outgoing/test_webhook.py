@@ -150,6 +150,9 @@ async def test_a_refused_address_is_final_and_the_audit_says_why_e6_6(url: str, 
         state, error, _ = story.ended(job)
         assert state == "dead"
         assert error.startswith("AddressRefused: ")
+        ((_, entry),) = story.lab.world.store.read(lambda tx: tx.audit.find(object_id=job, limit=10, before=None))
+        assert (entry.verb, entry.owner) == ("dead", "alice")
+        assert (entry.reason or "").startswith("AddressRefused: ")
 
 
 async def test_a_target_that_keeps_failing_is_left_alone_and_others_are_not(telling: Telling) -> None:
