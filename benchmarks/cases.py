@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +21,7 @@ from benchmarks.meter import percentile, resident_megabytes, tree_seconds
 QUEUES = ("horae", "pgqueuer", "bare", "horae-sqlite", "bare-sqlite")
 SLOW = ("procrastinate", "huey", "apscheduler")
 SLOW_COUNT = 500
+WARM_UP = 5  # jobs that find connections still to be opened
 
 
 @dataclass(frozen=True)
@@ -200,13 +201,14 @@ def latency(ground: Ground, size: Size) -> list[Row]:
 
 def _lags(ground: Ground, name: str, count: int, *, lead: float, pause: float) -> dict[str, float]:
     url = ground.database(name)
+    count += WARM_UP
     wait = lead + count * pause + 10.0
     worker = ground.start(name, url, work="serve", count=count, seconds=wait)
     worker.go()
     time.sleep(1.5)  # until it has found out that there is nothing to do
     ground.do(name, url, work="sow", count=count, lead=lead, pause=pause)
     told = worker.answer()
-    lags = [seconds * 1e3 for seconds in told["lags"]]
+    lags = [seconds * 1e3 for seconds in told["lags"][WARM_UP:]]
     if not lags:
         raise Missing("nothing ran in time")
     p99 = percentile(lags, 0.99)
@@ -278,12 +280,16 @@ def _recovery(ground: Ground, name: str) -> dict[str, float]:
     victim.go()
     time.sleep(2.0)
     ground.do(name, url, work="sow", count=1, lead=0.0, pause=0.0)
-    victim.process.wait(30)
+    try:
+        victim.process.wait(30)
+    except subprocess.TimeoutExpired:
+        victim.process.kill()
+        raise Missing("the first worker did not die as planned") from None
     died = time.time()
     heir.go()
     told = heir.answer()
-    if victim.process.returncode != -signal.SIGKILL or not told["seen"]:
-        raise Missing("the first worker did not die as planned")
+    if not told["seen"]:
+        raise Missing("the job was not started again")
     return {"lease s": lease, "started again after s": told["began"] - died}
 
 

@@ -51,6 +51,7 @@ def sow(contender: Contender, asked: dict[str, Any]) -> dict[str, Any]:
     for _ in range(asked["count"]):
         contender.singles([time.time()])
         time.sleep(asked["pause"])
+    time.sleep(0.3)  # a hint to the workers may still be on its way
     return {}
 
 

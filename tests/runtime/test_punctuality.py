@@ -22,7 +22,7 @@ class Bell:
 async def test_what_became_due_after_the_claim_is_not_taken_for_blocked(app: Horae) -> None:
     worker, bell = app.worker(), Bell()
     worker._alarm = bell  # type: ignore[assignment]
-    due = worker._claimed_at + timedelta(milliseconds=1)
+    due = worker._claimed_at + timedelta(microseconds=1)
 
     await worker._sleep(Glance(next_due_at=due, next_expiry_at=None), due + timedelta(milliseconds=4))
 
