@@ -9,6 +9,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from horae.core.addresses import AddressRefused, allow_list
 from horae.core.targets import OPERATOR, Rules, target_of
@@ -226,6 +228,34 @@ async def test_an_ordinary_httpx_client_can_use_the_transport() -> None:
                 await client.get("http://169.254.169.254/latest")
             with pytest.raises(httpx.ConnectError):
                 await client.get(f"http://nowhere.example:{server.port}/")
+
+
+@given(
+    st.from_regex(r"([a-z0-9_xn-]{1,12}\.){0,3}[a-z0-9_-]{1,12}", fullmatch=True)
+    | st.sampled_from(["xn--bcher-kva.de", "[2606:4700::1111]", "8.8.8.8"]),
+    st.integers(1, 65535),
+    st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=30),
+)
+def test_what_we_checked_is_what_httpx_would_call(host: str, port: int, tail: str) -> None:
+    try:
+        target = target_of(f"https://{host}:{port}/{tail}")
+    except AddressRefused:
+        return
+    try:
+        read = httpx.Request("POST", target.url).url
+    except UnicodeError:  # refused by the call, see below
+        assert "xn--" in host
+        return
+
+    assert (read.raw_scheme, read.raw_host, read.port or 443) == (b"https", target.host_text.encode(), port)
+
+
+async def test_a_name_that_stands_for_nothing_is_refused_before_any_connection() -> None:
+    line = WatchedLine()
+
+    with pytest.raises(AddressRefused):
+        await Calls(resolve=Names(), dial=line).post(target_of("https://xn--zz--9/"), b"", {}, Rules())
+    assert line.dialled == []
 
 
 async def test_no_error_and_no_log_line_shows_path_query_headers_or_body_e6_20(

@@ -15,6 +15,7 @@ from typing import cast
 import httpcore
 import httpx
 
+from horae.core.addresses import AddressRefused
 from horae.core.targets import Rules, Target
 from horae.errors import HandlerFailed
 from horae.outgoing.transport import CheckedTransport, Resolver, system_resolver
@@ -80,19 +81,7 @@ class Calls:
         """Post JSON and read the answer, whatever its status; ``CallFailed`` when there is none in time."""
         limits = limits or Limits()
         rules.check(target)
-        request = httpx.Request(
-            "POST",
-            target.url,
-            content=body,
-            headers={
-                **headers,
-                "accept-encoding": "identity",
-                "connection": "close",
-                "content-type": "application/json",
-                "user-agent": f"horae/{VERSION}",
-            },
-            extensions={"timeout": {"connect": limits.connect}},  # everything else is bounded by the total
-        )
+        request = _request(target, body, headers, limits)
         try:
             async with asyncio.timeout(limits.total):
                 return await self._answer(request, rules, limits)
@@ -108,6 +97,20 @@ class Calls:
             body, cut = await _read(cast("AsyncIterable[bytes]", response.stream), limits.body)
         headers = {name: response.headers[name][:LONGEST_HEADER] for name in KEPT_HEADERS if name in response.headers}
         return Answer(response.status_code, headers, body, cut)
+
+
+def _request(target: Target, body: bytes, headers: Mapping[str, str], limits: Limits) -> httpx.Request:
+    ours = {
+        "accept-encoding": "identity",
+        "connection": "close",
+        "content-type": "application/json",
+        "user-agent": f"horae/{VERSION}",
+    }
+    timeouts = {"timeout": {"connect": limits.connect}}  # everything else is bounded by the total
+    try:
+        return httpx.Request("POST", target.url, content=body, headers={**headers, **ours}, extensions=timeouts)
+    except (httpx.InvalidURL, UnicodeError):  # such as an xn-- name that stands for nothing
+        raise AddressRefused(f"{target} cannot be called: its host is not a name that exists.") from None
 
 
 async def _read(stream: AsyncIterable[bytes], most: int) -> tuple[bytes, bool]:

@@ -80,7 +80,7 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         else:
             try:
                 answers = await self._resolve(self._target.host, self._target.port)
-            except OSError:
+            except (OSError, UnicodeError):  # no such name, or one that cannot be asked for
                 answers = ()
             addresses = [Address.read(answer) for answer in answers]
         for address in addresses:
