@@ -17,6 +17,7 @@ from sqlalchemy import text
 from horae.core.instants import micros
 from horae.ports import Claim
 from horae.stores.driver import Driver, translated
+from horae.stores.hints import HEAD
 from horae.stores.postgres import claim_sql
 from horae.stores.store import SqlStore
 from horae.testing.builders import LEASE
@@ -255,7 +256,7 @@ def test_one_claim_in_one_statement_reads_no_more_than_it_takes(
         with store.engine.begin() as connection:
             connection.execute(text("ANALYZE horae_jobs"))
     at = micros(NOON)
-    parameters = ["default", "default", *["default", at] * 3, limit, "w1", at + 30_000_000, at]
+    parameters = ["default", "default", *["default", at, *HEAD] * 3, limit, "w1", at + 30_000_000, at]
     told: list[dict[str, Any]] = []
 
     rolled_back(

@@ -21,6 +21,7 @@ from horae.stores.arrays import arrays
 from horae.stores.dialects import POSTGRES
 from horae.stores.driver import Driver
 from horae.stores.firing import MOVED, Firings
+from horae.stores.hints import HEAD, Hints
 from horae.stores.hot import BANDS, ENDING, Hot, columns
 from horae.stores.notify import CHANNEL, Notifier
 from horae.stores.rows import (
@@ -115,7 +116,7 @@ def claim_sql(order: str | None, limit: int) -> str:
     arms = " UNION ALL ".join(
         "SELECT * FROM (SELECT id, concurrency_key, run_at, band FROM horae_jobs WHERE (SELECT ok FROM plain) "
         f"AND queue = %s AND state = 'queued' AND held = '' AND band = {band} AND run_at <= %s "
-        f"ORDER BY run_at, id LIMIT {limit} FOR UPDATE SKIP LOCKED) b{band}"
+        f"AND (run_at, id) > (%s, %s) ORDER BY run_at, id LIMIT {limit} FOR UPDATE SKIP LOCKED) b{band}"
         for band in BANDS
     )
     sorting = " ORDER BY run_at, band, id" if order == "run_at" else ""
@@ -173,6 +174,7 @@ class PostgresStore(SqlStore):
         self.insert_chunk = 5_000
         self._spare: list[psycopg.Connection[Any]] = []
         self._notifier = Notifier(self)
+        self._hints = Hints()
 
     def make_hot(self) -> Hot:
         return PostgresHot(self.dialect)
@@ -245,18 +247,25 @@ class PostgresStore(SqlStore):
         return sorted(row[0] for row in rows)  # numbers are drawn in the rows' order
 
     def claim(self, claim: Claim, *, now: datetime) -> list[Job]:
-        taken, special = self.persistently(lambda: self._claim_at_once(claim, now))
-        if special and len(taken) < claim.limit:
-            rest = Claim(claim.queue, claim.limit - len(taken), claim.worker_id, claim.lease, claim.order)
-            more = super().claim(rest, now=now)
-            return in_order(taken + more, claim.order) if taken else more
-        return taken
+        starts = self._hints.starts(claim.queue, micros(now)) if claim.order is None else ()
+        taken, special = self.persistently(lambda: self._claim_at_once(claim, now, starts))
+        if len(taken) == claim.limit:
+            if claim.order is None and self.hears():
+                self._hints.keep(claim.queue, taken, micros(now))
+            return taken
+        self._hints.drop(claim.queue)
+        if not special and not starts:
+            return taken
+        rest = Claim(claim.queue, claim.limit - len(taken), claim.worker_id, claim.lease, claim.order)
+        more = super().claim(rest, now=now) if special else self.claim(rest, now=now)
+        return in_order(taken + more, claim.order) if taken else more
 
-    def _claim_at_once(self, claim: Claim, now: datetime) -> tuple[list[Job], bool]:
+    def _claim_at_once(self, claim: Claim, now: datetime, starts: Sequence[tuple[int, int]]) -> tuple[list[Job], bool]:
         size = next((size for size in CLAIM_SIZES if size >= claim.limit), CLAIM_SIZES[-1])
         at, queue = micros(now), claim.queue
         limit = min(claim.limit, size)
-        parameters = [queue, queue, *[queue, at] * len(BANDS), limit, claim.worker_id, micros(now + claim.lease), at]
+        bands = [value for start in starts or [HEAD] * len(BANDS) for value in (queue, at, *start)]
+        parameters = [queue, queue, *bands, limit, claim.worker_id, micros(now + claim.lease), at]
         with self.direct() as connection:
             rows = connection.execute(claim_sql(claim.order, size), parameters, prepare=True).fetchall()
         taken = [job_from(row[1:]) for row in rows if not row[0]]
@@ -299,6 +308,10 @@ class PostgresStore(SqlStore):
 
     def hears(self) -> bool:
         return self._notifier.hears
+
+    def tell_listeners(self, queue: str) -> None:
+        self._hints.drop(queue)
+        super().tell_listeners(queue)
 
     def wake(self, queues: Iterable[str]) -> None:
         named = list(queues)
