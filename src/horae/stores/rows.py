@@ -43,7 +43,9 @@ INSERT_COLUMNS = (
 
 
 _decode = json.JSONDecoder().raw_decode
-instant = lru_cache(maxsize=256)(instants.instant)  # one claim shares its times, and most jobs are due when enqueued
+# One claim shares its times, and so do the jobs of one enqueue.
+instant = lru_cache(maxsize=256)(instants.instant)
+_micros = lru_cache(maxsize=256)(micros)
 
 
 def at(value: int | None) -> datetime | None:
@@ -201,8 +203,8 @@ def chunks(new: Sequence[NewJob], most: int, most_text: int = 4_000_000) -> Iter
 def new_job_row(job: NewJob, now: datetime) -> tuple[Any, ...]:
     """The values of INSERT_COLUMNS."""
     return (
-        job.queue, "queued", job.held, job.band, micros(job.run_at), micros(job.planned_at), micros(now), job.handler,
-        job.owner, job.max_attempts, None if job.timeout is None else job.timeout // timedelta(microseconds=1),
+        job.queue, "queued", job.held, job.band, _micros(job.run_at), _micros(job.planned_at), _micros(now),
+        job.handler, job.owner, job.max_attempts, None if job.timeout is None else job.timeout // timedelta(microseconds=1),
         job.retry, job.key, job.unique, job.concurrency_key, job.concurrency_limit, job.object_type, job.object_id,
         job.action, job.trace_id, job.tags, job.payload, job.held_for, int(job.linked), job.group, job.schedule_id,
         to_micros(job.fire_at), job.checkpoint,
