@@ -204,7 +204,8 @@ def new_job_row(job: NewJob, now: datetime) -> tuple[Any, ...]:
     """The values of INSERT_COLUMNS."""
     return (
         job.queue, "queued", job.held, job.band, _micros(job.run_at), _micros(job.planned_at), _micros(now),
-        job.handler, job.owner, job.max_attempts, None if job.timeout is None else job.timeout // timedelta(microseconds=1),
+        job.handler, job.owner, job.max_attempts,
+        None if job.timeout is None else job.timeout // timedelta(microseconds=1),
         job.retry, job.key, job.unique, job.concurrency_key, job.concurrency_limit, job.object_type, job.object_id,
         job.action, job.trace_id, job.tags, job.payload, job.held_for, int(job.linked), job.group, job.schedule_id,
         to_micros(job.fire_at), job.checkpoint,
