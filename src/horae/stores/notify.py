@@ -44,6 +44,9 @@ class Notifier:
 
     def tell(self, queues: Iterable[str]) -> None:
         """Ask for a hint; it goes out at once when the line is quiet, otherwise a moment later."""
+        queues = tuple(queues)
+        if self._pending.issuperset(queues):
+            return  # it has been asked for and will be sent after this commit
         with self._lock:
             self._pending.update(queues)
             if not self._pending or self._ended.is_set():

@@ -250,6 +250,8 @@ class SqlStore(ABC):
             self.tell_listeners(queue)
 
     def tell_listeners(self, queue: str) -> None:
+        if not self._listeners:
+            return
         with self._listeners_lock:
             listeners = list(self._listeners)
         for listener in listeners:
