@@ -24,7 +24,7 @@ from horae.checking import plan_of, problems_of, seed_from
 from horae.clock import StoreClock, SystemClock, SystemDice, pause, zone_database_version
 from horae.configuration import JobsFile, find_file, read_files
 from horae.core.fires import Schedule
-from horae.core.jobs import Job
+from horae.core.jobs import SLOTS, Job
 from horae.core.retry import Retry, span
 from horae.core.status import JobStatus
 from horae.declarations import Problem, raise_for
@@ -297,7 +297,7 @@ class Horae(Jobs):
         if self._hosted is not None:
             raise ConfigurationError("This application is already running here; shut it down first.")
         raise_for(self.problems())
-        named = queues or dict.fromkeys(sorted({"default", *(each.queue for each in self.definitions)}), 10)
+        named = queues or dict.fromkeys(sorted({"default", *(each.queue for each in self.definitions)}), SLOTS)
         settings = WorkerSettings(queues=dict(named), lease=lease, grace=grace)
         self._hosted = hosted = Hosted(lambda: self.worker(settings), SystemDice())
         await hosted.ready()

@@ -51,7 +51,7 @@ def test_what_is_not_a_duration_is_refused(text: str) -> None:
 
 
 def test_queues_are_written_with_their_slots() -> None:
-    assert queues_from("mail=3, reports") == {"mail": 3, "reports": 10}
+    assert queues_from("mail=3, reports") == {"mail": 3, "reports": 50}
 
 
 @pytest.mark.parametrize("text", ["", "mail=", "mail=0", "=3", "mail=many", "mail=3,,reports"])

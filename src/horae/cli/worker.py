@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from horae.app import Horae
     from horae.runtime.worker import Worker
 
-SLOTS = 10
-
 
 def register(app: typer.Typer) -> None:
     command(app, "worker")(worker)
@@ -31,7 +29,7 @@ def worker(
     ] = None,
     queues: Annotated[
         str | None,
-        typer.Option("--queues", metavar="A=N,B=N", help="Queues and slots; else all that the app declares, 10 each."),
+        typer.Option("--queues", metavar="A=N,B=N", help="Queues and slots; else all that the app declares, 50 each."),
     ] = None,
     lease: Annotated[
         str | None, typer.Option("--lease", metavar="SPAN", help="How long a job is held unrenewed.")
@@ -77,6 +75,7 @@ def _serve(terminal: Terminal, app: Horae, until_empty: bool) -> None:
     import asyncio
 
     from horae.cli.serving import Serving
+    from horae.core.jobs import SLOTS
     from horae.declarations import raise_for
     from horae.runtime.worker import WorkerSettings
 

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from horae.actions import jobs as verbs
 from horae.actions.retention import Retention
-from horae.core.jobs import Change, Job, Lease, Outcome
+from horae.core.jobs import SLOTS, Change, Job, Lease, Outcome
 from horae.errors import HoraeError, StoreError
 from horae.ports import Claim, Glance, Limiter, Node, World
 from horae.runtime.attempts import Attempt, as_fated, ended_by, put_off, slowed_down
@@ -56,7 +56,7 @@ QUIET_LAST = timedelta(seconds=1)
 class WorkerSettings:
     """How a worker serves."""
 
-    queues: Mapping[str, int] = field(default_factory=lambda: {"default": 10})
+    queues: Mapping[str, int] = field(default_factory=lambda: {"default": SLOTS})
     lease: timedelta = timedelta(seconds=30)
     grace: timedelta = timedelta(seconds=30)
     cancel_grace: timedelta = timedelta(seconds=6)  # for what has been cancelled to end, before it is given back
@@ -171,11 +171,11 @@ class Worker:
             log.error("a thread is stuck in a handler; this worker finishes what it has and ends, to be replaced")
             self.stop()
             return
-        claimed = await self._claim_all() if self._expects_work else 0
+        claimed, more = await self._claim_all() if self._expects_work else (0, False)
         looked = self.world.clock.monotonic() - self._looked_at < LOOK_WHILE_BUSY.total_seconds()
         if claimed:
             self._quiet = QUIET_FIRST
-            if looked:
+            if looked and more:
                 return
         elif looked and self._is_full():  # whatever is due, it must wait for a slot; a freed one rings
             self._expects_work = True
@@ -185,12 +185,13 @@ class Worker:
         now = self.world.clock.now()
         if glance.next_expiry_at is not None and glance.next_expiry_at < now and await self._reaper.step():
             return
-        if not claimed:
+        newly_due = glance.next_due_at is not None and glance.next_due_at <= now
+        if not (claimed and (more or newly_due)):
             await self._sleep(glance, now)
 
-    async def _claim_all(self) -> int:
-        """Claim for every queue with a free slot; how many jobs were started."""
-        started = 0
+    async def _claim_all(self) -> tuple[int, bool]:
+        """Claim for every queue with a free slot; how many jobs were started, and may there be more to be had."""
+        started, more = 0, False
         self._claimed_at = self.world.clock.now()
         for queue, slots in self.settings.queues.items():
             free = min(slots - self._busy[queue], MAX_CLAIM, max(slots // 2, SMALL_CLAIM))
@@ -200,7 +201,8 @@ class Worker:
                     self._faults.at("claim.after")
                     self._start(jobs)
                     started += len(jobs)
-        return started
+                    more = more or len(jobs) == free
+        return started, more
 
     def _is_full(self) -> bool:
         return all(self._busy[queue] >= slots for queue, slots in self.settings.queues.items())
@@ -301,8 +303,10 @@ class Worker:
     def _forget(self, job: Job) -> None:
         self._renewer.drop(job)
         if self._held.pop((job.number, job.token), None) is not None:
+            was_full = self._busy[job.queue] >= self.settings.queues.get(job.queue, 0)
             self._busy[job.queue] -= 1
-            self._alarm.ring()
+            if was_full or self._stopping:  # a further free slot brings no work, and asking for some costs a claim
+                self._alarm.ring()
 
     def _told_by_renewer(self, job: Job, fate: str) -> None:
         """From the renewing thread: the lease is gone, or somebody wants the job to stop."""

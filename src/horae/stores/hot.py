@@ -288,9 +288,8 @@ class Hot:
 
     def glance(self, driver: Driver, queues: Sequence[str], node: Node | None, worker_id: str | None) -> Glance:
         """What a sleeping process wants to know, in one statement; with a node, also its heartbeat."""
-        if node is not None:
-            self._beat(driver, node)
-        parts, parameters = [], []
+        opening, parameters = ("", []) if node is None else self.beat(driver, node)
+        parts = []
         for queue in queues:
             for band in BANDS:
                 parts.append(
@@ -305,7 +304,7 @@ class Hot:
         )
         parts.append("(SELECT next_due_at FROM horae_schedules WHERE next_due_at > 0 ORDER BY next_due_at LIMIT 1)")
         parts.append(self.dialect.time_micros)
-        *dues, expiry, fire, time = driver.rows("SELECT " + ", ".join(parts), parameters)[0]
+        *dues, expiry, fire, time = driver.rows(f"{opening}SELECT {', '.join(parts)}", parameters)[0]
         due = min((value for value in dues if value is not None), default=None)
         stopping: frozenset[int] = frozenset()
         if worker_id is not None:
@@ -319,13 +318,15 @@ class Hot:
             cancelled=stopping,
         )
 
-    def _beat(self, driver: Driver, node: Node) -> None:
+    def beat(self, driver: Driver, node: Node) -> tuple[str, list[Any]]:
+        """Write that the node is alive, or answer with a clause that makes the look itself do so."""
         sql = "UPDATE horae_nodes SET seen_at = %s, state = %s WHERE id = %s"
         row = node_row(node)
         if driver.change(sql, [row["seen_at"], row["state"], row["id"]]) == 0:
             before, behind = self.dialect.insert_ignore
             told = f"horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))})"
             driver.change(f"{before} {told} {behind}", list(row.values()))
+        return "", []
 
 
 def _still_holds(settlement: Settlement, current: tuple[int, int] | None) -> bool:

@@ -13,13 +13,13 @@ import psycopg
 from psycopg import errors as pg
 from sqlalchemy import Connection, Engine, create_engine, func, select
 
-from horae.core.instants import micros
+from horae.core.instants import instant, micros
 from horae.core.jobs import PRIORITIES, Job, NewJob, Order, Settlement
 from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreUnavailable
-from horae.ports import Claim
+from horae.ports import Claim, Glance, Node
 from horae.stores.arrays import arrays
 from horae.stores.dialects import POSTGRES
-from horae.stores.driver import Driver
+from horae.stores.driver import Driver, marks
 from horae.stores.firing import MOVED, Firings
 from horae.stores.hints import HEAD, Hints
 from horae.stores.hot import BANDS, ENDING, Hot, columns
@@ -33,9 +33,10 @@ from horae.stores.rows import (
     ending_row,
     job_from,
     new_job_row,
+    node_row,
 )
 from horae.stores.schedule_rows import FIRE_COLUMNS
-from horae.stores.store import SqlStore
+from horae.stores.store import SqlStore, T
 
 CLAIM_SIZES = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 # Every hot statement has one right plan, along its index; the statistics of a queue are always of yesterday.
@@ -143,6 +144,12 @@ class PostgresHot(Hot):
     def write_runs(self, driver: Driver, settlements: Sequence[Settlement], now: datetime, *, final: bool) -> None:
         if settlements:
             driver.change(WRITE_RUN[final], [*_endings(settlements, final=final), micros(now)])
+
+    def beat(self, driver: Driver, node: Node) -> tuple[str, list[Any]]:
+        row = node_row(node)
+        kept = "ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, state = excluded.state"
+        told = f"INSERT INTO horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))}) {kept}"
+        return f"WITH beat AS ({told}) ", list(row.values())
 
 
 _FIRE_TYPES = ("bigint", "text", "bigint", "text", "text", "bigint", "bigint", "int", "bigint", "bigint", "bigint")
@@ -283,6 +290,21 @@ class PostgresStore(SqlStore):
             parameters = [*_endings(once, final=True), micros(now)]
             accepted = {row[0] for row in connection.execute(FINISH, parameters, prepare=True).fetchall()}
         return {s.number for s in settlements} - accepted
+
+    def glance(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
+        return self._alone(lambda driver: self.hot.glance(driver, queues, node, worker_id))
+
+    def read_time(self) -> datetime | None:
+        return self._alone(lambda driver: instant(driver.rows("SELECT " + self.dialect.time_micros)[0][0]))
+
+    def _alone(self, work: Callable[[Driver], T]) -> T:
+        """Without a transaction around it, because an idle worker may say two things a minute, not seven."""
+
+        def attempt() -> T:
+            with self.direct() as connection:
+                return work(Driver(connection))
+
+        return self.persistently(attempt)
 
     # -- errors --------------------------------------------------------------------------------------------------
 
