@@ -12,10 +12,15 @@
     │   │   └── NeverFires      cron text that names no day of any year
     │   ├── InvalidInterval     a period or delay that cannot be kept
     │   └── UnknownZone         a time zone that the zone database does not know
+    ├── Unauthorized            nobody was recognised
+    ├── Forbidden               recognised, and not allowed to do that
+    ├── TooManyRequests         too often; says when to come again
     ├── NotFound                no such job, queue, handler …
     ├── NotAllowed              the state machine does not draw that arrow
     ├── Conflict                the request contradicts what is stored
     │   ├── KeyConflict         an idempotency key used again for another request
+    │   ├── VersionConflict     changed by somebody else since it was read
+    │   ├── QuotaExceeded       as many as the tenant may have are there already
     │   └── LockNotAcquired     somebody else holds the lock
     ├── LeaseLost               the job has been handed on; this result no longer counts
     ├── DefinitionError         a declaration that cannot work              (also a ValueError)
@@ -23,6 +28,7 @@
     ├── StoreError              the database
     │   ├── StoreUnavailable    cannot be reached, or the outcome of a commit is unknown
     │   ├── StoreBusy           is locked by somebody else's transaction
+    │   ├── StoreFull           has no room left
     │   ├── SchemaMissing       has no Horae tables yet, or old ones
     │   └── SchemaTooNew        was migrated by a newer Horae
     └── HandlerFailed           how a failed attempt is told to the outside
@@ -70,6 +76,28 @@ class PastDue(InvalidInput):
     code = "past_due"
 
 
+class Unauthorized(HoraeError):
+    """No token, or none that is valid."""
+
+    code = "unauthorized"
+
+
+class Forbidden(HoraeError):
+    """Recognised, and not allowed to do that."""
+
+    code = "forbidden"
+
+
+class TooManyRequests(HoraeError):
+    """Too often; come again later."""
+
+    code = "too_many_requests"
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 class NotFound(HoraeError, LookupError):
     """The thing asked for is not there, or not yours."""
 
@@ -100,6 +128,23 @@ class KeyConflict(Conflict):
         )
         self.key = key
         self.job_id = job_id
+
+
+class VersionConflict(Conflict):
+    """Somebody else changed it since it was read."""
+
+    code = "version_conflict"
+
+
+class QuotaExceeded(Conflict):
+    """The tenant has as many as it may have."""
+
+    code = "quota_exceeded"
+
+    def __init__(self, limit: str, allowed: int, message: str) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.allowed = allowed
 
 
 class LockNotAcquired(Conflict):
@@ -170,6 +215,12 @@ class StoreBusy(StoreError):
     """Somebody else's transaction holds the database."""
 
     code = "store_busy"
+
+
+class StoreFull(StoreError):
+    """There is no room left where the database keeps its files."""
+
+    code = "store_full"
 
 
 class SchemaMissing(StoreError):

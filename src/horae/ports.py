@@ -3,6 +3,8 @@
 Stores and actions do not know each other; they meet here. ``World`` bundles the ports for the verbs.
 """
 
+# size: every port in one place, because this is where floors that do not know each other meet
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
+from horae.core.access import Token
 from horae.core.audit import Entry
 from horae.core.fires import Fire, Firing, Schedule, Unfinished
 from horae.core.jobs import Job, Lease, NewJob, Order, Run, Settlement
@@ -60,6 +63,7 @@ class Claim:
     worker_id: str
     lease: timedelta
     order: Order | None = None  # None: the queue's own
+    owner: str | None = None  # only this tenant's jobs; None: everybody's
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +214,53 @@ class ScheduleRows(Protocol):
     def tallies(self, numbers: Iterable[int]) -> dict[int, Tally]: ...
 
 
+class TokenRows(Protocol):
+    """Who may call the service."""
+
+    def get(self, token_id: str) -> Token | None: ...
+    def find(self, owner: str | None, *, limit: int) -> list[Token]: ...
+    def add(self, token: Token) -> None: ...
+    def revoke(self, token_id: str, *, actor: str, now: datetime) -> bool: ...
+    def used(self, token_id: str, *, address: str | None, now: datetime) -> None: ...
+
+
+class OwnerRows(Protocol):
+    """Tenants: the lock behind which quotas are counted, and what is special about one."""
+
+    def lock(self, owner: str, now: datetime) -> Mapping[str, Any]:
+        """Let nobody else count this tenant's things until the transaction ends; its settings."""
+
+    def settings(self, owner: str) -> Mapping[str, Any]: ...
+    def put(self, owner: str, settings: Mapping[str, Any], now: datetime) -> None: ...
+    def all(self, *, limit: int, after: str | None) -> list[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A secret as stored: unreadable without the key."""
+
+    name: str
+    text: str
+    previous: str | None
+    previous_until: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class SecretRows(Protocol):
+    """Secrets that jobs refer to by name."""
+
+    def get(self, owner: str, name: str) -> Sealed | None: ...
+    def put(self, owner: str, secret: Sealed) -> None: ...
+    def names(self, owner: str) -> list[Sealed]: ...
+    def remove(self, owner: str, name: str) -> bool: ...
+
+
 class AuditRows(Protocol):
     def append(self, entry: Entry) -> None: ...
-    def find(self, *, object_id: str | None, limit: int, before: int | None) -> list[tuple[int, Entry]]: ...
+    def find(
+        self, *, object_id: str | None, limit: int, before: int | None, owner: str | None = None
+    ) -> list[tuple[int, Entry]]: ...
 
 
 class Tx(Protocol):
@@ -232,6 +280,12 @@ class Tx(Protocol):
     def audit(self) -> AuditRows: ...
     @property
     def schedules(self) -> ScheduleRows: ...
+    @property
+    def tokens(self) -> TokenRows: ...
+    @property
+    def owners(self) -> OwnerRows: ...
+    @property
+    def secrets(self) -> SecretRows: ...
 
 
 class Store(Protocol):

@@ -264,8 +264,12 @@ def pull(
     limit: int = 100,
     lease: timedelta = DEFAULT_LEASE,
     order: Order | None = None,
+    owner: str | None = None,
 ) -> list[Job]:
-    """Take up to *limit* due jobs under a lease, queue after queue; nothing that is not due is ever taken."""
+    """Take up to *limit* due jobs under a lease, queue after queue; nothing that is not due is ever taken.
+
+    With *owner* only that tenant's jobs are seen.
+    """
     if not 1 <= limit <= MAX_PULL:
         raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PULL}.")
     if not timedelta(seconds=1) <= lease <= MAX_LEASE:
@@ -278,7 +282,7 @@ def pull(
     for queue in queues:
         room = limit - len(taken)
         if room > 0:
-            claim = Claim(name(queue, "queue"), room, label(worker_id, "worker id", 200), lease, order)
+            claim = Claim(name(queue, "queue"), room, label(worker_id, "worker id", 200), lease, order, owner)
             taken += world.store.claim(claim, now=world.clock.now())
     return taken
 
@@ -311,12 +315,14 @@ def ack(
     result: Any = None,
     next_action_at: datetime | None = None,
     audit_event_id: str | None = None,
+    owner: str | None = None,
 ) -> Job:
     """The job is done; only its current holder may say so."""
     told = None if result is None else encode(result, "result", world.max_payload_bytes)
     due = None if next_action_at is None else aware(next_action_at, "next_action_at")
     link = None if audit_event_id is None else label(audit_event_id, "audit event id", 100)
-    return _end(world, job_id, token, Outcome("succeeded", result=told, next_action_at=due, audit_event_id=link))
+    outcome = Outcome("succeeded", result=told, next_action_at=due, audit_event_id=link)
+    return _end(world, job_id, token, outcome, owner=owner)
 
 
 def fail(
@@ -328,29 +334,40 @@ def fail(
     retry_delay: timedelta | None = None,
     from_run_at: bool = False,
     final: bool = False,
+    owner: str | None = None,
 ) -> Job:
     """The attempt failed; the job is tried again by *retry_delay* or its own policy, or ends dead at the cap."""
     if retry_delay is not None and retry_delay < timedelta(0):
         raise InvalidInput(f"A retry delay of {retry_delay} lies in the past; use zero or more.")
     outcome = Outcome("failed", error=shown(error), delay=retry_delay, from_run_at=from_run_at, final=final)
-    return _end(world, job_id, token, outcome)
+    return _end(world, job_id, token, outcome, owner=owner)
 
 
-def release(world: World, job_id: str, token: int | None = None, *, actor: str = SYSTEM, reason: str = "") -> Job:
+def release(
+    world: World,
+    job_id: str,
+    token: int | None = None,
+    *,
+    actor: str = SYSTEM,
+    reason: str = "",
+    owner: str | None = None,
+) -> Job:
     """Give a running job back to its queue at once; no attempt is counted.
 
     A worker gives its token. An operator gives none: then the current holder, whoever it is, loses the job.
     """
     outcome = Outcome("released", error=shown(reason) or None)
     if token is not None:
-        return _end(world, job_id, token, outcome)
-    job = get(world, job_id)
+        return _end(world, job_id, token, outcome, owner=owner)
+    job = get(world, job_id, owner=owner)
     JOB.after(job.state, "released")
-    return _end(world, job_id, job.token, outcome, _entry(world, "release", job, actor, reason))
+    return _end(world, job_id, job.token, outcome, _entry(world, "release", job, actor, reason), owner=owner)
 
 
-def _end(world: World, job_id: str, token: int, outcome: Outcome, entry: Entry | None = None) -> Job:
-    job = get(world, job_id)
+def _end(
+    world: World, job_id: str, token: int, outcome: Outcome, entry: Entry | None = None, *, owner: str | None = None
+) -> Job:
+    job = get(world, job_id, owner=owner)
     if job.state != "running" or job.token != token:
         raise LeaseLost(job.id, token)
     now = world.clock.now()

@@ -18,7 +18,7 @@ from horae.core.instants import MICROSECOND, iso
 from horae.core.jobs import SYSTEM
 from horae.core.payloads import encode, label, name
 from horae.core.retry import Retry
-from horae.errors import Conflict, InvalidInput, NotFound
+from horae.errors import Conflict, InvalidInput, NotFound, VersionConflict
 from horae.ports import ScheduleFilter, Tally, Tx, World
 
 MAX_PAGE = 1000
@@ -28,7 +28,8 @@ CHANGEABLE = tuple(
     for field in fields(Schedule)
     if field.name
     not in {"key", "number", "owner", "next_fire_at", "next_due_at", "tzdata", "fire_count", "last_fire_at", "sources",
-            "version", "created_at", "updated_at", "paused_at", "paused_by", "pause_reason", "declared", "inactive"}
+            "version", "created_at", "updated_at", "paused_at", "paused_by", "pause_reason", "declared", "inactive",
+            "toggled"}
 )  # fmt: skip
 # What is said of fires that had come when a verb took them away.
 LEFT_BEHIND = {"pause": "paused", "deactivate": "inactive", "resume": "paused"}
@@ -79,7 +80,9 @@ def change(
     def write(tx: Tx) -> Schedule:
         before = locked(tx, key, owner)
         if version is not None and version != before.version:
-            raise Conflict(f"Schedule {key} is at version {before.version}, not {version}; read it again and repeat.")
+            raise VersionConflict(
+                f"Schedule {key} is at version {before.version}, not {version}; read it again and repeat."
+            )
         sources = {**before.sources, **dict.fromkeys(changes, source)}
         return written(world, tx, before, replace(before, **changes, sources=sources), "change", actor, reason)
 

@@ -87,10 +87,16 @@ class Schedule:
     version: int = 1
     created_at: datetime | None = None
     updated_at: datetime | None = None
+    title: str | None = None
+    toggled: bool | None = None  # wins over ``enabled`` until a worker of its application starts again
+
+    @property
+    def is_on(self) -> bool:
+        return self.enabled if self.toggled is None else self.toggled
 
     @property
     def is_active(self) -> bool:
-        return self.enabled and self.paused_at is None and self.inactive is None
+        return self.is_on and self.paused_at is None and self.inactive is None
 
     @property
     def is_spent(self) -> bool:

@@ -33,7 +33,7 @@ OBJECT_ACTIONS = ("verify", "revalidate", "decay", "archive", "reinstate-check")
 SYSTEM = "system"
 LOSSES_ALWAYS_FORGIVEN = 3  # so that a deploy that kills two workers cannot kill a job with one attempt
 PAST_TOLERANCE = timedelta(seconds=5)
-SLOTS = 50  # jobs of one queue at once in one worker, unless told otherwise: enough that coinciding crons start together
+SLOTS = 50  # jobs of one queue at once in one worker: enough that coinciding crons start together
 LOCAL = "local"  # held by the process that started it: never handed to another, never tried again
 THREE_TIMES = Retry()
 

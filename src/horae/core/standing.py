@@ -17,7 +17,7 @@ def standing(schedule: Schedule) -> Standing:
     """The word for a list: the strongest reason not to fire by itself, or ``active``."""
     if schedule.inactive is not None:
         return "inactive"
-    if not schedule.enabled:
+    if not schedule.is_on:
         return "disabled"
     if schedule.paused_at is not None:
         return "paused"
@@ -40,7 +40,7 @@ def why_silent(schedule: Schedule, now: datetime) -> tuple[Reason, ...]:
 def _stopped(schedule: Schedule) -> Iterator[Reason]:
     if schedule.inactive is not None:
         yield Reason("inactive", f"it is inactive: {schedule.inactive}")
-    if not schedule.enabled:
+    if not schedule.is_on:
         yield Reason("disabled", f"it is disabled (by {schedule.sources.get('enabled', 'default')})")
     if schedule.paused_at is not None:
         because = f": {schedule.pause_reason}" if schedule.pause_reason else ""

@@ -43,7 +43,7 @@ def status_of(
     took = finished_at - started_at if started_at is not None and finished_at is not None else None
     return JobStatus(
         id=schedule.key,
-        enabled=schedule.enabled,
+        enabled=schedule.is_on,
         schedule=schedule.describe(),
         mode=schedule.mode,
         last_fire_time=schedule.last_fire_at or started_at,

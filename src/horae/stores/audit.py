@@ -16,11 +16,15 @@ class Audit:
     def append(self, entry: Entry) -> None:
         self.connection.execute(insert(audit), entry_row(entry))
 
-    def find(self, *, object_id: str | None, limit: int, before: int | None) -> list[tuple[int, Entry]]:
-        """Newest first, a page at a time."""
+    def find(
+        self, *, object_id: str | None, limit: int, before: int | None, owner: str | None = None
+    ) -> list[tuple[int, Entry]]:
+        """Newest first, a page at a time; with *owner*, only that tenant's."""
         query = select(audit).order_by(audit.c.id.desc()).limit(limit)
         if object_id is not None:
             query = query.where(audit.c.object_id == object_id)
+        if owner is not None:
+            query = query.where(audit.c.owner == owner)
         if before is not None:
             query = query.where(audit.c.id < before)
         return [(row["id"], entry_from(row)) for row in self.connection.execute(query).mappings()]

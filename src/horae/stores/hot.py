@@ -55,10 +55,12 @@ class Hot:
         self.slots = Slots(dialect)
         self.links = Links(dialect)
         self.job_columns = columns(dialect)
-        self.candidate_sql = (
+        waiting = (
             f"SELECT {self.job_columns}, concurrency_limit FROM horae_jobs WHERE queue = %s AND state = 'queued' "
-            "AND held = '' AND band = %s AND run_at <= %s ORDER BY run_at, id LIMIT %s" + dialect.locking
+            "AND held = '' AND band = %s AND run_at <= %s"
         )
+        self.candidate_sql = f"{waiting} ORDER BY run_at, id LIMIT %s{dialect.locking}"
+        self.owned_sql = f"{waiting} AND owner = %s AND owner <> 'system' ORDER BY run_at, id LIMIT %s{dialect.locking}"
         copied = ", ".join(("job_id", "token", *ATTEMPT, *ENDING, "state", "finished_at"))
         source = ", ".join(("id", "token", *ATTEMPT))
         self.run_sql = (
@@ -87,7 +89,7 @@ class Hot:
             room = claim.limit - len(taken)
             if paused or room < 1:
                 break
-            rows = self._candidates(driver, claim.queue, order, max(room, reach), micros(now))
+            rows = self._candidates(driver, claim, order, max(room, reach), micros(now))
             granted, holding, again = rows[:room], set[int](), False
             if limits or any(row[CONCURRENCY_KEY] is not None for row in rows):
                 granted, holding, again = self.slots.take(driver, claim.queue, rows, limits, room)
@@ -106,13 +108,14 @@ class Hot:
             return claim.order or "priority", False
         return claim.order or found[0][0], found[0][1] is not None
 
-    def _candidates(self, driver: Driver, queue: str, order: str, room: int, now: int) -> list[tuple[Any, ...]]:
+    def _candidates(self, driver: Driver, claim: Claim, order: str, room: int, now: int) -> list[tuple[Any, ...]]:
         """One bounded range scan for each band, joined or merged."""
         found: list[tuple[Any, ...]] = []
+        sql, mine = (self.candidate_sql, []) if claim.owner is None else (self.owned_sql, [claim.owner])
         for band in BANDS:
             wanted = room - len(found) if order == "priority" else room
             if wanted > 0:
-                found += driver.rows(self.candidate_sql, [queue, band, now, wanted])
+                found += driver.rows(sql, [claim.queue, band, now, *mine, wanted])
         if order == "run_at":
             found.sort(key=lambda row: (row[6], row[5], row[0]))
         return found[:room]

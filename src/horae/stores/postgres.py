@@ -254,6 +254,8 @@ class PostgresStore(SqlStore):
         return sorted(row[0] for row in rows)  # numbers are drawn in the rows' order
 
     def claim(self, claim: Claim, *, now: datetime) -> list[Job]:
+        if claim.owner is not None:
+            return super().claim(claim, now=now)
         starts = self._hints.starts(claim.queue, micros(now)) if claim.order is None else ()
         taken, special = self.persistently(lambda: self._claim_at_once(claim, now, starts))
         if len(taken) == claim.limit:

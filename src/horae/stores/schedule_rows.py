@@ -34,7 +34,7 @@ INSTANTS = (
     "created_at",
     "updated_at",
 )
-FLAGS = ("lenient", "enabled", "declared")
+FLAGS = ("lenient", "enabled", "declared", "toggled")
 FIRE_COLUMNS = (
     "schedule_id", "kind", "fire_at", "verdict", "reason", "due_at", "last_at", "fire_count", "merged_into", "job_id",
     "recorded_at",
@@ -95,7 +95,7 @@ def schedule_row(schedule: Schedule) -> dict[str, Any]:
     for name in INSTANTS:
         row[name] = to_micros(row[name])
     for name in FLAGS:
-        row[name] = int(row[name])
+        row[name] = None if row[name] is None else int(row[name])
     row["band"] = PRIORITIES.index(schedule.priority)
     row["retry"], row["max_attempts"] = json.dumps(schedule.retry.as_json()), schedule.retry.attempts
     row["follows"] = json.dumps(list(schedule.after))

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, case, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, case, delete, func, insert, not_, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from horae.core.fires import Fire, Schedule, Unfinished
 from horae.core.instants import micros
-from horae.errors import Conflict
+from horae.errors import Conflict, VersionConflict
 from horae.ports import ScheduleFilter, Tally
 from horae.stores.rows import at
 from horae.stores.schedule_rows import (
@@ -69,7 +69,10 @@ class Schedules:
         return [schedule_from(row) for row in self.connection.execute(query)]
 
     def count_enabled(self, owner: str) -> int:
-        query = select(func.count()).where(schedules.c.owner == owner, schedules.c.enabled == 1)
+        """How many schedules of an owner may still fire; one that has fired as often as it may counts no more."""
+        is_on = func.coalesce(schedules.c.toggled, schedules.c.enabled) == 1
+        is_spent = and_(schedules.c.max_fires.is_not(None), schedules.c.fire_count >= schedules.c.max_fires)
+        query = select(func.count()).where(schedules.c.owner == owner, is_on, not_(is_spent))
         return int(self.connection.execute(query).scalar_one())
 
     def add(self, schedule: Schedule) -> int:
@@ -85,7 +88,9 @@ class Schedules:
         guard = (schedules.c.id == schedule.number, schedules.c.version == expected_version)
         done = self.connection.execute(update(schedules).where(*guard).values(schedule_row(schedule)))
         if done.rowcount != 1:
-            raise Conflict(f"Schedule {schedule.key} was changed by somebody else meanwhile; read it again and repeat.")
+            raise VersionConflict(
+                f"Schedule {schedule.key} was changed by somebody else meanwhile; read it again and repeat."
+            )
 
     def remove(self, number: int) -> None:
         self.connection.execute(delete(fires).where(fires.c.schedule_id == number))

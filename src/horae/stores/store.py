@@ -27,10 +27,13 @@ from horae.stores.hot import Hot
 from horae.stores.jobs import Jobs
 from horae.stores.ledger import Ledger
 from horae.stores.nodes import Nodes
+from horae.stores.owners import Owners
 from horae.stores.queues import Queues
 from horae.stores.retention import forget
 from horae.stores.rows import chunks
 from horae.stores.schedules import Schedules
+from horae.stores.secrets import Secrets
+from horae.stores.tokens import Tokens
 
 T = TypeVar("T")
 MAX_TRIES = 8
@@ -66,6 +69,18 @@ class Transaction:
     @cached_property
     def schedules(self) -> Schedules:
         return Schedules(self.connection)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        return Tokens(self.connection)
+
+    @cached_property
+    def owners(self) -> Owners:
+        return Owners(self.connection)
+
+    @cached_property
+    def secrets(self) -> Secrets:
+        return Secrets(self.connection)
 
 
 class SqlStore(ABC):

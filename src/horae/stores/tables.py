@@ -261,6 +261,7 @@ audit = Table(
     Column("state_after", Json, nullable=False),
     Column("evidence", Json, nullable=False),
     Index("horae_audit_object", "object_id"),
+    Index("horae_audit_owner", "owner", "id"),
     sqlite_autoincrement=True,
     **BYTEWISE,
 )
@@ -303,6 +304,9 @@ PARTIAL_INDEXES = (
     ("horae_jobs_slots", "held_for, band, run_at, id", "held = 'slot'"),
     ("horae_jobs_dead", "id", "state = 'dead'"),
     ("horae_jobs_schedule", "schedule_id, state", "schedule_id IS NOT NULL"),
+    # Tenants' rows only, so that the traffic of an application without tenants pays nothing for them.
+    ("horae_jobs_owned", "owner, queue, band, run_at, id", "state = 'queued' AND held = '' AND owner <> 'system'"),
+    ("horae_jobs_owner", "owner, id", "owner <> 'system'"),
 )
 # … and where it has none. Both satisfy the whole ORDER BY of a claim, so that no future or overdue row is walked.
 FULL_INDEXES = (
@@ -374,8 +378,11 @@ schedules = Table(
     Column("version", Integer, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    Column("title", Name),
+    Column("toggled", SmallInteger),  # wins over enabled until a worker of the application starts again
     Index("horae_schedules_key", "owner", "schedule_key", unique=True),
     Index("horae_schedules_due", "next_due_at"),
+    Index("horae_schedules_owner", "owner", "updated_at", "id"),
     sqlite_autoincrement=True,
     **BYTEWISE,
 )
@@ -409,5 +416,52 @@ follows = Table(
     Column("succeeded_at", BigInteger),
     PrimaryKeyConstraint("schedule_id", "followed_id"),
     Index("horae_follows_followed", "followed_id"),
+    **BYTEWISE,
+)
+
+# Who may call the service. Only a digest of the secret is kept.
+tokens = Table(
+    "horae_tokens",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("digest", String(64), nullable=False),
+    Column("owner", Name, nullable=False),
+    Column("name", Name, nullable=False),
+    Column("scopes", Json, nullable=False),
+    Column("queues", Json, nullable=False),  # what a worker's token may serve; empty: every queue
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", Name, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("used_at", BigInteger),
+    Column("used_from", String(64)),
+    Column("revoked_at", BigInteger),
+    Column("revoked_by", Name),
+    Index("horae_tokens_owner", "owner", "created_at"),
+    **BYTEWISE,
+)
+
+# One row for each tenant in use: the lock behind which its quotas are counted, and what is special about it.
+owners = Table(
+    "horae_owners",
+    metadata,
+    Column("owner", Name, primary_key=True),
+    Column("settings", Json, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    **BYTEWISE,
+)
+
+# Secrets that jobs refer to by name, sealed with a key that is not in the database; the one before stays valid a while.
+secrets = Table(
+    "horae_secrets",
+    metadata,
+    Column("owner", Name, nullable=False),
+    Column("name", String(200), nullable=False),
+    Column("sealed", LongText, nullable=False),
+    Column("previous", LongText),
+    Column("previous_until", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("owner", "name"),
     **BYTEWISE,
 )

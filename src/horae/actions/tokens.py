@@ -1,0 +1,97 @@
+"""The verbs of access: make a token, recognise one, list them, revoke one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from horae.core.access import ID_LENGTH, SECRET_LENGTH, Caller, Token, digest_of, is_secret_of, parse_token, scopes_from
+from horae.core.access import token_text as written_out
+from horae.core.audit import Entry
+from horae.core.instants import iso, later
+from horae.core.jobs import SYSTEM
+from horae.core.payloads import label, name
+from horae.errors import InvalidInput, NotFound, Unauthorized
+from horae.ports import Tx, World
+
+DEFAULT_LIFE = timedelta(days=90)
+SHORTEST_LIFE = timedelta(minutes=1)
+USED_EVERY = timedelta(minutes=1)  # how precisely "last used" is kept: not every call shall be a write
+MAX_PAGE = 1000
+
+
+def create_token(
+    world: World,
+    *,
+    owner: str,
+    scopes: Iterable[str],
+    title: str = "",
+    queues: Iterable[str] = (),
+    expires_in: timedelta | None = DEFAULT_LIFE,
+    actor: str = SYSTEM,
+) -> tuple[Token, str]:
+    """A new token and, this once, its text. With *expires_in* None it is valid until it is revoked."""
+    if expires_in is not None and expires_in < SHORTEST_LIFE:
+        raise InvalidInput(f"A token that lives for {expires_in} is of no use; give it a minute or more.")
+    now = world.clock.now()
+    secret = world.dice.name(SECRET_LENGTH)
+    token = Token(
+        token_id=world.dice.name(ID_LENGTH),
+        digest=digest_of(secret),
+        owner=label(owner, "owner"),
+        name=label(title, "token name") if title else "",
+        scopes=scopes_from(scopes),
+        queues=tuple(sorted({name(queue, "queue") for queue in queues})),
+        created_at=now,
+        created_by=actor,
+        expires_at=None if expires_in is None else later(now, expires_in),
+    )
+
+    def write(tx: Tx) -> None:
+        tx.tokens.add(token)
+        told = {
+            "scopes": list(token.scopes),
+            "queues": list(token.queues),
+            "expires_at": None if token.expires_at is None else iso(token.expires_at),
+        }
+        tx.audit.append(Entry(now, actor, "create", "token", token.token_id, owner=token.owner, after=told))
+
+    world.store.transact(write)
+    return token, written_out(token.token_id, secret)
+
+
+def recognise(world: World, text: str, *, address: str | None = None) -> Caller:
+    """Whose token this is; every reason to refuse it sounds the same."""
+    parsed = parse_token(text)
+    token = None if parsed is None else world.store.read(lambda tx: tx.tokens.get(parsed[0]))
+    now = world.clock.now()
+    if parsed is None or token is None or not is_secret_of(token, parsed[1]) or token.state(now) != "valid":
+        raise Unauthorized("The token is not valid: unknown, expired or revoked. Ask the operator for a new one.")
+    if token.used_at is None or now - token.used_at >= USED_EVERY:
+        world.store.transact(lambda tx: tx.tokens.used(token.token_id, address=address, now=now))
+    return token.caller
+
+
+def find_tokens(world: World, *, owner: str | None = None, limit: int = 100) -> list[Token]:
+    """Tokens without their secrets, newest first."""
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")
+    return world.store.read(lambda tx: tx.tokens.find(owner, limit=limit))
+
+
+def revoke_token(
+    world: World, token_id: str, *, owner: str | None = None, actor: str = SYSTEM, reason: str = ""
+) -> Token:
+    """From now on nobody is recognised by it; revoking twice is no mistake."""
+    now = world.clock.now()
+
+    def write(tx: Tx) -> Token:
+        token = tx.tokens.get(token_id)
+        if token is None or (owner is not None and token.owner != owner):
+            raise NotFound(f"There is no token {token_id}; `horae token list` shows those there are.")
+        if tx.tokens.revoke(token_id, actor=actor, now=now):
+            entry = Entry(now, actor, "revoke", "token", token_id, owner=token.owner, reason=reason or None)
+            tx.audit.append(entry)
+        return tx.tokens.get(token_id) or token
+
+    return world.store.transact(write)

@@ -1,0 +1,137 @@
+"""Who calls, and what they may do: scopes, tokens, callers.
+
+A token is ``horae_<id>_<secret><check>``. The id finds the row, the secret proves it, the check lets log filters and
+secret scanners recognise one without a database. Only a digest of the secret is stored: it is 256 random bits, so a
+fast hash is right. ``system`` is the operator's own name: its callers see every tenant, all others see themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, get_args
+
+from horae.core.jobs import SYSTEM
+from horae.errors import Forbidden, InvalidInput
+
+Scope = Literal["tasks", "worker", "read", "admin"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+PREFIX = "horae"
+ID_LENGTH = 12
+SECRET_LENGTH = 64  # hexadecimal: 256 bits
+_TOKEN = re.compile(rf"{PREFIX}_([0-9a-f]{{{ID_LENGTH}}})_([0-9a-f]{{{SECRET_LENGTH}}})([0-9a-f]{{8}})")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody who was recognised."""
+
+    owner: str
+    scopes: frozenset[str]
+    actor: str  # for the audit: "token/6f1c…", "user/alice", "cli/bob"
+    queues: frozenset[str] = frozenset()  # what a worker may serve; empty: every queue
+    token_id: str | None = None
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it acts for the house and not for one tenant."""
+        return self.owner == SYSTEM or "admin" in self.scopes
+
+    @property
+    def sees(self) -> str | None:
+        """The tenant whose rows it sees; None for everybody's."""
+        return None if self.is_operator else self.owner
+
+    def may(self, *scopes: str) -> bool:
+        """Whether one of these scopes is held; ``admin`` includes every other."""
+        return "admin" in self.scopes or not self.scopes.isdisjoint(scopes)
+
+    def require(self, *scopes: str) -> None:
+        if not self.may(*scopes):
+            raise Forbidden(
+                f"This needs the scope {' or '.join(scopes)}; yours are {', '.join(sorted(self.scopes)) or 'none'}. "
+                "Ask the operator for a token with it: horae token create --scopes …"
+            )
+
+    def require_queue(self, queue: str) -> None:
+        if self.queues and queue not in self.queues:
+            raise Forbidden(
+                f"This token does not serve the queue {queue!r}; it serves {', '.join(sorted(self.queues))}."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token as stored and shown: never its secret."""
+
+    token_id: str
+    digest: str
+    owner: str
+    name: str
+    scopes: tuple[str, ...]
+    created_at: datetime
+    created_by: str
+    queues: tuple[str, ...] = ()
+    expires_at: datetime | None = None
+    used_at: datetime | None = None
+    used_from: str | None = None
+    revoked_at: datetime | None = None
+    revoked_by: str | None = None
+
+    def state(self, now: datetime) -> Literal["valid", "expired", "revoked"]:
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= now else "valid"
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(
+            self.owner, frozenset(self.scopes), f"token/{self.token_id}", frozenset(self.queues), self.token_id
+        )
+
+
+def token_text(token_id: str, secret: str) -> str:
+    """The whole token, as its owner keeps it."""
+    return f"{PREFIX}_{token_id}_{secret}{_check(token_id, secret)}"
+
+
+def parse_token(text: str) -> tuple[str, str] | None:
+    """Its id and secret; None for anything that was never a token of ours."""
+    found = _TOKEN.fullmatch(text)
+    if found is None or found[3] != _check(found[1], found[2]):
+        return None
+    return found[1], found[2]
+
+
+def digest_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def is_secret_of(token: Token, secret: str) -> bool:
+    """In constant time."""
+    return hmac.compare_digest(token.digest, digest_of(secret))
+
+
+def masked(text: str) -> str:
+    """The text with whatever looks like a token of ours made unreadable, for logs and errors."""
+    return _TOKEN.sub(lambda found: f"{PREFIX}_{found[1]}_…", text)
+
+
+def scopes_from(words: Iterable[str]) -> tuple[str, ...]:
+    """Scopes as written by a person; what is unknown is refused."""
+    told = tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
+    unknown = sorted(set(told) - set(SCOPES))
+    if unknown:
+        raise InvalidInput(f"{unknown[0]!r} is not a scope; choose from {', '.join(SCOPES)}.")
+    if not told:
+        raise InvalidInput(f"A token without scopes may do nothing; choose from {', '.join(SCOPES)}.")
+    return told
+
+
+def _check(token_id: str, secret: str) -> str:
+    return f"{zlib.crc32(f'{token_id}_{secret}'.encode()):08x}"

@@ -1,0 +1,35 @@
+"""The application: every room's router under one roof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fastapi import APIRouter, FastAPI
+
+from horae.ports import World
+from horae.service import health, problems
+from horae.service.options import Options
+from horae.service.state import Service
+
+# One line for each room; the order is the order of the OpenAPI document.
+ROUTERS: tuple[APIRouter, ...] = (
+    health.router,
+)  # fmt: skip
+
+
+def build(opens: Callable[[], World], options: Options | None = None) -> FastAPI:
+    """The service over a store. *opens* answers with the world, or raises what the caller is told."""
+    how = options or Options()
+    app = FastAPI(
+        title="Horae",
+        version=how.version or "0",
+        summary="The time layer: jobs, schedules, users' scheduled tasks.",
+        openapi_url="/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.horae = Service(opens, how)
+    problems.register(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    return app

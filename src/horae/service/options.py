@@ -1,0 +1,31 @@
+"""How a service behaves; one frozen value, made at the roof from settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from horae.core.access import Caller
+
+Recogniser = Callable[[str], Caller | None]  # a bearer text; None: not mine to judge
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the operator decided."""
+
+    version: str = ""
+    open_to_all: bool = False  # no authentication: everybody is the operator; only for loopback
+    recognisers: tuple[Recogniser, ...] = ()  # asked before the table of tokens, in order
+    simulation: bool = False  # whether a caller may say what time it is
+    max_body_bytes: int = 2 * 1024 * 1024
+    handlers: Callable[[], dict[str, Any]] = field(default=dict)  # what may be run, by name
+    http_lease: timedelta = timedelta(seconds=120)
+    longest_wait: timedelta = timedelta(seconds=30)
+    max_enabled_tasks: int = 20  # S1-33; 0: as many as they like
+    shortest_interval: timedelta = timedelta(seconds=10)  # S1-32
+    task_handler: str = "dispatch"  # what a user's task runs unless it says otherwise
+    task_handlers: tuple[str, ...] = ("dispatch", "webhook", "attend")  # what it may say
+    public_url: str = ""

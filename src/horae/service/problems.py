@@ -1,0 +1,142 @@
+"""Errors as HTTP answers: problem+json (RFC 9457), the only place that knows both.
+
+Whatever Horae says on purpose has a status here. Anything else is our fault: it is logged with the request's id, and
+the caller learns only that id.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from horae.core.access import masked
+from horae.errors import (
+    Conflict,
+    Forbidden,
+    HoraeError,
+    InvalidCron,
+    InvalidInput,
+    LeaseLost,
+    NotAllowed,
+    NotFound,
+    QuotaExceeded,
+    StoreError,
+    StoreFull,
+    TooManyRequests,
+    Unauthorized,
+    VersionConflict,
+)
+
+log = logging.getLogger("horae.service")
+MEDIA = "application/problem+json"
+TYPE = "https://horae.invalid/problems/{code}"
+# The first line that fits decides, so a class stands before its parents.
+STATUS: tuple[tuple[type[HoraeError], int], ...] = (
+    (InvalidInput, 422),
+    (Unauthorized, 401),
+    (Forbidden, 403),
+    (TooManyRequests, 429),
+    (NotFound, 404),
+    (VersionConflict, 412),
+    (NotAllowed, 409),
+    (Conflict, 409),
+    (LeaseLost, 409),
+    (StoreFull, 507),
+    (StoreError, 503),
+    (HoraeError, 500),
+)
+RETRY_AFTER = 2  # seconds: when a store that does not answer is worth another try
+
+
+def status_of(problem: HoraeError) -> int:
+    return next(status for kind, status in STATUS if isinstance(problem, kind))
+
+
+def problem(status: int, code: str, detail: str, headers: dict[str, str] | None = None, **more: Any) -> JSONResponse:
+    body = {
+        "type": TYPE.format(code=code),
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "code": code,
+        "detail": masked(detail),
+        **more,
+    }
+    return JSONResponse(body, status, headers, media_type=MEDIA)
+
+
+def register(app: FastAPI) -> None:
+    app.add_exception_handler(HoraeError, told)  # type: ignore[arg-type]
+    app.add_exception_handler(RequestValidationError, not_understood)  # type: ignore[arg-type]
+    app.add_exception_handler(HTTPException, refused)  # type: ignore[arg-type]
+    app.add_exception_handler(Exception, broken)
+
+
+def told(request: Request, error: HoraeError) -> JSONResponse:
+    """Something Horae says on purpose."""
+    status = status_of(error)
+    headers: dict[str, str] = {}
+    more: dict[str, Any] = {}
+    if isinstance(error, Unauthorized):
+        headers["WWW-Authenticate"] = 'Bearer realm="horae"'
+    if isinstance(error, TooManyRequests):
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
+    if isinstance(error, StoreError):
+        headers["Retry-After"] = str(RETRY_AFTER)
+        log.warning("the store: %s", error, extra={"request_id": request_id(request)})
+    if isinstance(error, QuotaExceeded):
+        more |= {"limit": error.limit, "allowed": error.allowed}
+    if isinstance(error, InvalidCron):
+        more |= {"expression": error.expression, "field": error.field, "position": error.position}
+    if status == 500:
+        return broken(request, error)
+    detail = str(error) if not isinstance(error, StoreError) else STORE_SAYS.get(error.code, STORE_DOWN)
+    return problem(status, error.code, detail, headers, **more)
+
+
+STORE_DOWN = "The store does not answer at the moment. Nothing was changed; repeat in a few seconds."
+STORE_SAYS = {
+    "store_busy": "The store is busy with somebody else's transaction. Nothing was changed; repeat in a moment.",
+    "store_full": "The store has no room left. Nothing was changed; the operator must free some space.",
+    "schema_missing": "The store's tables are not up to date. The operator must run: horae db migrate",
+    "schema_too_new": "The store was migrated by a newer Horae than this service. The operator must upgrade it.",
+}
+
+
+def not_understood(request: Request, error: RequestValidationError) -> JSONResponse:
+    """A body or parameter that does not fit; says where, never repeats what was sent."""
+    errors = [
+        {"where": ".".join(str(part) for part in each["loc"]), "message": each["msg"], "kind": each["type"]}
+        for each in error.errors()
+    ]
+    first = errors[0] if errors else {"where": "body", "message": "cannot be read"}
+    return problem(422, "invalid_input", f"{first['where']}: {first['message']}", errors=errors[:50])
+
+
+def refused(request: Request, error: HTTPException) -> JSONResponse:
+    """What the framework refuses by itself: unknown paths and methods."""
+    code = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "unsupported_media"}.get(
+        error.status_code, "refused"
+    )
+    detail = str(error.detail) if error.detail else HTTPStatus(error.status_code).phrase
+    if error.status_code == 404:
+        detail = "There is nothing at this address. /openapi.json lists what there is."
+    return problem(error.status_code, code, detail, dict(error.headers or {}))
+
+
+def broken(request: Request, error: Exception) -> JSONResponse:
+    """Our fault; the story is in the log."""
+    told_id = request_id(request)
+    log.error("request %s failed", told_id, exc_info=error, extra={"request_id": told_id})
+    detail = f"Something went wrong here, not with your request. It is in the log as request {told_id}."
+    return problem(500, "internal_error", detail, request_id=told_id)
+
+
+def request_id(request: Request) -> str:
+    return str(getattr(request.state, "request_id", ""))

@@ -1,0 +1,77 @@
+"""What every endpoint can reach: the world, the options, and who calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from horae.actions import tokens
+from horae.core.access import Caller
+from horae.core.jobs import SYSTEM
+from horae.errors import Unauthorized
+from horae.ports import World
+from horae.service.options import Options
+
+EVERYBODY = Caller(SYSTEM, frozenset({"admin"}), "anybody")
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+bearer = HTTPBearer(
+    auto_error=False, scheme_name="token", description="A token (`horae token create`), or a JWT where configured."
+)
+
+
+@dataclass(frozen=True)
+class Service:
+    """One running service."""
+
+    opens: Callable[[], World]  # a store that does not answer yet is an error of the request, not of the start
+    options: Options
+
+    @property
+    def world(self) -> World:
+        return self.opens()
+
+
+def service_of(request: Request) -> Service:
+    found: Service = request.app.state.horae
+    return found
+
+
+def world_of(request: Request) -> World:
+    return service_of(request).world
+
+
+def caller_of(
+    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)] = None
+) -> Caller:
+    """Who calls; found once for each request."""
+    service = service_of(request)
+    if service.options.open_to_all:
+        caller = EVERYBODY
+    elif given is None or not given.credentials:
+        raise Unauthorized("This needs a token: send the header Authorization: Bearer <token>.")
+    else:
+        known = (each(given.credentials) for each in service.options.recognisers)
+        recognised = next((found for found in known if found is not None), None)
+        address = None if request.client is None else request.client.host[:64]
+        caller = recognised or tokens.recognise(service.world, given.credentials, address=address)
+    request.state.caller = caller
+    return caller
+
+
+def needs(*scopes: str) -> Callable[..., Caller]:
+    """A dependency: who calls, holding one of these scopes. For looking, ``read`` is enough."""
+
+    def check(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+        caller.require(*scopes, *(("read",) if request.method in READING else ()))
+        return caller
+
+    check.scopes = scopes  # type: ignore[attr-defined]
+    return check
+
+
+Here = Annotated[World, Depends(world_of)]
+How = Annotated[Service, Depends(service_of)]
