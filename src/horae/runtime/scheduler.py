@@ -22,7 +22,7 @@ log = logging.getLogger("horae.scheduler")
 LONG = timedelta(hours=1)  # nothing to expect: whoever looks will ring
 # Many due at one instant: the first small batch starts their jobs soon and leaves the next to other processes; only who
 # goes on finding full batches takes more at a time.
-FIRST_BATCH = 40
+FIRST_BATCH = 20
 ELSEWHERE_WAIT = timedelta(milliseconds=20)  # due, and another process is at it: asking at once would only slow it down
 Fired = Callable[[Firing, list[str]], None]
 

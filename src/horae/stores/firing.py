@@ -25,12 +25,16 @@ CHUNK = 500
 Decide = Callable[[list[Schedule], dict[int, Unfinished]], list[tuple[Firing, list[NewJob]]]]
 AddJobs = Callable[[Driver, Sequence[NewJob], datetime], list[int]]
 MOVED = ("next_fire_at", "next_due_at", "fire_count", "last_fire_at")
+LIVE_JOBS = (
+    "SELECT schedule_id, id, state, attempt, started_at, progressed_at FROM horae_jobs "
+    "WHERE state IN ('queued', 'running')"
+)
 YIELDED = "its retry would have met the next occurrence"
 
 
 class Firings:
-    """The flows; ``driver`` is always inside an open transaction. A store overrides ``record`` and ``move`` where its
-    database can write many rows in one statement.
+    """The flows; ``driver`` is always inside an open transaction. A store overrides what its database can say of many
+    rows in one statement that is the same for any number of them.
     """
 
     def __init__(self, hot: Hot, add_jobs: AddJobs) -> None:
@@ -60,17 +64,19 @@ class Firings:
 
     def _unfinished(self, driver: Driver, numbers: Sequence[int]) -> dict[int, Unfinished]:
         found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
-        for start in range(0, len(numbers), CHUNK):
-            chunk = numbers[start : start + CHUNK]
-            sql = (
-                "SELECT schedule_id, id, state, attempt, started_at, progressed_at FROM horae_jobs "
-                f"WHERE schedule_id IN ({marks(len(chunk))}) AND state IN ('queued', 'running')"
-            )
-            for schedule_id, *job in driver.rows(sql, chunk):
-                found[schedule_id].append(tuple(job))
+        for schedule_id, *job in self.live(driver, numbers) if numbers else ():
+            found[schedule_id].append(tuple(job))
         told = {number: unfinished_from(jobs) for number, jobs in found.items()}
         retrying = [job for each in told.values() for job in each.retrying]
         return self._as_held(driver, told, retrying) if retrying else told
+
+    def live(self, driver: Driver, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
+        """The waiting and running jobs of these schedules."""
+        rows: list[tuple[Any, ...]] = []
+        for start in range(0, len(numbers), CHUNK):
+            chunk = numbers[start : start + CHUNK]
+            rows += driver.rows(f"{LIVE_JOBS} AND schedule_id IN ({marks(len(chunk))})", chunk)
+        return rows
 
     def _as_held(self, driver: Driver, told: dict[int, Unfinished], retrying: Sequence[int]) -> dict[int, Unfinished]:
         """Hold the retries that may have to yield; one that is being claimed just now does not wait any more."""
@@ -93,6 +99,11 @@ class Firings:
     ) -> list[tuple[Firing, list[NewJob]]]:
         """Leave out what has been recorded before: a schedule moved back in time must not fire twice."""
         pairs = [(firing.schedule.number, micros(fire.fire_at)) for firing, _ in decided for fire in firing.fires]
+        known = self.recorded(driver, pairs) if pairs else set()
+        return [_without(firing, jobs, known) for firing, jobs in decided] if known else decided
+
+    def recorded(self, driver: Driver, pairs: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+        """Which of these occurrences, each a schedule and an instant, have a record."""
         known: set[tuple[int, int]] = set()
         for start in range(0, len(pairs), CHUNK):
             chunk = pairs[start : start + CHUNK]
@@ -100,20 +111,22 @@ class Firings:
             values = ", ".join(["(%s, %s)"] * len(chunk))
             listed = f"(VALUES {values})" if self._dialect.rows_need_values else f"({values})"
             known |= {(row[0], row[1]) for row in driver.rows(sql + listed, [part for pair in chunk for part in pair])}
-        if not known:
-            return decided
-        return [_without(firing, jobs, known) for firing, jobs in decided]
+        return known
 
     def _linked(self, driver: Driver, decided: list[tuple[Firing, list[NewJob]]]) -> list[tuple[Firing, list[NewJob]]]:
         """Mark the jobs whose end concerns a schedule: their own, or one that follows it."""
         numbers = [firing.schedule.number for firing, _ in decided]
-        sql = f"SELECT DISTINCT followed_id FROM horae_follows WHERE followed_id IN ({marks(len(numbers))})"
-        followed = {row[0] for row in driver.rows(sql, numbers)}
+        followed = self.followed(driver, numbers)
         followed |= {firing.schedule.number for firing, _ in decided if firing.schedule.anchor == "finish"}
         return [
             (firing, [replace(job, linked=True) for job in jobs] if firing.schedule.number in followed else jobs)
             for firing, jobs in decided
         ]
+
+    def followed(self, driver: Driver, numbers: Sequence[int]) -> set[int]:
+        """Which of these schedules others follow."""
+        sql = f"SELECT DISTINCT followed_id FROM horae_follows WHERE followed_id IN ({marks(len(numbers))})"
+        return {row[0] for row in driver.rows(sql, numbers)}
 
     def _write(self, driver: Driver, made: Sequence[tuple[Firing, list[int]]], now: datetime) -> None:
         records, moves = [], []

@@ -20,7 +20,7 @@ from horae.ports import Claim, Glance, Node
 from horae.stores.arrays import arrays
 from horae.stores.dialects import POSTGRES
 from horae.stores.driver import Driver, marks
-from horae.stores.firing import MOVED, Firings
+from horae.stores.firing import LIVE_JOBS, MOVED, Firings
 from horae.stores.hints import HEAD, Hints
 from horae.stores.hot import BANDS, ENDING, Hot, columns
 from horae.stores.notify import CHANNEL, Notifier
@@ -156,6 +156,11 @@ _FIRE_TYPES = ("bigint", "text", "bigint", "text", "text", "bigint", "bigint", "
 RECORD = f"INSERT INTO horae_fires ({', '.join(FIRE_COLUMNS)}) SELECT * FROM unnest(" + (
     ", ".join(f"%s::{kind}[]" for kind in _FIRE_TYPES) + ")"
 )
+RECORDED = (
+    "SELECT e.schedule_id, e.fire_at FROM unnest(%s::bigint[], %s::bigint[]) AS e (schedule_id, fire_at) CROSS JOIN "
+    "LATERAL (SELECT 1 FROM horae_fires f WHERE f.schedule_id = e.schedule_id AND f.kind = 'schedule' "
+    "AND f.fire_at = e.fire_at OFFSET 0) found"
+)
 MOVE = (
     f"UPDATE horae_schedules s SET {', '.join(f'{name} = m.{name}' for name in MOVED)} "
     f"FROM unnest(%s::bigint[], %s::bigint[], %s::int[], %s::bigint[], %s::bigint[]) AS m ({', '.join(MOVED)}, id) "
@@ -164,7 +169,17 @@ MOVE = (
 
 
 class PostgresFirings(Firings):
-    """Many fires in one statement each for record and move."""
+    """Each step in one statement that is the same for any number of fires, so that the server plans it once."""
+
+    def live(self, driver: Driver, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
+        return driver.rows(f"{LIVE_JOBS} AND schedule_id = ANY(%s::bigint[])", [list(numbers)])
+
+    def recorded(self, driver: Driver, pairs: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+        return set(driver.rows(RECORDED, [list(column) for column in zip(*pairs, strict=True)]))
+
+    def followed(self, driver: Driver, numbers: Sequence[int]) -> set[int]:
+        sql = "SELECT DISTINCT followed_id FROM horae_follows WHERE followed_id = ANY(%s::bigint[])"
+        return {row[0] for row in driver.rows(sql, [list(numbers)])}
 
     def record(self, driver: Driver, rows: Sequence[tuple[Any, ...]]) -> None:
         driver.change(RECORD, [list(column) for column in zip(*rows, strict=True)])
