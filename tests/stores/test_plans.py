@@ -7,6 +7,7 @@ backlog, and running jobs whose leases are fresh.
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -32,6 +33,7 @@ COLUMNS = (
 Flow = Callable[[SqlStore, Driver], object]
 FLOWS: dict[str, Flow] = {
     "claim": lambda store, driver: store.hot.claim(driver, CLAIM, NOON),
+    "a tenant's claim": lambda store, driver: store.hot.claim(driver, replace(CLAIM, owner="alice"), NOON),
     "glance": lambda store, driver: store.hot.glance(driver, ["default", "other"], None, None),
     "reaper": lambda store, driver: store.hot.expired(driver, NOON, 100),
 }
@@ -154,6 +156,10 @@ METERS = {"sqlite": steps, "postgresql": pages, "mysql": rows_read}
 @pytest.mark.parametrize("flow", FLOWS)
 def test_the_cost_stays_flat(crowded: tuple[SqlStore, dict[str, int]], flow: str) -> None:
     store, quiet = crowded
+    if flow == "a tenant's claim" and not store.dialect.partial_indexes:
+        pytest.skip(
+            "without partial indexes it reads past other tenants' jobs: an index of its own would tax every job"
+        )
 
     assert cost(store, FLOWS[flow]) <= 3 * quiet[flow] + 100
 

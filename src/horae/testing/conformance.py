@@ -27,6 +27,7 @@ What the port cannot show (plans, statement counts, error words, migrations) bel
 
 from __future__ import annotations
 
+from horae.testing.conformance_access import AccessConformance
 from horae.testing.conformance_claim import ClaimConformance
 from horae.testing.conformance_control import ControlConformance
 from horae.testing.conformance_enqueue import EnqueueConformance
@@ -44,5 +45,6 @@ class StoreConformance(
     ControlConformance,
     ScheduleConformance,
     LinkConformance,
+    AccessConformance,
 ):
     """Every promise of a store, room by room."""

@@ -61,6 +61,19 @@ class ClaimConformance:
 
         assert len(take(store, limit)) == min(limit, 7)
 
+    def test_a_tenants_claim_takes_only_what_is_the_tenants(self, store: Store) -> None:
+        """I10, C-31."""
+        put(store, *(a_new_job(owner=owner) for owner in ("alice", "bob", "Alice", "system", "alice")))
+
+        assert [job.owner for job in take(store, owner="alice")] == ["alice", "alice"]
+        assert [job.owner for job in take(store)] == ["bob", "Alice", "system"]
+
+    def test_a_tenants_claim_keeps_the_order_and_every_limit(self, store: Store) -> None:
+        configure(store, max_running=2)
+        put(store, *(a_new_job(owner="alice", priority=band) for band in ("low", "high", "medium")))
+
+        assert [job.priority for job in take(store, owner="alice", order="run_at")] == ["high", "medium"]
+
     # -- order: S0-11, S0-22, C-19 -------------------------------------------------------------------------------
 
     def test_bands_come_first_then_due_time_then_number(self, store: Store) -> None:

@@ -47,8 +47,9 @@ def take(
     worker: str = "w1",
     lease: timedelta = LEASE,
     order: Order | None = None,
+    owner: str | None = None,
 ) -> list[Job]:
-    return store.claim(Claim(queue, limit, worker, lease, order), now=now)
+    return store.claim(Claim(queue, limit, worker, lease, order, owner), now=now)
 
 
 def end(store: Store, job: Job, ending: Ending = "succeeded", *, now: datetime = NOON, **told: Any) -> bool:
