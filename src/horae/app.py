@@ -28,7 +28,7 @@ from horae.core.jobs import SLOTS, Job
 from horae.core.retry import Retry, span
 from horae.core.status import JobStatus
 from horae.declarations import Problem, raise_for
-from horae.errors import ConfigurationError, NotFound, StoreBusy, StoreError, StoreUnavailable
+from horae.errors import ConfigurationError, NotFound, StoreBusy, StoreError, StoreFull, StoreUnavailable
 from horae.handles import JobHandle, Jobs, plain_connection
 from horae.locks import open_locks
 from horae.ports import Clock, Dice, Limiter, LockManager, World
@@ -125,7 +125,7 @@ class Horae(Jobs):
             try:
                 _ = self.world
                 return
-            except (StoreUnavailable, StoreBusy) as problem:
+            except (StoreUnavailable, StoreBusy, StoreFull) as problem:
                 if not warned:
                     log.error("the store does not answer; trying on: %s", problem)
                 warned = True

@@ -29,6 +29,7 @@ def bare(error: type[errors.HoraeError]) -> errors.HoraeError:
         (errors.KeyConflict, 5),
         (errors.LeaseLost, 5),
         (errors.StoreUnavailable, 69),
+        (errors.StoreFull, 69),
         (errors.StoreBusy, 75),
         (errors.SchemaMissing, 78),
         (errors.SchemaTooNew, 78),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import timedelta
 
 from horae.core.access import ID_LENGTH, SECRET_LENGTH, Caller, Token, digest_of, is_secret_of, parse_token, scopes_from
@@ -11,7 +12,7 @@ from horae.core.audit import Entry
 from horae.core.instants import iso, later
 from horae.core.jobs import SYSTEM
 from horae.core.payloads import label, name
-from horae.errors import InvalidInput, NotFound, Unauthorized
+from horae.errors import InvalidInput, NotFound, StoreFull, Unauthorized
 from horae.ports import Tx, World
 
 DEFAULT_LIFE = timedelta(days=90)
@@ -68,7 +69,8 @@ def recognise(world: World, text: str, *, address: str | None = None) -> Caller:
     if parsed is None or token is None or not is_secret_of(token, parsed[1]) or token.state(now) != "valid":
         raise Unauthorized("The token is not valid: unknown, expired or revoked. Ask the operator for a new one.")
     if token.used_at is None or now - token.used_at >= USED_EVERY:
-        world.store.transact(lambda tx: tx.tokens.used(token.token_id, address=address, now=now))
+        with suppress(StoreFull):  # looking must be possible while there is no room to write
+            world.store.transact(lambda tx: tx.tokens.used(token.token_id, address=address, now=now))
     return token.caller
 
 

@@ -20,6 +20,7 @@ from horae.errors import (
     SchemaMissing,
     SchemaTooNew,
     StoreBusy,
+    StoreFull,
     StoreUnavailable,
 )
 
@@ -48,7 +49,7 @@ MEANING = {
     Exit.REFUSED: "understood, and not allowed in that state",
     Exit.CONFLICT: "contradicts what is stored: a key used again, a lease lost, a change in between",
     Exit.FINDINGS: "a check found something that needs you",
-    Exit.UNAVAILABLE: "the database does not answer",
+    Exit.UNAVAILABLE: "the database does not answer, or has no room left",
     Exit.TRY_AGAIN: "somebody else is at it, or a worker wants to be started again; repeat",
     Exit.CONFIGURATION: "a setting, a declaration or the tables do not fit",
     Exit.INTERRUPTED: "ended at once by a signal",
@@ -66,6 +67,7 @@ CODES: tuple[tuple[type[HoraeError], Exit], ...] = (
     (SchemaMissing, Exit.CONFIGURATION),
     (SchemaTooNew, Exit.CONFIGURATION),
     (StoreUnavailable, Exit.UNAVAILABLE),
+    (StoreFull, Exit.UNAVAILABLE),
     (StoreBusy, Exit.TRY_AGAIN),
     (HoraeError, Exit.FAILURE),
 )

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from horae.errors import StoreBusy, StoreUnavailable
+from horae.errors import StoreBusy, StoreFull, StoreUnavailable
 from horae.ports import Dice
 from horae.runtime.loop import Backoff
 from horae.runtime.worker import Worker
@@ -42,7 +42,7 @@ class Hosted:
         while self.worker is None:
             try:
                 self.worker = await asyncio.to_thread(self._make)
-            except (StoreUnavailable, StoreBusy) as problem:
+            except (StoreUnavailable, StoreBusy, StoreFull) as problem:
                 if not self._backoff.failures:
                     log.error("nothing runs yet, the store does not answer; trying on: %s", problem)
                 self._trouble = str(problem)

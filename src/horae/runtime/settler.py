@@ -13,14 +13,14 @@ from datetime import timedelta
 
 from horae.actions.jobs import settle, shown
 from horae.core.jobs import Change, Job, Outcome
-from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy, StoreUnavailable
+from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
 from horae.ports import World
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.faults import Faults
 from horae.runtime.loop import Backoff
 
 MAX_BATCH = 500
-AWAY = (StoreUnavailable, StoreBusy, SchemaMissing, SchemaTooNew)  # the store's trouble, not the ending's
+AWAY = (StoreUnavailable, StoreBusy, StoreFull, SchemaMissing, SchemaTooNew)  # the store's trouble, not the ending's
 log = logging.getLogger("horae.worker")
 Settled = Callable[[Job, Outcome, Change | None], None]
 

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, create_engine
 
 from horae.core.instants import micros
 from horae.core.jobs import NewJob, Settlement
-from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreUnavailable
+from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull, StoreUnavailable
 from horae.stores.dialects import MYSQL
 from horae.stores.driver import Driver, marks
 from horae.stores.firing import MOVED, Firings
@@ -156,7 +156,9 @@ class MysqlStore(SqlStore):
             return SchemaMissing(f"The database has no (or old) Horae tables: {text}. Run: horae db migrate")
         if number in RETRIED:
             return StoreBusy("MariaDB kept refusing because of other transactions; try again in a moment.")
-        if number in GONE | DISK_FULL or isinstance(problem, pymysql.OperationalError | pymysql.InterfaceError):
+        if number in DISK_FULL:
+            return StoreFull(f"MariaDB has no room left: {text}. Nothing was written; free some space on its disk.")
+        if number in GONE or isinstance(problem, pymysql.OperationalError | pymysql.InterfaceError):
             return StoreUnavailable(
                 f"MariaDB cannot be reached or went away: {text}. Whether the last commit arrived is unknown; repeat "
                 "an enqueue with the same key=… and it cannot happen twice."

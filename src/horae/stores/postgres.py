@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, create_engine, func, select
 
 from horae.core.instants import instant, micros
 from horae.core.jobs import PRIORITIES, Job, NewJob, Order, Settlement
-from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreUnavailable
+from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull, StoreUnavailable
 from horae.ports import Claim, Glance, Node
 from horae.stores.arrays import arrays
 from horae.stores.dialects import POSTGRES
@@ -331,7 +331,9 @@ class PostgresStore(SqlStore):
             return SchemaMissing(f"The database has no (or old) Horae tables: {text}. Run: horae db migrate")
         if isinstance(problem, RETRIED):
             return StoreBusy("PostgreSQL kept refusing because of other transactions; try again in a moment.")
-        if isinstance(problem, pg.DiskFull | psycopg.OperationalError | psycopg.InterfaceError):
+        if isinstance(problem, pg.DiskFull):
+            return StoreFull(f"PostgreSQL has no room left: {_first_line(problem)} Free some space on its disk.")
+        if isinstance(problem, psycopg.OperationalError | psycopg.InterfaceError):
             return StoreUnavailable(
                 f"PostgreSQL cannot be reached or went away: {_first_line(problem)} Whether the last commit arrived is "
                 "unknown; repeat an enqueue with the same key=… and it cannot happen twice."

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from horae.core.jobs import NewJob
-from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreUnavailable
+from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull, StoreUnavailable
 from horae.stores.dialects import SQLITE
 from horae.stores.driver import Driver, marks
 from horae.stores.rows import INSERT_COLUMNS, new_job_row
@@ -28,6 +28,7 @@ BUSY_TIMEOUT_MS = 30_000
 WATCH_EVERY = 0.05
 MAX_GROUP = 5_000
 INSERT = f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES ({marks(len(INSERT_COLUMNS))})"
+NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}  # the second: none for the index of the log
 Synchronous = Literal["FULL", "NORMAL", "EXTRA", "OFF"]
 
 
@@ -238,6 +239,8 @@ class SqliteStore(SqlStore):
                 "Another transaction holds the SQLite file. End it sooner, or hand it to Horae with connection=…; "
                 "horae.prepare_sqlite(engine) makes an application's own writers queue up instead of failing."
             )
+        if getattr(problem, "sqlite_errorcode", None) in NO_ROOM:
+            return StoreFull(f"SQLite has no room left: {text}. Nothing was written; free some space on its disk.")
         if "no such table" in text or "no such column" in text:
             return SchemaMissing(f"The database has no (or old) Horae tables: {text}. Run: horae db migrate")
         if isinstance(problem, sqlite3.OperationalError):
