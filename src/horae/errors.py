@@ -11,7 +11,8 @@
     │   ├── InvalidCron         cron text that cannot be read; knows field and position
     │   │   └── NeverFires      cron text that names no day of any year
     │   ├── InvalidInterval     a period or delay that cannot be kept
-    │   └── UnknownZone         a time zone that the zone database does not know
+    │   ├── UnknownZone         a time zone that the zone database does not know
+    │   └── AddressRefused      a place that outgoing calls must not go to
     ├── Unauthorized            nobody was recognised
     ├── Forbidden               recognised, and not allowed to do that
     ├── TooManyRequests         too often; says when to come again
@@ -21,17 +22,24 @@
     │   ├── KeyConflict         an idempotency key used again for another request
     │   ├── VersionConflict     changed by somebody else since it was read
     │   ├── QuotaExceeded       as many as the tenant may have are there already
-    │   └── LockNotAcquired     somebody else holds the lock
+    │   ├── LockNotAcquired     somebody else holds the lock
+    │   └── SecretsLocked       secrets cannot be sealed or opened with the keys at hand
     ├── LeaseLost               the job has been handed on; this result no longer counts
     ├── DefinitionError         a declaration that cannot work              (also a ValueError)
     ├── ConfigurationError      a setting that cannot work
+    ├── ServiceUnavailable      the service cannot be reached, or what answers there is not one
     ├── StoreError              the database
     │   ├── StoreUnavailable    cannot be reached, or the outcome of a commit is unknown
     │   ├── StoreBusy           is locked by somebody else's transaction
     │   ├── StoreFull           has no room left
     │   ├── SchemaMissing       has no Horae tables yet, or old ones
     │   └── SchemaTooNew        was migrated by a newer Horae
+    ├── SignatureRefused        a message that nobody known signed, or not lately
     └── HandlerFailed           how a failed attempt is told to the outside
+        ├── CallFailed          an outgoing call that brought no answer
+        ├── DeliveryFailed      a webhook that its target could not take now
+        ├── DeliveryRefused     a webhook that cannot be delivered, now or later
+        └── DispatchFailed      the orchestrator did not do it, or did not say so
 
 Every class has a stable ``code``; every message says what happened and what to do next.
 ``Snooze`` and ``Cancel`` are not errors but ways out of a handler; they live in ``horae.core.outcomes``.
@@ -160,6 +168,12 @@ class LockNotAcquired(Conflict):
         self.key = key
 
 
+class SecretsLocked(Conflict):
+    """Secrets cannot be sealed or opened: a key is missing, or a stored secret was changed."""
+
+    code = "secrets_locked"
+
+
 class AlreadyRunning(Conflict):
     """Something that must not run twice is running, and alive."""
 
@@ -197,6 +211,12 @@ class ConfigurationError(HoraeError):
     """A setting that cannot work."""
 
     code = "invalid_configuration"
+
+
+class ServiceUnavailable(HoraeError):
+    """A client cannot reach the service, or what answers at its URL is not one."""
+
+    code = "service_unavailable"
 
 
 class StoreError(HoraeError):
@@ -239,6 +259,42 @@ class HandlerFailed(HoraeError):
     """An attempt failed; carries what the handler said."""
 
     code = "handler_failed"
+
+
+class AddressRefused(InvalidInput):
+    """A place that outgoing calls must not go to; nothing was connected."""
+
+    code = "address_refused"
+
+
+class SignatureRefused(HoraeError):
+    """A message that is not signed by a known secret, was changed, or is too old or too new."""
+
+    code = "signature_refused"
+
+
+class CallFailed(HandlerFailed):
+    """No answer: the target could not be reached, broke off, or took too long."""
+
+    code = "call_failed"
+
+
+class DeliveryFailed(HandlerFailed):
+    """The target answered that it could not take the message now."""
+
+    code = "delivery_failed"
+
+
+class DeliveryRefused(HandlerFailed):
+    """The message cannot be delivered, now or later."""
+
+    code = "delivery_refused"
+
+
+class DispatchFailed(HandlerFailed):
+    """The orchestrator did not do it, or did not say so."""
+
+    code = "dispatch_failed"
 
 
 class InvalidCron(InvalidInput):

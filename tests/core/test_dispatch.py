@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.dispatch import KEPT_BYTES, ROUTING, DispatchFailed, Routing, answer_of, kept, question, without_routing
+from horae.core.dispatch import KEPT_BYTES, ROUTING, Routing, answer_of, kept, question, without_routing
 from horae.core.payloads import encode
-from horae.errors import InvalidPayload
+from horae.errors import DispatchFailed, InvalidPayload
 
 plain = st.recursive(
     st.none()

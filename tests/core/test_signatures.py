@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.signatures import SignatureRefused, SigningSecret, signed_headers, verify
-from horae.errors import InvalidInput
+from horae.core.signatures import SigningSecret, signed_headers, verify
+from horae.errors import InvalidInput, SignatureRefused
 
 NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)
 OLD, NEW = SigningSecret(b"o" * 32), SigningSecret(b"n" * 32)

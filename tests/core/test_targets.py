@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.addresses import AddressRefused, allow_list
+from horae.core.addresses import allow_list
 from horae.core.targets import LONGEST_URL, OPERATOR, Rules, target_of
+from horae.errors import AddressRefused
 
 TENANT = Rules()
 

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.addresses import AddressRefused, allow_list
+from horae.core.addresses import allow_list
 from horae.core.targets import OPERATOR, Rules, target_of
-from horae.outgoing import CallFailed, Calls, CheckedTransport, Limits
+from horae.errors import AddressRefused, CallFailed
+from horae.outgoing import Calls, CheckedTransport, Limits
 from tests.outgoing.authority import certificates
 from tests.outgoing.ground import (
     CANARY,

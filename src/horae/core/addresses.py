@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from horae.errors import InvalidInput
+from horae.errors import AddressRefused
 
 V4_BITS, V6_BITS = 32, 128
 LONGEST_HOST = 253  # RFC 1035
@@ -21,12 +21,6 @@ _OCTET = re.compile(r"0|[1-9][0-9]{0,2}")
 _GROUP = re.compile(r"[0-9a-fA-F]{1,4}")
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-
-
-class AddressRefused(InvalidInput):
-    """A place that outgoing calls must not go to; nothing was connected."""
-
-    code = "address_refused"
 
 
 @dataclass(frozen=True, slots=True)

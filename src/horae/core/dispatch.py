@@ -11,18 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from horae.core.payloads import encode
-from horae.errors import HandlerFailed, InvalidPayload
+from horae.errors import DispatchFailed, InvalidPayload
 
 ROUTING = ("agent", "forced_agent", "items", "default_agent", "mode")
 PATH = "/dispatch/execute"
 KEPT_BYTES = 64 * 1024
 CUT = " … (cut)"
-
-
-class DispatchFailed(HandlerFailed):
-    """The orchestrator did not do it, or did not say so."""
-
-    code = "dispatch_failed"
 
 
 @dataclass(frozen=True, slots=True)

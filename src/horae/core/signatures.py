@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from horae.errors import HoraeError, InvalidInput
+from horae.errors import InvalidInput, SignatureRefused
 
 PREFIX = "whsec_"
 SHORTEST, LONGEST = 24, 64  # bytes of a secret
@@ -24,12 +24,6 @@ MOST_SIGNATURES = 10
 ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")  # a dot would let id and timestamp run into each other
 _SECONDS = re.compile(r"[0-9]{1,12}")
-
-
-class SignatureRefused(HoraeError):
-    """A message that is not signed by a known secret, was changed, or is too old or too new."""
-
-    code = "signature_refused"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ import re
 from collections.abc import Set
 from dataclasses import dataclass, field
 
-from horae.core.addresses import V6_BITS, Address, AddressRefused, Network, host_of, refusal
+from horae.core.addresses import V6_BITS, Address, Network, host_of, refusal
+from horae.errors import AddressRefused
 
 LONGEST_URL = 2048
 DEFAULT_PORTS = {"https": 443, "http": 80}

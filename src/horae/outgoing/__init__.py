@@ -1,21 +1,18 @@
 """Calling out: webhooks and the dispatch to an orchestrator. Needs the extra ``server``."""
 
 from horae.outgoing.breakers import Breakers
-from horae.outgoing.calls import Answer, CallFailed, Calls, Limits
+from horae.outgoing.calls import Answer, Calls, Limits
 from horae.outgoing.dispatch import Dispatcher, Orchestrator
 from horae.outgoing.keyring import Keyring, MemoryKeyring, new_secret
 from horae.outgoing.registering import Outgoing, Registered, register
 from horae.outgoing.transport import CheckedTransport, Resolver
-from horae.outgoing.webhook import DeliveryFailed, DeliveryRefused, Webhooks
+from horae.outgoing.webhook import Webhooks
 
 __all__ = [
     "Answer",
     "Breakers",
-    "CallFailed",
     "Calls",
     "CheckedTransport",
-    "DeliveryFailed",
-    "DeliveryRefused",
     "Dispatcher",
     "Keyring",
     "Limits",

@@ -15,21 +15,14 @@ from typing import cast
 import httpcore
 import httpx
 
-from horae.core.addresses import AddressRefused
 from horae.core.targets import Rules, Target
-from horae.errors import HandlerFailed
+from horae.errors import AddressRefused, CallFailed
 from horae.outgoing.transport import CheckedTransport, Resolver, system_resolver
 from horae.version import VERSION
 
 KEPT_HEADERS = ("content-encoding", "content-type", "retry-after")
 LONGEST_HEADER = 1024
 CUT = " … (cut)"
-
-
-class CallFailed(HandlerFailed):
-    """No answer: the target could not be reached, broke off, or took too long."""
-
-    code = "call_failed"
 
 
 @dataclass(frozen=True, slots=True)

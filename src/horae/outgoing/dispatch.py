@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from horae.core.dispatch import PATH, DispatchFailed, Routing, answer_of, kept, question, without_routing
+from horae.core.dispatch import PATH, Routing, answer_of, kept, question, without_routing
 from horae.core.jobs import SYSTEM, Job
 from horae.core.payloads import encode
 from horae.core.retry import Retry
 from horae.core.targets import OPERATOR, Target, target_of
-from horae.errors import ConfigurationError, InvalidInput
+from horae.errors import ConfigurationError, DispatchFailed, InvalidInput
 from horae.outgoing.calls import Calls, Limits
 from horae.runtime.context import Context
 

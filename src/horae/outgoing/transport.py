@@ -19,8 +19,9 @@ from typing import Any, Protocol
 import httpcore
 import httpx
 
-from horae.core.addresses import Address, AddressRefused
+from horae.core.addresses import Address
 from horae.core.targets import Rules, Target, target_of
+from horae.errors import AddressRefused
 
 RESOLVING_THREADS = 8
 MOST_ANSWERS = 16  # of a resolver; a name with more addresses is not tried further

@@ -21,17 +21,16 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from horae.core.addresses import AddressRefused
 from horae.core.jobs import Job
 from horae.core.outcomes import Snooze
 from horae.core.payloads import encode
 from horae.core.retry import Retry
 from horae.core.signatures import SigningSecret, signed_headers
 from horae.core.targets import Rules, Target, target_of
-from horae.errors import HandlerFailed
+from horae.errors import AddressRefused, CallFailed, DeliveryFailed, DeliveryRefused
 from horae.handles import Jobs
 from horae.outgoing.breakers import Breakers
-from horae.outgoing.calls import Answer, CallFailed, Calls, Limits
+from horae.outgoing.calls import Answer, Calls, Limits
 from horae.outgoing.keyring import Keyring
 from horae.runtime.context import Context
 
@@ -50,18 +49,6 @@ _VALUE = re.compile(r"[\x20-\x7e]{0,1024}")
 _NAME = re.compile(r"(?!whsec_)[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 RulesFor = Callable[[str], Rules]
-
-
-class DeliveryFailed(HandlerFailed):
-    """The target answered that it could not take the message now."""
-
-    code = "delivery_failed"
-
-
-class DeliveryRefused(HandlerFailed):
-    """The message cannot be delivered, now or later."""
-
-    code = "delivery_refused"
 
 
 FINAL = (AddressRefused.__name__, DeliveryRefused.__name__)
