@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from horae.core.access import Token, digest_of
-from horae.ports import Sealed, Store
+from horae.ports import Sealed, Store, Tx
 from horae.testing.clock import NOON
 from horae.testing.conformance_support import at_once
 
@@ -29,7 +29,12 @@ class AccessConformance:
 
     def test_tokens_are_found_by_owner_newest_first(self, store: Store) -> None:
         old, new, foreign = a_token("a1"), a_token("a2", created_at=NOON + MINUTE), a_token("b1", "bob")
-        store.transact(lambda tx: [tx.tokens.add(token) for token in (old, new, foreign)])
+
+        def write(tx: Tx) -> None:
+            for token in (old, new, foreign):
+                tx.tokens.add(token)
+
+        store.transact(write)
 
         assert store.read(lambda tx: tx.tokens.find("alice", limit=10)) == [new, old]
         assert len(store.read(lambda tx: tx.tokens.find(None, limit=2))) == 2
@@ -59,9 +64,9 @@ class AccessConformance:
         """I11: nobody reads what another is about to change."""
 
         def raise_by_one(_: int) -> None:
-            def write(tx: object) -> None:
-                count = tx.owners.lock("alice", NOON).get("count", 0)  # type: ignore[attr-defined]
-                tx.owners.put("alice", {"count": count + 1}, NOON)  # type: ignore[attr-defined]
+            def write(tx: Tx) -> None:
+                count = tx.owners.lock("alice", NOON).get("count", 0)
+                tx.owners.put("alice", {"count": count + 1}, NOON)
 
             store.transact(write)
 
