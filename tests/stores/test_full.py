@@ -65,9 +65,10 @@ def disk(app: Horae) -> Disk:
     return disk
 
 
-def fill(world: World) -> None:
-    for _ in range(1000):
-        enqueue(world, Request("fill", {"ballast": BALLAST}))
+def again_and_again(write: Callable[[], object]) -> None:
+    """Until the pages that SQLite has left in hand are used up."""
+    for _ in range(100):
+        write()
 
 
 WRITES: dict[str, Callable[[World], object]] = {
@@ -83,8 +84,7 @@ def test_a_full_disk_is_told_as_such_and_what_was_accepted_is_still_there(write:
     disk.is_full()
 
     with pytest.raises(StoreFull, match="no room left"):
-        for _ in range(100):
-            WRITES[write](app.world)
+        again_and_again(lambda: WRITES[write](app.world))
     disk.holds(2**30)
 
     WRITES[write](app.world)
@@ -191,7 +191,7 @@ def test_a_token_is_recognised_while_its_use_cannot_be_noted(app: Horae, disk: D
     service = build(lambda: app.world, Options(version="test"))
     disk.is_full()
     with pytest.raises(StoreFull):
-        fill(app.world)
+        again_and_again(lambda: enqueue(app.world, Request("fill", {"ballast": BALLAST})))
 
     assert recognise(app.world, token).owner == "system"
     assert TestClient(service).get("/healthz").status_code == 200
@@ -244,7 +244,7 @@ def test_an_error_of_the_store_is_no_more_than_that(app: Horae, disk: Disk) -> N
     refused = 0
     for _ in range(50):
         try:
-            put(store, a_new_job(payload=json.dumps({"ballast": BALLAST})))  # type: ignore[arg-type]
+            put(store, a_new_job(payload=json.dumps({"ballast": BALLAST})))
         except StoreError:
             refused += 1
     disk.holds(2**30)

@@ -14,6 +14,7 @@ from horae.cli.terminal import Terminal
 from horae.cli.words import span
 from horae.ports import Filter
 from horae.runtime.loop import Alarm
+from horae.runtime.systemd import READY, STOPPING, notify, supervised
 from horae.runtime.worker import Worker
 
 SAME_PRESS = 0.3  # seconds: a shell or `make` may pass one Ctrl-C on twice
@@ -39,8 +40,10 @@ class Serving:
         watching = asyncio.create_task(self._until_empty()) if until_empty else None
         if started is not None:
             started()
+        notify(READY, f"STATUS=serves {', '.join(self.worker.settings.queues)}")
         try:
-            await serving
+            async with supervised(self.worker.world.clock):
+                await serving
         finally:
             if watching is not None:
                 watching.cancel()
@@ -66,6 +69,7 @@ class Serving:
             )
             self.terminal.event({"event": "ended_at_once", "signal": name})
             os._exit(Exit.INTERRUPTED)
+        notify(STOPPING)
         grace = span(self.worker.settings.grace)
         self.terminal.say(f"\n{name}: claims nothing more, finishes what runs (up to {grace}); once more ends at once")
         self.terminal.event({"event": "stopping", "signal": name})
