@@ -10,6 +10,7 @@ from horae.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from horae.app import Horae
+    from horae.client.client import AsyncClient, Client
     from horae.core.cron import Cron
     from horae.core.jobs import Job, Run
     from horae.core.outcomes import Cancel, Snooze
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from horae.tracker import ExecutionTracker
 
 __all__ = [
+    "AsyncClient",
     "Cancel",
+    "Client",
     "Context",
     "Cron",
     "Every",
@@ -47,7 +50,9 @@ __all__ = [
 ]
 
 _PLACES = {
+    "AsyncClient": "horae.client.client",
     "Cancel": "horae.core.outcomes",
+    "Client": "horae.client.client",
     "Context": "horae.runtime.context",
     "Cron": "horae.core.cron",
     "Every": "horae.core.schedules",

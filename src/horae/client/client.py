@@ -1,0 +1,85 @@
+"""``horae.Client`` and ``horae.AsyncClient``: the whole service, room by room."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Generic, Self
+
+import httpx
+
+from horae.client.calls import AsyncSender, S, Sender
+from horae.client.health import Health
+from horae.client.transport import Blocking, Patience, Place, Waiting
+
+
+class Rooms(Generic[S]):
+    """Every room of the service."""
+
+    def __init__(self, sender: S) -> None:
+        self.health: Health[S] = Health(sender)
+
+
+class Client(Rooms[Sender]):
+    """A service, asked and waited for. Use it as a context manager, or call :meth:`close`; threads may share it.
+
+    A call that finds no connection, or is told to come again, is repeated up to *retries* times where that can do no
+    harm; *timeout* is in seconds, for each try.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        timeout: float = Patience.timeout,
+        retries: int = Patience.retries,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._sender = Blocking(Place(url, token, Patience(timeout=timeout, retries=retries)), transport)
+        super().__init__(self._sender)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._sender.http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({self._sender.place.url!r})"  # the token is nobody's business
+
+
+class AsyncClient(Rooms[AsyncSender]):
+    """The same for an event loop: every call is awaited, every listing is iterated with ``async for``."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        timeout: float = Patience.timeout,
+        retries: int = Patience.retries,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._sender = Waiting(Place(url, token, Patience(timeout=timeout, retries=retries)), transport)
+        super().__init__(self._sender)
+
+    async def aclose(self) -> None:
+        """Give the connections back."""
+        await self._sender.http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        return f"AsyncClient({self._sender.place.url!r})"

@@ -1,0 +1,304 @@
+"""How calls are sent: keys, tries, time limits, errors, and what is never said aloud."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import warnings
+
+import httpx
+import pytest
+
+from horae import errors
+from horae.client import AsyncClient, Client
+from horae.client.calls import Answer, Call, Listing, Page
+from horae.client.transport import Blocking, Patience, Place, is_loopback
+from horae.core.access import token_text
+from tests.client.conftest import BROKEN_OFF, Reply, Says
+
+OK: Reply = (200, {}, {"version": "9"})
+DOWN: Reply = (503, {"Retry-After": "2"}, {"code": "store_unavailable", "detail": "The store does not answer."})
+TOKEN = token_text("0123456789ab", "c" * 64)
+
+
+def body(answer: Answer) -> object:
+    return answer.body
+
+
+def sender(url: str, **patience: float) -> Blocking:
+    return Blocking(Place(url, None, Patience(**patience)))  # type: ignore[arg-type]
+
+
+# -- tries -------------------------------------------------------------------------------------------------------
+
+
+def test_a_busy_service_is_asked_again_when_it_says(says: Says, pauses: list[float]) -> None:
+    script = says(DOWN, (429, {"Retry-After": "0.5"}, {"code": "too_many_requests"}), OK)
+    with Client(script.url) as client:
+        assert client.health.version() == "9"
+    assert pauses == [2.0, 0.5]
+
+
+async def test_so_is_it_by_the_async_client(says: Says, pauses: list[float]) -> None:
+    script = says(DOWN, OK)
+    async with AsyncClient(script.url) as client:
+        assert await client.health.version() == "9"
+    assert pauses == [2.0]
+
+
+def test_tries_are_bounded_and_the_last_answer_is_the_error(says: Says, pauses: list[float]) -> None:
+    script = says(DOWN)
+    with Client(script.url, retries=2) as client, pytest.raises(errors.StoreUnavailable, match="does not answer"):
+        client.health.version()
+    assert len(script.seen) == 3
+
+
+def test_a_long_retry_after_is_told_and_not_slept_through(says: Says, pauses: list[float]) -> None:
+    script = says((429, {"Retry-After": "3600"}, {"code": "too_many_requests", "detail": "Slower."}))
+    with Client(script.url) as client, pytest.raises(errors.TooManyRequests) as told:
+        client.health.version()
+    assert told.value.retry_after == 3600
+    assert not pauses
+
+
+def test_retry_after_may_be_a_date(says: Says, pauses: list[float]) -> None:
+    script = says((503, {"Retry-After": "Wed, 01 Jan 2020 00:00:00 GMT"}, {}), OK)
+    with Client(script.url) as client:
+        client.health.version()
+    assert pauses == [0.0]
+
+
+def test_without_retry_after_the_waits_double_and_are_shaken(says: Says, pauses: list[float]) -> None:
+    script = says((503, {}, {}))
+    with Client(script.url) as client, pytest.raises(errors.ServiceUnavailable):
+        client.health.version()
+    assert [most / 2 <= slept <= most for slept, most in zip(pauses, (0.25, 0.5, 1.0), strict=True)] == [True] * 3
+
+
+def test_a_lost_answer_is_asked_for_again_where_that_does_no_harm(says: Says, pauses: list[float]) -> None:
+    script = says(BROKEN_OFF, OK)
+    with Client(script.url) as client:
+        assert client.health.version() == "9"
+
+
+def test_a_lost_answer_to_a_change_is_told_as_unknown(says: Says, pauses: list[float]) -> None:
+    script = says(BROKEN_OFF, OK)
+    with pytest.raises(errors.ServiceUnavailable, match="Whether it was done is unknown"):
+        sender(script.url).send(Call(body, method="POST", path="/x"))
+    assert len(script.seen) == 1
+
+
+def test_a_change_is_not_repeated_when_the_store_may_have_done_it(says: Says, pauses: list[float]) -> None:
+    """A 503 can mean that the outcome of a commit is unknown."""
+    script = says(DOWN, OK)
+    with pytest.raises(errors.StoreUnavailable):
+        sender(script.url).send(Call(body, method="POST", path="/x"))
+    assert len(script.seen) == 1
+
+
+def test_what_creates_is_repeated_under_one_key(says: Says, pauses: list[float]) -> None:
+    script = says(BROKEN_OFF, DOWN, OK)
+    sender(script.url).send(Call(body, method="POST", path="/x", creates=True, body={"a": 1}))
+    keys = script.headers("Idempotency-Key")
+    assert len(keys) == 3
+    assert len(set(keys)) == 1
+    assert keys[0]
+
+
+def test_a_key_of_the_caller_is_sent_as_it_is(says: Says) -> None:
+    script = says(OK)
+    sender(script.url).send(Call(body, method="POST", path="/x", creates=True, key="order-7"))
+    assert script.headers("Idempotency-Key") == ["order-7"]
+
+
+def test_nobody_there_is_said_after_all_tries(pauses: list[float]) -> None:
+    with (
+        Client("http://127.0.0.1:1") as client,
+        pytest.raises(errors.ServiceUnavailable, match="Is the service running"),
+    ):
+        client.health.version()
+    assert len(pauses) == 3
+
+
+def test_a_silent_service_is_given_up_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        client = Client(f"http://127.0.0.1:{deaf.getsockname()[1]}", timeout=0.05, retries=0)
+        with pytest.raises(errors.ServiceUnavailable, match=r"did not answer within 0\.05 s"):
+            client.health.version()
+        client.close()
+
+
+# -- pages -------------------------------------------------------------------------------------------------------
+
+
+def rows(answer: Answer) -> Page[int]:
+    return Page(tuple(answer.body["items"]), answer.body["next_cursor"])
+
+
+PAGES: tuple[Reply, ...] = (
+    (200, {}, {"items": [1, 2], "next_cursor": "a"}),
+    (200, {}, {"items": [3, 4], "next_cursor": "b"}),
+    (200, {}, {"items": [5], "next_cursor": None}),
+)
+
+
+def test_pages_are_fetched_when_they_are_needed(says: Says) -> None:
+    script = says(*PAGES)
+    found = sender(script.url).each(Listing(Call(rows, path="/x")))
+    assert next(found) == 1
+    assert len(script.seen) == 1
+    assert list(found) == [2, 3, 4, 5]
+    assert [path for _, path, _, _ in script.seen] == ["/x?limit=100", "/x?limit=100&cursor=a", "/x?limit=100&cursor=b"]
+
+
+def test_a_limit_ends_the_listing(says: Says) -> None:
+    script = says(*PAGES)
+    assert list(sender(script.url).each(Listing(Call(rows, path="/x"), limit=4))) == [1, 2, 3, 4]
+    assert len(script.seen) == 2
+
+
+# -- errors ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "told", "kind"),
+    [
+        (404, {"code": "not_found", "detail": "There is no job job_9."}, errors.NotFound),
+        (409, {"code": "lease_lost", "detail": "Job job_9 is no longer held."}, errors.LeaseLost),
+        (409, {"code": "key_conflict", "detail": "The key is taken."}, errors.KeyConflict),
+        (412, {"code": "version_conflict", "detail": "Changed."}, errors.VersionConflict),
+        (422, {"code": "unknown_zone", "detail": "There is no time zone 'Mars'."}, errors.UnknownZone),
+        (401, {"code": "unauthorized", "detail": "Who?"}, errors.Unauthorized),
+        (403, {"code": "from_the_future", "detail": "No."}, errors.Forbidden),
+        (418, {"code": "from_the_future", "detail": "I am a teapot."}, errors.HoraeError),
+        (502, "<html>Bad gateway</html>", errors.ServiceUnavailable),
+        (404, "nothing here", errors.NotFound),
+        (302, "elsewhere", errors.HoraeError),
+    ],
+)
+def test_a_problem_is_raised_as_the_library_would(
+    says: Says, status: int, told: object, kind: type[errors.HoraeError]
+) -> None:
+    script = says((status, {"X-Request-Id": "r-1"}, told))
+    with Client(script.url) as client, pytest.raises(errors.HoraeError) as raised:
+        client.health.version()
+    assert type(raised.value) is kind
+    assert str(raised.value) == (told["detail"] if isinstance(told, dict) else str(raised.value))
+    assert raised.value.__notes__ == [f"{status} to GET /version, request r-1"]
+
+
+def test_what_an_error_knows_comes_along(says: Says) -> None:
+    cron = {"code": "invalid_cron", "detail": "No.", "expression": "61 * * * *", "field": "minute", "position": 1}
+    script = says((422, {}, cron), (409, {}, {"code": "quota_exceeded", "detail": "20.", "limit": "t", "allowed": 20}))
+    with Client(script.url) as client:
+        with pytest.raises(errors.InvalidCron) as bad:
+            client.health.version()
+        with pytest.raises(errors.QuotaExceeded) as full:
+            client.health.version()
+    assert (bad.value.expression, bad.value.field, bad.value.position, bad.value.found) == (
+        "61 * * * *",
+        "minute",
+        1,
+        "",
+    )
+    assert full.value.allowed == 20
+
+
+def test_what_is_not_a_horae_service_is_told_as_such(says: Says) -> None:
+    script = says((200, {"Content-Type": "text/html"}, "<h1>It works!</h1>"))
+    with Client(script.url) as client, pytest.raises(errors.ServiceUnavailable, match="Is the URL that of a Horae"):
+        client.health.version()
+
+
+# -- what is never said aloud --------------------------------------------------------------------------------------
+
+
+def test_the_token_is_sent_and_never_shown(says: Says, caplog: pytest.LogCaptureFixture) -> None:
+    script = says((404, {}, {"code": "not_found", "detail": f"No {TOKEN}"}))
+    caplog.set_level(logging.DEBUG)
+    with Client(script.url, TOKEN) as client, pytest.raises(errors.NotFound) as raised:
+        client.health.version()
+    assert script.headers("Authorization") == [f"Bearer {TOKEN}"]
+    shown = repr(client) + repr(vars(client)) + str(raised.value) + caplog.text
+    assert TOKEN not in shown
+    assert repr(client) == f"Client({script.url!r})"
+
+
+def test_an_unencrypted_way_to_another_host_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match=r"unencrypted.*https") as told:
+        Client("http://horae.example", TOKEN)
+    assert TOKEN not in str(told[0].message)
+    assert told[0].filename == __file__
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8080", "http://[::1]:8080", "http://localhost", "https://a.example"])
+def test_a_private_or_encrypted_way_is_not(url: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Client(url, TOKEN).close()
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8080", "ftp://a.example", "http://", "", "sqlite:///horae.db"])
+def test_what_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(errors.InvalidInput, match="not the URL of a service"):
+        Client(url)
+
+
+def test_a_password_in_the_url_is_refused() -> None:
+    with pytest.raises(errors.InvalidInput, match="token=") as told:
+        Client("http://alice:hush@a.example")
+    assert "hush" not in str(told.value)
+
+
+@pytest.mark.parametrize("token", ["a b", "a\n", "…"])
+def test_a_token_that_no_header_can_carry_is_refused(token: str) -> None:
+    with pytest.raises(errors.InvalidInput, match="was more than the token copied"):
+        Client("http://127.0.0.1", token)
+
+
+def test_redirects_are_not_followed_with_the_token(says: Says) -> None:
+    elsewhere = says(OK)
+    script = says((307, {"Location": elsewhere.url}, "moved"))
+    with Client(script.url, TOKEN) as client, pytest.raises(errors.HoraeError, match="307"):
+        client.health.version()
+    assert not elsewhere.seen
+
+
+def test_a_path_of_the_url_is_kept(says: Says) -> None:
+    """A service may be mounted under any path of another application."""
+    script = says(OK)
+    with Client(f"{script.url}/inner/horae/") as client:
+        client.health.version()
+    assert script.seen[0][1] == "/inner/horae/version"
+
+
+def test_what_stands_in_a_path_cannot_leave_it(says: Says) -> None:
+    script = says(OK)
+    sender(script.url).send(Call(body, path="/secrets/{name}", at={"name": "../a?b#c/ü"}))
+    assert script.seen[0][1] == "/secrets/..%2Fa%3Fb%23c%2F%C3%BC"
+
+
+def test_what_is_not_json_is_refused_before_it_is_sent(says: Says) -> None:
+    script = says(OK)
+    for value in (object(), float("nan")):
+        with pytest.raises(errors.InvalidInput, match="cannot be sent as JSON"):
+            sender(script.url).send(Call(body, method="POST", path="/x", body={"a": value}))
+    assert not script.seen
+
+
+def test_loopback_is_known_by_name_and_number() -> None:
+    assert [is_loopback(each) for each in ("localhost", "127.9.9.9", "::1", "10.0.0.1", "localhost.example")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+async def test_an_application_can_be_asked_without_a_socket() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={"version": str(request.url.path)})
+
+    async with AsyncClient("http://a", transport=httpx.MockTransport(answer)) as client:
+        assert await client.health.version() == "/version"
