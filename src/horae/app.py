@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import Engine
 
@@ -42,6 +42,9 @@ from horae.settings import Settings, database_url
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.sqlite import Synchronous
 from horae.version import VERSION
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 __all__ = ["Horae", "JobHandle", "Jobs"]
 
@@ -266,6 +269,23 @@ class Horae(Jobs):
     def snapshot(self) -> list[JobStatus]:
         """How each scheduled job is doing, over the whole cluster."""
         return declaring.snapshot(self.world, self.plan().schedules)
+
+    # -- the service ---------------------------------------------------------------------------------------------
+
+    def asgi(self, settings: Settings | None = None, **options: Any) -> FastAPI:
+        """The HTTP service over this application's store, to be served or mounted: ``app.mount("/horae", h.asgi())``.
+
+        Settings come from the environment; *options* (``horae.service.options.Options``) win over them.
+        """
+        try:
+            from horae.server import application
+        except ModuleNotFoundError as problem:
+            raise ConfigurationError(
+                f"The service needs {problem.name!r}, which is not installed. Run: pip install 'horae[server]'"
+            ) from problem
+        told = {"handlers": lambda: {each.name: each for each in self.definitions}, **options}
+        opens = told.pop("opens", lambda: self.world)
+        return application(settings or Settings.read(os.environ), opens, **told)
 
     # -- running -------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ DEFAULT_URL = "sqlite:///.horae/horae.db"
 PREFIX = "HORAE_"
 # Read elsewhere, or by the tests; listed so that they are not taken for a mistake.
 ALSO_KNOWN = (
-    "HORAE_DATABASE_URL_FILE", "HORAE_FAULT", "HORAE_RATE_LIMIT_", "HORAE_STALE_TIMEOUT_MINUTES", "HORAE_TEST_",
+    "HORAE_FAULT", "HORAE_RATE_LIMIT_", "HORAE_STALE_TIMEOUT_MINUTES", "HORAE_TEST_",
 )  # fmt: skip
 STALE_NAMES = ("HORAE_STALE_TIMEOUT_MINUTES", "SYNC_TASK_STALE_TIMEOUT_MINUTES")  # ours first, then document 004's
 LEVELS = ("debug", "info", "warning", "error")
@@ -77,8 +77,30 @@ def _one_of(*words: str) -> Any:
     return read
 
 
-def _from(env: str, help_text: str, read: Any = str) -> dict[str, Any]:
-    return {"env": env, "help": help_text, "read": read}
+def _yes(text: str) -> bool:
+    if text.lower() not in ("0", "1", "true", "false"):
+        raise InvalidInput(f"{text!r} is neither 1 nor 0.")
+    return text.lower() in ("1", "true")
+
+
+def _whole(least: int, most: int) -> Any:
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < 16 and least <= int(text) <= most):
+            raise InvalidInput(f"{text!r} is not a whole number from {least} to {most}.")
+        return int(text)
+
+    return read
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word for word in text.replace(",", " ").split() if word)
+
+
+def _from(env: str, help_text: str, read: Any = str, *, also: str = "", file: bool = False) -> dict[str, Any]:
+    """*also*: the name that one of the documents gives it; ours wins. *file*: ``…_FILE`` may name a file instead."""
+    told = f"{help_text}; also `{also}`" if also else help_text
+    told += f"; `{env}_FILE` names a file that holds it" if file else ""
+    return {"env": env, "help": told, "read": read, "also": also, "file": file}
 
 
 @dataclass(frozen=True)
@@ -87,7 +109,7 @@ class Settings:
 
     database_url: str = field(
         default=DEFAULT_URL,
-        metadata=_from("HORAE_DATABASE_URL", "the database; `HORAE_DATABASE_URL_FILE` names a file that holds it"),
+        metadata=_from("HORAE_DATABASE_URL", "the database", file=True),
     )
     app: str | None = field(
         default=None, metadata=_from("HORAE_APP", "the application, `module:app`, where a command can use one")
@@ -131,26 +153,97 @@ class Settings:
     actor: str | None = field(
         default=None, metadata=_from("HORAE_ACTOR", "who acts, for the audit; else `cli/` and the login name")
     )
+    host: str = field(default="127.0.0.1", metadata=_from("HORAE_HOST", "the address the service listens on"))
+    port: int = field(default=8765, metadata=_from("HORAE_PORT", "its port; `0` picks a free one", _whole(0, 65535)))
+    public_url: str = field(
+        default="",
+        metadata=_from("HORAE_PUBLIC_URL", "where the service is reached from outside, where a proxy stands before it"),
+    )
+    trusted_proxies: tuple[str, ...] = field(
+        default=(),
+        metadata=_from(
+            "HORAE_TRUSTED_PROXIES", "addresses and networks whose `X-Forwarded-For` and `-Proto` are believed", _words
+        ),
+    )
+    max_body_bytes: int = field(
+        default=2 * 1024 * 1024,
+        metadata=_from("HORAE_MAX_BODY_BYTES", "the longest request body", _whole(1024, 1024**3)),
+    )
+    calls_per_token: int = field(
+        default=300,
+        metadata=_from("HORAE_CALLS_PER_TOKEN", "requests a second for each token; `0`: any number", _whole(0, 10**6)),
+    )
+    calls_per_address: int = field(
+        default=600,
+        metadata=_from(
+            "HORAE_CALLS_PER_ADDRESS", "requests a second from each address; `0`: any number", _whole(0, 10**6)
+        ),
+    )
+    wrong_per_address: int = field(
+        default=30,
+        metadata=_from(
+            "HORAE_WRONG_PER_ADDRESS", "wrong tokens a minute from each address; `0`: any number", _whole(0, 10**6)
+        ),
+    )
+    jwt_secret: str | None = field(
+        default=None,
+        repr=False,
+        metadata=_from("HORAE_JWT_SECRET", "accept JWTs signed with this secret (HS256)", file=True),
+    )
+    jwt_jwks_url: str | None = field(
+        default=None,
+        metadata=_from("HORAE_JWT_JWKS_URL", "accept JWTs signed by one of the keys there (RS256, ES256, EdDSA)"),
+    )
+    jwt_issuer: str | None = field(default=None, metadata=_from("HORAE_JWT_ISSUER", "the `iss` a JWT must have"))
+    jwt_audience: str | None = field(default=None, metadata=_from("HORAE_JWT_AUDIENCE", "the `aud` a JWT must have"))
+    jwt_scopes: tuple[str, ...] = field(
+        default=("tasks",),
+        metadata=_from("HORAE_JWT_SCOPES", "what JWTs may be allowed at most, `tasks,read`", _words),
+    )
+    max_enabled_tasks: int = field(
+        default=20,
+        metadata=_from(
+            "HORAE_TASKS_MAX_ENABLED_PER_USER",
+            "how many enabled tasks a user may have; `0`: any number",
+            _whole(0, 10**6),
+            also="SCHEDULED_TASKS_MAX_ENABLED_PER_USER",
+        ),
+    )
+    shortest_interval: timedelta = field(
+        default=timedelta(seconds=10),
+        metadata=_from(
+            "HORAE_TASK_INTERVAL_MIN_SECONDS",
+            "the shortest interval of a user's task",
+            span_from,
+            also="SCHEDULED_TASK_INTERVAL_MIN_SECONDS",
+        ),
+    )
+    simulation: bool = field(
+        default=False, metadata=_from("HORAE_SIMULATION", "`1`: callers may say what time it is; for tests only", _yes)
+    )
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Settings:
         """The settings that this environment gives."""
         given = {}
         for each in fields(cls):
-            text = _value(environment, each.metadata["env"])
-            if text:
-                given[each.name] = _read(each.metadata["env"], each.metadata["read"], text)
+            for name in filter(None, (each.metadata["env"], each.metadata["also"])):
+                text = _value(environment, name, each.metadata["file"])
+                if text:
+                    given[each.name] = _read(name, each.metadata["read"], text)
+                    break
         return cls(**given)
 
 
 def database_url(environment: Mapping[str, str]) -> str:
     """Where the jobs are kept when nobody says otherwise."""
-    return _value(environment, "HORAE_DATABASE_URL") or DEFAULT_URL
+    return _value(environment, "HORAE_DATABASE_URL", True) or DEFAULT_URL
 
 
 def unknown_names(environment: Mapping[str, str]) -> dict[str, str | None]:
     """Names that look like ours and are not, each with the one probably meant."""
     known = [each.metadata["env"] for each in fields(Settings)]
+    known += [f"{each.metadata['env']}_FILE" for each in fields(Settings) if each.metadata["file"]]
     strange = [
         name
         for name in environment
@@ -159,15 +252,15 @@ def unknown_names(environment: Mapping[str, str]) -> dict[str, str | None]:
     return {name: next(iter(difflib.get_close_matches(name, known, n=1)), None) for name in sorted(strange)}
 
 
-def _value(environment: Mapping[str, str], name: str) -> str | None:
-    """A variable, or for the database the contents of the file that ``…_FILE`` names, so that it can stay secret."""
-    file = environment.get(f"{name}_FILE") if name == "HORAE_DATABASE_URL" else None
-    if environment.get(name) or not file:
+def _value(environment: Mapping[str, str], name: str, file: bool) -> str | None:
+    """A variable, or, for what should stay secret, the contents of the file that ``…_FILE`` names."""
+    path = environment.get(f"{name}_FILE") if file else None
+    if environment.get(name) or not path:
         return environment.get(name)
     try:
-        return Path(file).read_text(encoding="utf-8").strip()
+        return Path(path).read_text(encoding="utf-8").strip()
     except OSError as problem:
-        raise ConfigurationError(f"{name}_FILE names {file!r}, which cannot be read: {problem.strerror}.") from None
+        raise ConfigurationError(f"{name}_FILE names {path!r}, which cannot be read: {problem.strerror}.") from None
 
 
 def _read(name: str, read: Any, text: str) -> Any:

@@ -57,8 +57,9 @@ def _settings(terminal: Terminal) -> dict[str, tuple[Any, str]]:
     for each in fields(Settings):
         env = each.metadata["env"]
         named_here = each.name == "database_url" and terminal.database is not None
-        given = os.environ.get(env) or (each.name == "database_url" and os.environ.get(f"{env}_FILE"))
-        where = "option --db" if named_here else f"environment {env}" if given else "default"
+        file = f"{env}_FILE" if each.metadata["file"] else ""
+        given = next((name for name in (env, file, each.metadata["also"]) if name and os.environ.get(name)), None)
+        where = "option --db" if named_here else f"environment {given}" if given else "default"
         told[each.name] = (_shown(each.name, getattr(terminal.settings, each.name)), where)
     return told
 
@@ -111,8 +112,10 @@ def _shown(name: str, value: Any) -> Any:
         return f"{value.total_seconds():g}s"
     if name == "database_url":
         return shown_url(str(value))
-    if value is not None and any(word in name for word in SECRET):
+    if isinstance(value, str) and any(word in name for word in SECRET):
         return "***"
+    if isinstance(value, tuple):
+        return ", ".join(value)
     return dict(value) if isinstance(value, dict) else value
 
 

@@ -11,6 +11,7 @@ from horae.errors import (
     ConfigurationError,
     Conflict,
     DefinitionError,
+    Forbidden,
     HoraeError,
     InvalidCron,
     InvalidInput,
@@ -22,6 +23,8 @@ from horae.errors import (
     StoreBusy,
     StoreFull,
     StoreUnavailable,
+    TooManyRequests,
+    Unauthorized,
 )
 
 
@@ -46,7 +49,7 @@ MEANING = {
     Exit.FAILURE: "failed for another reason",
     Exit.USAGE: "the command was not understood, or a value cannot be accepted",
     Exit.NOT_FOUND: "no such job, queue, database file …",
-    Exit.REFUSED: "understood, and not allowed in that state",
+    Exit.REFUSED: "understood, and not allowed: in that state, or to you",
     Exit.CONFLICT: "contradicts what is stored: a key used again, a lease lost, a change in between",
     Exit.FINDINGS: "a check found something that needs you",
     Exit.UNAVAILABLE: "the database does not answer, or has no room left",
@@ -59,6 +62,9 @@ MEANING = {
 CODES: tuple[tuple[type[HoraeError], Exit], ...] = (
     (InvalidInput, Exit.USAGE),
     (NotFound, Exit.NOT_FOUND),
+    (Unauthorized, Exit.REFUSED),
+    (Forbidden, Exit.REFUSED),
+    (TooManyRequests, Exit.TRY_AGAIN),
     (NotAllowed, Exit.REFUSED),
     (Conflict, Exit.CONFLICT),
     (LeaseLost, Exit.CONFLICT),

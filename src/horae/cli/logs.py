@@ -42,4 +42,5 @@ def start_logging(log_format: str, level: str) -> None:
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(JsonLines() if log_format == "json" else TextLines())
     logging.basicConfig(level=level.upper(), handlers=[lines], force=True)
-    logging.getLogger("alembic").setLevel(max(logging.WARNING, logging.getLogger().level))
+    for chatty in ("alembic", "httpx", "uvicorn"):
+        logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLogger().level))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from horae.cli import check, config, db, job, queue, reload, schedule, up, worker
+from horae.cli import check, config, db, job, queue, reload, schedule, server, token, up, worker
 from horae.cli.failures import Exit, as_json, exit_code, pointed
 from horae.cli.terminal import dumped
 from horae.errors import HoraeError
@@ -33,7 +33,9 @@ app.add_typer(schedule.group, name="schedule")
 app.add_typer(queue.group, name="queue")
 app.add_typer(db.group, name="db")
 app.add_typer(config.group, name="config")
+app.add_typer(token.group, name="token")
 worker.register(app)
+server.register(app)
 check.register(app)
 reload.register(app)
 up.register(app)

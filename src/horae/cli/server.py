@@ -1,0 +1,157 @@
+"""``horae server``: the HTTP service, without a worker."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from horae.cli.terminal import Terminal, command, shown_url
+from horae.errors import InvalidInput
+from horae.settings import LEVELS
+
+if TYPE_CHECKING:
+    from horae.app import Horae
+    from horae.server import HttpServer
+
+Host = Annotated[
+    str | None, typer.Option("--host", metavar="ADDRESS", help="Where to listen; else $HORAE_HOST, else 127.0.0.1.")
+]
+Port = Annotated[
+    int | None, typer.Option("--port", metavar="N", min=0, max=65535, help="Its port; 0 picks a free one.")
+]
+NoAuth = Annotated[
+    bool, typer.Option("--no-auth", help="Ask nobody for a token; only on this machine's own addresses.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "server")(server)
+
+
+def server(
+    terminal: Terminal,
+    target: Annotated[
+        str | None, typer.Argument(metavar="[MODULE:APP]", help="An application whose jobs are known by name.")
+    ] = None,
+    host: Host = None,
+    port: Port = None,
+    no_auth: NoAuth = False,
+    log_format: Annotated[
+        str | None, typer.Option("--log-format", metavar="FORMAT", help="text or json, on stderr.")
+    ] = None,
+    log_level: Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help=f"{', '.join(LEVELS)}.")] = None,
+) -> None:
+    """Serve the HTTP API until Ctrl-C.
+
+    Jobs are run by workers, in this or other languages: `horae worker`, or over HTTP. Ctrl-C and SIGTERM end it in
+    order: nothing more is accepted, what is being answered is finished. A store that does not answer yet is waited for.
+    """
+    from horae.cli.logs import start_logging
+
+    settings = terminal.settings
+    form = log_format or ("json" if terminal.is_json else settings.log_format)
+    level = log_level or settings.log_level
+    if form not in ("text", "json") or level not in LEVELS:
+        raise InvalidInput(f"Logs are text or json, and their level one of {', '.join(LEVELS)}.")
+    start_logging(form, level)
+    told = replace(terminal, settings=placed(terminal, host, port))
+    _serve(told, known_to(told, target), no_auth)
+
+
+def placed(terminal: Terminal, host: str | None, port: int | None) -> Any:
+    """The settings, with the address from the command line."""
+    settings = terminal.settings
+    return replace(settings, host=settings.host if host is None else host, port=settings.port if port is None else port)
+
+
+def known_to(terminal: Terminal, target: str | None) -> Horae:
+    """The application named, or one with nothing but the built-in jobs."""
+    from horae.app import Horae
+    from horae.cli.targets import application
+
+    name = target or terminal.settings.app
+    if name is not None:
+        app = application(name, terminal.database)
+    else:
+        settings = terminal.settings
+        app = Horae(settings.database_url, name="server", synchronous=settings.synchronous)  # type: ignore[arg-type]
+    add_built_in(app)
+    return app
+
+
+def add_built_in(app: Horae) -> None:
+    """The jobs that call out, unless the extra is missing or the application declares its own."""
+    try:
+        from horae.outgoing import register as register_outgoing
+    except ModuleNotFoundError:
+        return
+    if app.definitions.find("webhook") is None and app.definitions.find("dispatch") is None:
+        register_outgoing(app)
+
+
+def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:
+    import asyncio
+
+    settings = terminal.settings
+    opens: list[Any] = []
+    service = app.asgi(settings, opens=lambda: opens[0](), open_to_all=no_auth)
+    from horae.server import HttpServer, Opening, listen, refuse_open_door, url_of
+
+    refuse_open_door(settings.host, no_auth)
+    listening = listen(settings.host, settings.port)
+    url = url_of(listening)
+    opening = Opening(lambda: app.world)
+    opens.append(opening)
+    database = shown_url(app.database) if isinstance(app.database, str) else str(app.database.url)
+
+    def tell_start() -> None:
+        terminal.say(f"Horae {service.version} serves {database}")
+        terminal.say(f"  at      {url}    its API: {url}/docs")
+        if no_auth:
+            terminal.say("  warning: nobody is asked for a token; every program on this machine may do everything")
+        if opening.trouble is not None:
+            terminal.say(
+                f"  warning: the store does not answer yet ({opening.trouble}); {url}/readyz tells when it does"
+            )
+        terminal.say("  Ctrl-C ends it in order")
+        host, number = listening.getsockname()[:2]
+        told = {"event": "started", "url": url, "host": host, "port": number, "database": database}
+        terminal.event({**told, "auth": not no_auth, "ready": opening.trouble is None})
+
+    http = HttpServer(service, listening, grace=settings.grace, proxies=settings.trusted_proxies, started=tell_start)
+    try:
+        opening.start()
+        asyncio.run(_until_told(terminal, http))
+    finally:
+        opening.stop()
+        listening.close()
+        app.close()
+
+
+async def _until_told(terminal: Terminal, http: HttpServer) -> None:
+    """Serve until a signal; a second one ends at once."""
+    import asyncio
+    import os
+    import signal
+
+    from horae.cli.failures import Exit
+
+    def told(number: signal.Signals) -> None:
+        if http.should_exit:
+            terminal.say(f"{number.name} again: ended at once")
+            terminal.event({"event": "ended_at_once", "signal": number.name})
+            os._exit(Exit.INTERRUPTED)
+        terminal.say(f"\n{number.name}: accepts nothing more, finishes what is being answered; once more ends at once")
+        terminal.event({"event": "stopping", "signal": number.name})
+        http.stop()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, told, number)
+    loop.add_signal_handler(signal.SIGHUP, lambda: logging.getLogger("horae.server").info("SIGHUP: nothing to reload"))
+    await http.run_until_stopped()
+    terminal.say(f"ended: {http.answered} requests answered")
+    terminal.event({"event": "ended", "requests": http.answered})

@@ -1,0 +1,125 @@
+"""``horae token``: who may call the service."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from horae.cli import words
+from horae.cli.acting import Reason, actor
+from horae.cli.terminal import Terminal, command, opened
+from horae.settings import span_from
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from horae.core.access import Token
+
+group = typer.Typer(help="Make, list and revoke tokens of the service.", no_args_is_help=True, rich_markup_mode=None)
+Owner = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this tenant's.")]
+
+
+@command(group, "create")
+def create(
+    terminal: Terminal,
+    owner: Annotated[
+        str, typer.Option("--owner", metavar="NAME", help="Whose it is: the tenant; system for the operator.")
+    ],
+    scopes: Annotated[
+        str, typer.Option("--scopes", metavar="A,B", help="What it may do: tasks, worker, read, admin.")
+    ] = "tasks",
+    expires: Annotated[
+        str, typer.Option("--expires", metavar="SPAN", help="How long it is valid: 12h, 90d, never.")
+    ] = "90d",
+    queues: Annotated[str, typer.Option("--queues", metavar="A,B", help="Which queues it may serve; else all.")] = "",
+    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="What it is for, to tell it apart.")] = "",
+) -> None:
+    """Make a token and show it, this once.
+
+    Only a digest is stored: whoever loses the token makes another.
+    """
+    from horae.actions import tokens
+
+    with opened(terminal, may_create=True) as world:
+        made, text = tokens.create_token(
+            world,
+            owner=owner,
+            scopes=scopes.split(","),
+            title=name,
+            queues=[queue.strip() for queue in queues.split(",") if queue.strip()],
+            expires_in=_life(expires),
+            actor=actor(terminal),
+        )
+        now = world.clock.now()
+    terminal.say(f"{made.token_id}: for {owner}, may {', '.join(made.scopes)}, {_until(made.expires_at, now)}.")
+    terminal.say("It is shown only now; keep it where secrets are kept.")
+    terminal.result({"token": text, **shape(made, now)}, text)
+
+
+def _life(text: str) -> timedelta | None:
+    return None if text == "never" else span_from(text, "life of a token")
+
+
+@command(group, "list")
+def list_(
+    terminal: Terminal,
+    owner: Owner = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many at most.")] = 100,
+) -> None:
+    """The tokens there are, newest first, without their secrets."""
+    from horae.actions import tokens
+
+    with opened(terminal) as world:
+        found = tokens.find_tokens(world, owner=owner, limit=limit)
+        now = world.clock.now()
+    headers = ("ID", "OWNER", "SCOPES", "STATE", "EXPIRES", "LAST USED", "NAME")
+    text = terminal.table(headers, [_row(each, now) for each in found]) if found else "No token yet."
+    terminal.result({"tokens": [shape(each, now) for each in found]}, text)
+
+
+def _row(token: Token, now: datetime) -> tuple[str, ...]:
+    expires = "never" if token.expires_at is None else words.relative(token.expires_at, now)
+    used = "never" if token.used_at is None else f"{words.relative(token.used_at, now)} from {token.used_from or '?'}"
+    return (token.token_id, token.owner, ",".join(token.scopes), token.state(now), expires, used, token.name)
+
+
+@command(group, "revoke")
+def revoke(
+    terminal: Terminal,
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as `token list` shows it.")],
+    reason: Reason = "",
+) -> None:
+    """Let nobody be recognised by a token any more, from the next request on."""
+    from horae.actions import tokens
+
+    with opened(terminal) as world:
+        revoked = tokens.revoke_token(world, token_id, actor=actor(terminal), reason=reason)
+        now = world.clock.now()
+    terminal.result({"revoked": shape(revoked, now)}, f"{revoked.token_id} of {revoked.owner} is revoked")
+
+
+def shape(token: Token, now: datetime) -> dict[str, Any]:
+    """A token as JSON: never its secret."""
+    from horae.cli.shapes import moment
+
+    return {
+        "id": token.token_id,
+        "owner": token.owner,
+        "name": token.name,
+        "scopes": list(token.scopes),
+        "queues": list(token.queues),
+        "state": token.state(now),
+        "created_at": moment(token.created_at),
+        "created_by": token.created_by,
+        "expires_at": moment(token.expires_at),
+        "used_at": moment(token.used_at),
+        "used_from": token.used_from,
+        "revoked_at": moment(token.revoked_at),
+        "revoked_by": token.revoked_by,
+    }
+
+
+def _until(expires_at: datetime | None, now: datetime) -> str:
+    return "until it is revoked" if expires_at is None else f"until {words.both(expires_at, now)}"

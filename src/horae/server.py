@@ -1,0 +1,207 @@
+"""The service as a process: options from the settings, a socket, and uvicorn from its first to its last request."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from horae.clock import pause
+from horae.errors import (
+    ConfigurationError,
+    HoraeError,
+    InvalidInput,
+    NotAllowed,
+    SchemaMissing,
+    SchemaTooNew,
+    StoreUnavailable,
+)
+from horae.ports import World
+from horae.service.asgi import build
+from horae.service.options import Options
+from horae.settings import Settings
+from horae.version import VERSION
+
+log = logging.getLogger("horae.server")
+FATAL = (ConfigurationError, SchemaMissing, SchemaTooNew)  # waiting mends none of these
+FIRST_PATIENCE = 3.0  # seconds that a start waits for the store before it goes on without
+KEEP_ALIVE = 75  # seconds: longer than what proxies keep, so that they close first
+LONGEST_HEAD = 64 * 1024  # request line and headers together
+
+
+def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -> Options:
+    """What the operator decided, from the environment; whatever is *given* wins."""
+    told: dict[str, Any] = {
+        "version": VERSION,
+        "simulation": settings.simulation,
+        "max_body_bytes": settings.max_body_bytes,
+        "max_enabled_tasks": settings.max_enabled_tasks,
+        "shortest_interval": settings.shortest_interval,
+        "public_url": settings.public_url.rstrip("/"),
+    }
+    return Options(**{**told, **given})
+
+
+def application(settings: Settings, opens: Callable[[], World], **given: Any) -> FastAPI:
+    """The service over a store, ready to be mounted or served."""
+    return build(opens, options_from(settings, opens, **given))
+
+
+# -- the store -----------------------------------------------------------------------------------------------------
+
+
+class Opening:
+    """A store that is opened beside the work, however long it takes; until then requests are told so (C-17)."""
+
+    def __init__(self, opens: Callable[[], World]) -> None:
+        self._opens = opens
+        self._world: World | None = None
+        self._problem: HoraeError | None = None
+        self._tried = threading.Event()
+        self._ended = False
+
+    def __call__(self) -> World:
+        if self._world is None:
+            raise self._problem or StoreUnavailable("The store has not answered yet.")
+        return self._world
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing can be stored or read yet."""
+        return None if self._world is not None else str(self._problem or "it has not answered yet")
+
+    def start(self) -> None:
+        """Begin, and wait a moment for the usual case. What waiting does not mend is raised."""
+        threading.Thread(target=self._open, name="horae-opening", daemon=True).start()
+        self._tried.wait(FIRST_PATIENCE)
+        if isinstance(self._problem, FATAL):
+            self.stop()
+            raise self._problem
+
+    def stop(self) -> None:
+        self._ended = True
+
+    def _open(self) -> None:
+        wait = 0.1
+        while not self._ended and self._world is None:
+            try:
+                self._world = self._opens()
+            except HoraeError as problem:
+                if self._problem is None:
+                    log.error("the store does not answer; trying on: %s", problem)
+                self._problem = problem
+                self._tried.set()
+                pause(wait)
+                wait = min(5.0, wait * 2)
+        if self._problem is not None and self._world is not None:
+            log.info("the store answers")
+        self._tried.set()
+
+
+# -- the socket ----------------------------------------------------------------------------------------------------
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return False
+
+
+def refuse_open_door(host: str, open_to_all: bool) -> None:
+    """Whoever needs no token to come in may only come from this machine."""
+    if open_to_all and not is_loopback(host):
+        raise NotAllowed(
+            f"Without authentication the service listens only on this machine, and {host} is open to others. "
+            "Leave out --no-auth and make tokens (horae token create), or listen on 127.0.0.1."
+        )
+
+
+def listen(host: str, port: int, *, or_any: bool = False) -> socket.socket:
+    """A socket that listens; with *or_any* on a free port where the wanted one is taken."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError):
+        raise InvalidInput(f"{host!r} is not an address of this machine; 127.0.0.1 is always one.") from None
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        opened.bind(address)
+        opened.listen(2048)
+    except OSError as problem:
+        opened.close()
+        if or_any and port:
+            return listen(host, 0)
+        raise ConfigurationError(
+            f"Cannot listen on {host} port {port}: {problem.strerror}. Choose another with --port; 0 picks a free one."
+        ) from None
+    opened.setblocking(False)
+    return opened
+
+
+def url_of(listening: socket.socket) -> str:
+    """Where a browser on this machine finds it."""
+    host, port = listening.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):
+        host = "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+# -- serving -------------------------------------------------------------------------------------------------------
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn, with the signals left to whoever runs it."""
+
+    def __init__(
+        self,
+        app: FastAPI,
+        listening: socket.socket,
+        *,
+        grace: timedelta = timedelta(seconds=30),
+        proxies: tuple[str, ...] = (),
+        started: Callable[[], None] = lambda: None,
+    ) -> None:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ws="none",
+            proxy_headers=bool(proxies),
+            forwarded_allow_ips=list(proxies),
+            timeout_keep_alive=KEEP_ALIVE,
+            timeout_graceful_shutdown=max(1, round(grace.total_seconds())),
+            h11_max_incomplete_event_size=LONGEST_HEAD,
+        )
+        super().__init__(config)
+        self._listening = listening
+        self._tell_start = started
+
+    async def run_until_stopped(self) -> None:
+        await self.serve([self._listening])
+
+    def stop(self) -> None:
+        """Accept nothing more, finish what is being answered, up to the grace."""
+        self.should_exit = True
+
+    @property
+    def answered(self) -> int:
+        return self.server_state.total_requests
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._tell_start()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
