@@ -89,7 +89,7 @@ def test_a_clock_that_went_backwards_ages_nobody() -> None:
 
 
 def test_a_policy_under_which_age_could_interrupt_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="interrupt by their age"):
+    with pytest.raises(InvalidInput, match="or age could interrupt"):
         Policy(margin=5, aging_cap=9)
 
 

@@ -64,7 +64,7 @@ class Policy:
     def __post_init__(self) -> None:
         if not 0 <= self.aging_cap < self.margin:
             raise InvalidInput(
-                f"aging_cap {self.aging_cap} must stay below margin {self.margin}, or tasks could interrupt by their age."
+                f"aging_cap {self.aging_cap} must stay below margin {self.margin}, or age could interrupt."
             )
         if self.depth < 1 or self.aging_every <= timedelta(0):
             raise InvalidInput("A stack needs room for at least one task, and aging a positive period.")

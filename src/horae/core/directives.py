@@ -1,0 +1,236 @@
+"""What cognition answers and what actions return: directives, facts, waits.
+
+A directive carries the context to keep: any JSON, stored and given back as it is, never read by the runtime. A wait
+without a finite timeout cannot be built.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Literal
+
+from horae.core.attention import Policy, wait_span
+from horae.core.payloads import encode, label, name
+from horae.errors import InvalidInput
+
+FactKind = Literal[
+    "started", "resumed", "interrupted", "event", "late_event", "timed_out", "confirmed", "denied", "action_ok",
+    "action_failed", "action_partial", "action_unknown", "cancel_requested", "deadline_passed", "control_changed",
+    "recovered", "steer", "hold_exceeded", "grant_refused",
+]  # fmt: skip
+Effect = Literal["once", "idempotent", "transactional"]
+EFFECTS: tuple[Effect, ...] = ("once", "idempotent", "transactional")
+MAX_NOTE = 500
+MAX_KEYS = 20
+UNBOUNDED = Policy(longest_wait=timedelta(days=36_500))  # a lane's own policy is applied when the wait is opened
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that happened; told to cognition once."""
+
+    kind: FactKind
+    at: datetime
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, key: str) -> Any:
+        return self.data[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.data.get(key, default)
+
+    @property
+    def grant(self) -> str:
+        """What a confirmation permits: exactly one intent, once."""
+        return str(self.data["grant"])
+
+
+@dataclass(frozen=True, slots=True)
+class FactList:
+    """The facts since the last turn, in the order in which they happened."""
+
+    facts: tuple[Fact, ...] = ()
+
+    def of(self, kind: FactKind, action: str | None = None) -> list[Fact]:
+        """All of a kind; with *action* only those of that action."""
+        return [fact for fact in self.facts if fact.kind == kind and action in (None, fact.get("action"))]
+
+    def last(self, kind: FactKind, action: str | None = None) -> Fact | None:
+        found = self.of(kind, action)
+        return found[-1] if found else None
+
+    def __iter__(self) -> Iterator[Fact]:
+        return iter(self.facts)
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+
+# -- what cognition answers ----------------------------------------------------------------------------------------
+
+
+class Directive:
+    """What happens next. Every one carries the context to keep and, if it helps the next turn, a note."""
+
+    is_final: ClassVar[bool] = False
+    context: Any
+    note: str | None
+
+
+def _kept(directive: Directive) -> None:
+    encode(directive.context, "context")
+    if directive.note is not None and (not isinstance(directive.note, str) or len(directive.note) > MAX_NOTE):
+        raise InvalidInput(f"A note is a text of up to {MAX_NOTE} characters: a cue for coming back, not a report.")
+
+
+class Act(Directive):
+    """Run an action. Its intent is written before it runs; its facts come back in the next turn."""
+
+    __slots__ = ("action", "arguments", "context", "interruptible", "note")
+
+    def __init__(
+        self,
+        action: str,
+        /,
+        *,
+        interruptible: bool = True,
+        context: Any = None,
+        note: str | None = None,
+        **arguments: Any,
+    ) -> None:
+        self.action = name(action, "action")
+        self.interruptible = interruptible
+        self.context = context
+        self.note = note
+        self.arguments = arguments
+        encode(arguments, "arguments")
+        _kept(self)
+
+    @property
+    def intent(self) -> dict[str, Any]:
+        return {"action": self.action, "arguments": self.arguments}
+
+
+@dataclass(frozen=True, slots=True)
+class Wait(Directive):
+    """Park until one of these keys is posted or the time is up, whichever comes first."""
+
+    on: str | Sequence[str]
+    timeout: timedelta | float
+    context: Any = None
+    note: str | None = None
+
+    def __post_init__(self) -> None:
+        wait_keys(self.on)
+        wait_span(self.timeout, UNBOUNDED)
+        _kept(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Proceed(Directive):
+    """Run exactly what was approved, once."""
+
+    grant: str
+    context: Any = None
+    note: str | None = None
+
+    def __post_init__(self) -> None:
+        label(self.grant, "grant", 100)
+        _kept(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Yield(Directive):
+    """A safe point without an action; with *release* equals may take a turn."""
+
+    release: bool = False
+    context: Any = None
+    note: str | None = None
+
+    def __post_init__(self) -> None:
+        _kept(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Directive):
+    """The task is completed."""
+
+    is_final: ClassVar[bool] = True
+    result: Any = None
+    context: Any = None
+    note: str | None = None
+
+    def __post_init__(self) -> None:
+        encode(self.result, "result")
+        _kept(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Fail(Directive):
+    """The task has failed, and this is why."""
+
+    is_final: ClassVar[bool] = True
+    reason: str
+    context: Any = None
+    note: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.reason, str) or not self.reason.strip():
+            raise InvalidInput("A failure needs a reason that a person can read.")
+        _kept(self)
+
+
+# -- what actions return -------------------------------------------------------------------------------------------
+
+
+class Facts:
+    """What an action found or did; partial when it stopped at a safe point inside longer work."""
+
+    __slots__ = ("data", "is_partial")
+
+    def __init__(self, **data: Any) -> None:
+        encode(data, "facts")
+        self.data = data
+        self.is_partial = False
+
+    @classmethod
+    def partial(cls, **data: Any) -> Facts:
+        made = cls(**data)
+        made.is_partial = True
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The action has begun something outside and must wait to hear of it."""
+
+    on: str | Sequence[str]
+    timeout: timedelta | float
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        wait_keys(self.on)
+        wait_span(self.timeout, UNBOUNDED)
+        encode(dict(self.data), "facts")
+
+
+def wait_keys(on: str | Sequence[str]) -> tuple[str, ...]:
+    """The keys of a wait, each once."""
+    keys = (on,) if isinstance(on, str) else tuple(dict.fromkeys(on))
+    if not 1 <= len(keys) <= MAX_KEYS:
+        raise InvalidInput(f"A wait is for 1 to {MAX_KEYS} keys, not {len(keys)}.")
+    return tuple(label(key, "wait key", 200) for key in keys)
+
+
+def step_key(lane: str, task: int, step: int) -> str:
+    """The key of an action's effect: the same for the same step, however often it is tried."""
+    return hashlib.sha256(json.dumps([lane, task, step]).encode()).hexdigest()[:32]
+
+
+def intent_hash(intent: Mapping[str, Any]) -> str:
+    """What an approval is bound to: another action or another argument is another intent."""
+    return hashlib.sha256(json.dumps(intent, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

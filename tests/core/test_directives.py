@@ -1,0 +1,124 @@
+"""What cognition may answer, and what cannot be built at all."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from horae.core.directives import (
+    Act,
+    Done,
+    Fact,
+    FactList,
+    Facts,
+    Fail,
+    Pending,
+    Proceed,
+    Wait,
+    Yield,
+    intent_hash,
+    step_key,
+    wait_keys,
+)
+from horae.errors import HoraeError, InvalidInput
+from horae.testing.clock import NOON
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("build", [Wait, Pending])
+@pytest.mark.parametrize("timeout", [None, 0, -3, float("inf"), timedelta(0), "soon"])
+def test_a_wait_without_a_finite_timeout_cannot_be_built(build: Callable[..., Any], timeout: Any) -> None:
+    """S2-34; invariant 25."""
+    with pytest.raises(InvalidInput):
+        build("ack", timeout)
+
+
+@pytest.mark.parametrize("build", [Wait, Pending])
+def test_a_wait_needs_its_timeout_to_be_given(build: Callable[..., Any]) -> None:
+    with pytest.raises(TypeError):
+        build("ack")
+
+
+def test_a_wait_may_name_several_keys_each_once() -> None:
+    assert wait_keys(["a", "b", "a"]) == ("a", "b")
+    with pytest.raises(InvalidInput):
+        Wait([], MINUTE)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda context: Act("read", context=context),
+        lambda context: Wait("ack", MINUTE, context=context),
+        lambda context: Proceed("grant", context=context),
+        lambda context: Yield(context=context),
+        lambda context: Done(context=context),
+        lambda context: Fail("no", context=context),
+    ],
+)
+def test_every_directive_carries_a_context_that_is_plain_json(build: Callable[[Any], Any]) -> None:
+    """S2-12."""
+    assert build({"step": [1, None, "ü"]}).context == {"step": [1, None, "ü"]}
+    with pytest.raises(HoraeError):
+        build(object())
+
+
+def test_a_note_is_a_cue_and_not_a_report() -> None:
+    assert Yield(note="read 2 of 4 sources").note == "read 2 of 4 sources"
+    with pytest.raises(InvalidInput, match="500"):
+        Yield(note="x" * 501)
+
+
+def test_only_done_and_fail_are_final() -> None:
+    assert [each.is_final for each in (Act, Wait, Proceed, Yield, Done, Fail)] == [False] * 4 + [True] * 2
+
+
+def test_a_failure_has_a_reason() -> None:
+    with pytest.raises(InvalidInput):
+        Fail("  ")
+
+
+def test_an_act_takes_the_arguments_of_its_action_by_name() -> None:
+    act = Act("refund", amount=40, to="c-17", interruptible=False)
+
+    assert act.intent == {"action": "refund", "arguments": {"amount": 40, "to": "c-17"}}
+    assert not act.interruptible
+
+
+def test_partial_facts_say_so() -> None:
+    assert (Facts(n=1).is_partial, Facts.partial(n=1).is_partial) == (False, True)
+    with pytest.raises(HoraeError):
+        Facts(n=object())
+
+
+def test_facts_are_found_by_kind_and_action() -> None:
+    told = FactList(
+        (
+            Fact("action_ok", NOON, {"action": "read", "lines": 1}),
+            Fact("action_ok", NOON, {"action": "page"}),
+            Fact("action_ok", NOON, {"action": "read", "lines": 2}),
+            Fact("confirmed", NOON, {"grant": "g1"}),
+        )
+    )
+
+    assert [fact["lines"] for fact in told.of("action_ok", "read")] == [1, 2]
+    assert told.last("timed_out") is None
+    last = told.last("confirmed")
+    assert last is not None
+    assert last.grant == "g1"
+
+
+def test_the_key_of_a_step_depends_on_lane_task_and_step_alone() -> None:
+    """Invariant 13."""
+    assert step_key("ops", 1, 2) == step_key("ops", 1, 2)
+    assert len({step_key("ops", 1, 2), step_key("ops", 2, 1), step_key("ops", 12, 0), step_key("op", 1, 2)}) == 4
+
+
+def test_an_approval_is_bound_to_every_argument_and_to_no_order() -> None:
+    """Invariant 18."""
+    asked = {"action": "refund", "arguments": {"amount": 40, "to": "c"}}
+
+    assert intent_hash(asked) == intent_hash({"arguments": {"to": "c", "amount": 40}, "action": "refund"})
+    assert intent_hash(asked) != intent_hash({"action": "refund", "arguments": {"amount": 41, "to": "c"}})
