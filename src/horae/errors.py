@@ -22,6 +22,7 @@
     │   ├── KeyConflict         an idempotency key used again for another request
     │   ├── VersionConflict     changed by somebody else since it was read
     │   ├── QuotaExceeded       as many as the tenant may have are there already
+    │   ├── TokenNeeded         only the token of the pull can tell whose word this is
     │   ├── LockNotAcquired     somebody else holds the lock
     │   └── SecretsLocked       secrets cannot be sealed or opened with the keys at hand
     ├── LeaseLost               the job has been handed on; this result no longer counts
@@ -131,8 +132,8 @@ class KeyConflict(Conflict):
 
     def __init__(self, key: str, job_id: str) -> None:
         super().__init__(
-            f"The key {key!r} already belongs to job {job_id}, which was enqueued with other arguments or options. "
-            "Send exactly the same request to get that job back, or choose another key."
+            f"The key {key!r} already belongs to {job_id}, which came with another request. "
+            "Send exactly the same request to get that one back, or choose another key."
         )
         self.key = key
         self.job_id = job_id
@@ -153,6 +154,12 @@ class QuotaExceeded(Conflict):
         super().__init__(message)
         self.limit = limit
         self.allowed = allowed
+
+
+class TokenNeeded(Conflict):
+    """An ending without a token, for a job that somebody else may have held too."""
+
+    code = "token_needed"
 
 
 class LockNotAcquired(Conflict):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -15,6 +15,7 @@ from horae.core.jobs import SYSTEM
 from horae.errors import Unauthorized
 from horae.ports import World
 from horae.service.options import Options
+from horae.service.tally import Tally
 
 EVERYBODY = Caller(SYSTEM, frozenset({"admin"}), "anybody")
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -29,6 +30,7 @@ class Service:
 
     opens: Callable[[], World]  # a store that does not answer yet is an error of the request, not of the start
     options: Options
+    tally: Tally = field(default_factory=Tally)
 
     @property
     def world(self) -> World:
