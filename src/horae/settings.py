@@ -153,6 +153,12 @@ class Settings:
     actor: str | None = field(
         default=None, metadata=_from("HORAE_ACTOR", "who acts, for the audit; else `cli/` and the login name")
     )
+    url: str | None = field(
+        default=None, metadata=_from("HORAE_URL", "the service that commands ask instead of opening a database")
+    )
+    token: str | None = field(
+        default=None, repr=False, metadata=_from("HORAE_TOKEN", "the token that they show it", file=True)
+    )
     host: str = field(default="127.0.0.1", metadata=_from("HORAE_HOST", "the address the service listens on"))
     port: int = field(default=8765, metadata=_from("HORAE_PORT", "its port; `0` picks a free one", _whole(0, 65535)))
     public_url: str = field(
