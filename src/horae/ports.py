@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from horae.core.access import Token
 from horae.core.audit import Entry
+from horae.core.figures import Backlog, Ended
 from horae.core.fires import Fire, Firing, Schedule, Unfinished
 from horae.core.jobs import Job, Lease, NewJob, Order, Run, Settlement
 from horae.core.limits import Limit
@@ -139,6 +140,7 @@ class ScheduleFilter:
     declared: bool | None = None
     kind: str | None = None
     not_tzdata: str | None = None  # computed with another zone database than this one
+    toggled: bool | None = None  # whether a toggle that a restart forgets is in force
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,49 @@ class Tally:
     last_started_at: datetime | None = None
     last_finished_at: datetime | None = None
     last_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogFilter:
+    """Which runs somebody wants to see; None means any.
+
+    Without a schedule and a handler: those of all schedules, and of code that is only tracked.
+    """
+
+    schedule_id: int | None = None
+    handler: str | None = None
+    owner: str | None = None
+    outcomes: tuple[str, ...] = ()
+    started_after: datetime | None = None
+    started_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A run with the key of its schedule, and what set it off: ``schedule``, ``manual``, ``backfill`` or ``job``."""
+
+    run: Run
+    key: str | None
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Jobs of one queue that have been due since before an instant."""
+
+    queue: str
+    count: int
+    oldest: datetime
+
+
+class LogRows(Protocol):
+    """Runs inside one transaction, as an administrator looks through them."""
+
+    def find(self, wanted: LogFilter, *, limit: int, before: tuple[int, int] | None) -> list[Logged]: ...
+    def get(self, number: int, token: int) -> Logged | None: ...
+    def count(self, wanted: LogFilter) -> int: ...
+    def count_old(self, wanted: LogFilter, before: datetime) -> int: ...
+    def remove_old(self, wanted: LogFilter, before: datetime, *, limit: int) -> int: ...
 
 
 class JobRows(Protocol):
@@ -168,6 +213,8 @@ class JobRows(Protocol):
     def insert(self, new: Sequence[NewJob], now: datetime) -> list[Placed]: ...
     def start(self, number: int, *, worker_id: str, until: datetime, now: datetime) -> None: ...
     def holders(self, concurrency_key: str) -> list[Job]: ...
+    def died(self, since: datetime, *, limit: int) -> list[Job]: ...
+    def waiting(self, due_before: datetime, *, not_in: Iterable[str]) -> list[Waiting]: ...
 
 
 class QueueRows(Protocol):
@@ -214,6 +261,25 @@ class ScheduleRows(Protocol):
     def tallies(self, numbers: Iterable[int]) -> dict[int, Tally]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class TaskRun:
+    """An attempt at a user's task, and what set it off: ``schedule``, ``manual`` or ``backfill``."""
+
+    run: Run
+    trigger: str
+
+
+class TaskRows(Protocol):
+    """Users' own tasks inside one transaction; with *owner* None, everybody's."""
+
+    def get(self, task_id: str, owner: str | None, *, lock: bool = False) -> Schedule | None: ...
+    def find(self, owner: str | None, *, limit: int, after: tuple[str, int, int] | None) -> list[Schedule]: ...
+    def count_enabled(self, owner: str) -> int: ...
+    def live(self, numbers: Iterable[int]) -> dict[int, list[Job]]: ...
+    def last_run(self, number: int) -> Run | None: ...
+    def runs(self, number: int, *, limit: int, before: tuple[int, int] | None) -> list[TaskRun]: ...
+
+
 class TokenRows(Protocol):
     """Who may call the service."""
 
@@ -256,11 +322,40 @@ class SecretRows(Protocol):
     def remove(self, owner: str, name: str) -> bool: ...
 
 
+class Sealer(Protocol):
+    """Makes secrets unreadable for whoever has only the database."""
+
+    def seal(self, owner: str, name: str, text: str) -> str: ...
+    def open(self, owner: str, name: str, sealed: str) -> str:
+        """The text; ``SecretsLocked`` when its key is not at hand, or the row was changed or belongs elsewhere."""
+
+    def is_current(self, sealed: str) -> bool:
+        """Whether it is sealed with the key that seals now."""
+
+
 class AuditRows(Protocol):
     def append(self, entry: Entry) -> None: ...
     def find(
-        self, *, object_id: str | None, limit: int, before: int | None, owner: str | None = None
+        self,
+        *,
+        object_id: str | None,
+        limit: int,
+        before: int | None,
+        owner: str | None = None,
+        actor: str | None = None,
+        verb: str | None = None,
+        object_type: str | None = None,
     ) -> list[tuple[int, Entry]]: ...
+
+
+class MetricRows(Protocol):
+    """Figures about all jobs, for those who watch over them."""
+
+    def depths(self) -> dict[tuple[str, str], int]: ...
+    def waiting(self, now: datetime) -> dict[str, Backlog]: ...
+    def endings(self, since: datetime) -> list[Ended]: ...
+    def verdicts(self, since: datetime) -> dict[str, int]: ...
+    def last_number(self) -> int: ...
 
 
 class Tx(Protocol):
@@ -279,13 +374,19 @@ class Tx(Protocol):
     @property
     def audit(self) -> AuditRows: ...
     @property
+    def logs(self) -> LogRows: ...
+    @property
     def schedules(self) -> ScheduleRows: ...
+    @property
+    def tasks(self) -> TaskRows: ...
     @property
     def tokens(self) -> TokenRows: ...
     @property
     def owners(self) -> OwnerRows: ...
     @property
     def secrets(self) -> SecretRows: ...
+    @property
+    def metrics(self) -> MetricRows: ...
 
 
 class Store(Protocol):
@@ -327,6 +428,9 @@ class Store(Protocol):
     def read(self, work: Callable[[Tx], T]) -> T: ...
     def read_time(self) -> datetime | None:
         """The database's own clock, where several hosts share it; None where the system's clock rules."""
+
+    def check_schema(self) -> None:
+        """Raise where the tables are not, or no longer, those that this code needs."""
 
     def wake(self, queues: Iterable[str]) -> None:
         """Tell sleeping processes, this one and others, that there may be work: a hint, never a promise."""

@@ -14,6 +14,8 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
 from horae.actions.schedules import CHANGEABLE, MAX_PAGE, checked, entry_for, find, locked, note_follows, timed, written
+from horae.actions.toggles import DECLARED_BY as BY
+from horae.actions.toggles import forget_toggles
 from horae.core.fires import Schedule, first_fire
 from horae.core.jobs import SYSTEM
 from horae.core.status import JobStatus, status_of
@@ -22,7 +24,6 @@ from horae.ports import ScheduleFilter, Tally, Tx, World
 
 T = TypeVar("T")
 log = logging.getLogger("horae.schedules")
-BY = "declared"  # the source of this value names the application
 GONE = "no longer declared in code"
 SWITCHED_OFF = "switched off: [jobs] enabled = false in jobs.conf"
 TRIES = 5
@@ -40,8 +41,10 @@ class Plan:
     loads_persisted: bool = False
 
 
-def bring_in_line(world: World, plan: Plan) -> list[Schedule]:
+def bring_in_line(world: World, plan: Plan, *, starts: bool = False) -> list[Schedule]:
     """Make the store say what the plan says; what somebody changed through a verb stays.
+
+    When a worker *starts*, toggles that were not for good are forgotten.
 
     One schedule that cannot be written is reported and does not keep the others from being; a store that does not
     answer is the caller's business.
@@ -52,6 +55,9 @@ def bring_in_line(world: World, plan: Plan) -> list[Schedule]:
     for key in retire(world, {schedule.key for schedule in plan.schedules}, app=plan.app):
         log.warning("schedule %s is no longer declared in code; it is kept and does not fire", key)
     _switch(world, plan)
+    if starts:
+        for key in forget_toggles(world, plan.app):
+            log.info("the toggle of schedule %s ends with this start", key)
     if plan.loads_persisted:
         load_persisted(world, plan.handlers, app=plan.app)
     if any(schedule.updated_at is not None and schedule.updated_at >= begun for schedule in written_down):
@@ -139,11 +145,16 @@ def stored(world: World, keys: Collection[str]) -> dict[str, Schedule]:
 def snapshot(world: World, planned: Sequence[Schedule]) -> list[JobStatus]:
     """How declared jobs are doing, over the whole cluster; one that is not stored yet has no history."""
     found = stored(world, [schedule.key for schedule in planned])
+    return statuses(world, [found.get(each.key, each) for each in planned])
+
+
+def statuses(world: World, schedules: Sequence[Schedule]) -> list[JobStatus]:
+    """The same for schedules as the store has them, whoever made them."""
     now = world.clock.now()
 
     def work(tx: Tx) -> list[JobStatus]:
-        tallies = tx.schedules.tallies([schedule.number for schedule in found.values()])
-        return [_status(tx, found.get(each.key, each), tallies, now) for each in planned]
+        tallies = tx.schedules.tallies([schedule.number for schedule in schedules if schedule.number])
+        return [_status(tx, each, tallies, now) for each in schedules]
 
     return world.store.read(work)
 

@@ -18,7 +18,7 @@ from horae.core.retry import Retry
 from horae.errors import LeaseLost
 from horae.ports import Tx, World
 
-TRACKED_QUEUE = "local"
+TRACKED_QUEUE = LOCAL
 DEFAULT_LEASE = timedelta(hours=1)
 
 

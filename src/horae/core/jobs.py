@@ -34,7 +34,8 @@ SYSTEM = "system"
 LOSSES_ALWAYS_FORGIVEN = 3  # so that a deploy that kills two workers cannot kill a job with one attempt
 PAST_TOLERANCE = timedelta(seconds=5)
 SLOTS = 50  # jobs of one queue at once in one worker: enough that coinciding crons start together
-LOCAL = "local"  # held by the process that started it: never handed to another, never tried again
+# Held by the process that started it, never handed to another, never tried again; also the queue of such jobs.
+LOCAL = "local"
 THREE_TIMES = Retry()
 
 JOB = Machine(

@@ -81,6 +81,7 @@ class Declared:
             world, listeners, locks, declares=lambda name: name in self._keys, keeper=self._keeper
         )
         self._changed = True
+        self._starts = True  # until the store has been brought in line for the first time
         self._stopping = False
         self._serving: asyncio.Task[None] | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -156,7 +157,8 @@ class Declared:
             self._changed = self.in_line = False  # before reading, so that a reload meanwhile is not lost
             try:
                 self._look_again()
-                await self._host.ask(lambda: bring_in_line(self._world, self._plan))
+                await self._host.ask(lambda: bring_in_line(self._world, self._plan, starts=self._starts))
+                self._starts = False
             except BaseException:
                 self._changed = True
                 raise

@@ -9,7 +9,7 @@ one list.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -32,9 +32,9 @@ from sqlalchemy import (
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-from horae.core.instants import micros
+from horae.core.instants import instant, micros
 from horae.core.jobs import Job, NewJob, Run
-from horae.ports import Filter, Placed
+from horae.ports import Filter, Placed, Waiting
 from horae.stores.dialects import BY_NAME, Dialect
 from horae.stores.driver import Driver
 from horae.stores.insertion import Insertion
@@ -182,6 +182,19 @@ class Jobs:
             "live": live[0],
             "live_after_retry": int(live[1]),
         }
+
+    def died(self, since: datetime, *, limit: int) -> list[Job]:
+        """Jobs that have been dead since an instant or later, the newest first."""
+        query = select(*JOB_SELECT).where(jobs.c.state == "dead", jobs.c.finished_at >= micros(since))
+        return [job_from(row) for row in self.connection.execute(query.order_by(jobs.c.id.desc()).limit(limit))]
+
+    def waiting(self, due_before: datetime, *, not_in: Iterable[str]) -> list[Waiting]:
+        """Queues, other than these, with jobs that were due before an instant while none of theirs is running."""
+        busy = select(jobs.c.queue).where(jobs.c.state == "running")
+        due = (jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at < micros(due_before))
+        query = select(jobs.c.queue, func.count(), func.min(jobs.c.run_at)).where(*due, jobs.c.queue.not_in(busy))
+        others = query.where(jobs.c.queue.not_in(sorted(not_in))).group_by(jobs.c.queue).order_by(jobs.c.queue)
+        return [Waiting(queue, count, instant(oldest)) for queue, count, oldest in self.connection.execute(others)]
 
     # -- manual acts -------------------------------------------------------------------------------------------
 

@@ -58,7 +58,9 @@ class Schedules:
         if wanted.not_tzdata is not None:
             query = query.where(schedules.c.tzdata != wanted.not_tzdata)
         if wanted.enabled is not None:
-            query = query.where(schedules.c.enabled == int(wanted.enabled))
+            query = query.where(func.coalesce(schedules.c.toggled, schedules.c.enabled) == int(wanted.enabled))
+        if wanted.toggled is not None:
+            query = query.where(schedules.c.toggled.is_not(None) if wanted.toggled else schedules.c.toggled.is_(None))
         if wanted.declared is not None:
             query = query.where(schedules.c.declared == int(wanted.declared))
         if isinstance(after, Schedule):  # several owners may use the same key

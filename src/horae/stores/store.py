@@ -26,13 +26,17 @@ from horae.stores.firing import Decide, Firings
 from horae.stores.hot import Hot
 from horae.stores.jobs import Jobs
 from horae.stores.ledger import Ledger
+from horae.stores.logs import Logs
+from horae.stores.metrics import Metrics
 from horae.stores.nodes import Nodes
 from horae.stores.owners import Owners
 from horae.stores.queues import Queues
 from horae.stores.retention import forget
 from horae.stores.rows import chunks
 from horae.stores.schedules import Schedules
+from horae.stores.schema import require_current
 from horae.stores.secrets import Secrets
+from horae.stores.tasks import Tasks
 from horae.stores.tokens import Tokens
 
 T = TypeVar("T")
@@ -67,8 +71,16 @@ class Transaction:
         return Audit(self.connection)
 
     @cached_property
+    def logs(self) -> Logs:
+        return Logs(self.connection)
+
+    @cached_property
     def schedules(self) -> Schedules:
         return Schedules(self.connection)
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        return Tasks(self.connection)
 
     @cached_property
     def tokens(self) -> Tokens:
@@ -81,6 +93,10 @@ class Transaction:
     @cached_property
     def secrets(self) -> Secrets:
         return Secrets(self.connection)
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        return Metrics(self.connection)
 
 
 class SqlStore(ABC):
@@ -243,6 +259,9 @@ class SqlStore(ABC):
         if not self.dialect.shares_clock:
             return None
         return self.driven(lambda driver: instant(int(driver.rows("SELECT " + self.dialect.time_micros)[0][0])))
+
+    def check_schema(self) -> None:
+        require_current(self.engine)
 
     # -- wake-ups ------------------------------------------------------------------------------------------------
 

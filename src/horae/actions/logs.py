@@ -1,0 +1,126 @@
+"""The job log: every run of a schedule, ended or under way, and forgetting the old ones.
+
+A run is known as its job and its token, ``job_12.3``. Times, words and numbers are ours; document 003's and 004's are
+the service's business.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from horae.core.audit import Entry
+from horae.core.instants import aware, iso
+from horae.core.jobs import SYSTEM
+from horae.errors import InvalidInput, NotFound
+from horae.ports import LogFilter, Logged, Tx, World
+
+MAX_PAGE = 1000
+BATCH = 100  # rows in one transaction, so that nobody waits for a clean-up
+MOST = 10_000  # rows in one call, so that no caller waits for ever
+KEEP = timedelta(days=14)
+OUTCOMES = ("running", "succeeded", "failed", "timed_out", "lost", "skipped", "cancelled", "snoozed", "released")
+_RUN = re.compile(r"job_([0-9]{1,19})\.([0-9]{1,19})")
+LARGEST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What a clean-up removed, or in a dry run would remove; ``more`` when it stopped before the end."""
+
+    removed: int
+    before: datetime
+    dry_run: bool = False
+    more: bool = False
+
+
+def run_name(run_id: str) -> tuple[int, int]:
+    """``job_12.3`` as its two numbers; anything else names no run."""
+    found = _RUN.fullmatch(run_id)
+    number, token = (int(found[1]), int(found[2])) if found else (0, 0)
+    if found is None or max(number, token) > LARGEST:
+        raise _unknown(run_id)
+    return number, token
+
+
+def page(
+    world: World, wanted: LogFilter | None = None, *, limit: int = 50, before: tuple[int, int] | None = None
+) -> list[Logged]:
+    """Runs, newest first; *before* are the two numbers of the last one of the page before."""
+    if not 1 <= limit <= MAX_PAGE * 10:
+        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE * 10:,}.")
+    told = wanted or LogFilter()
+    unknown = sorted(set(told.outcomes) - set(OUTCOMES))
+    if unknown:
+        raise InvalidInput(f"{unknown[0]!r} is not an outcome; choose from {', '.join(OUTCOMES)}.")
+    return world.store.read(lambda tx: tx.logs.find(told, limit=limit, before=before))
+
+
+def count(world: World, wanted: LogFilter | None = None) -> int:
+    return world.store.read(lambda tx: tx.logs.count(wanted or LogFilter()))
+
+
+def get(world: World, run_id: str, *, owner: str | None = None) -> Logged:
+    """One run; with *owner*, somebody else's does not exist."""
+    number, token = run_name(run_id)
+    found = world.store.read(lambda tx: tx.logs.get(number, token))
+    if found is None or (owner is not None and found.run.owner != owner):
+        raise _unknown(run_id)
+    return found
+
+
+def wanted_for(world: World, job: str, *, owner: str | None = None) -> LogFilter:
+    """The log of one job: of the schedule with this key, or, where there is none, of the handler with this name."""
+    schedule = world.store.read(lambda tx: tx.schedules.get(job, owner or SYSTEM))
+    if schedule is None:
+        return LogFilter(handler=job, owner=owner)
+    return LogFilter(schedule_id=schedule.number, owner=owner)
+
+
+def clean(
+    world: World,
+    before: datetime,
+    wanted: LogFilter | None = None,
+    *,
+    dry_run: bool = True,
+    most: int = MOST,
+    actor: str = SYSTEM,
+    reason: str = "",
+) -> Cleaned:
+    """Forget runs that ended before an instant, in small batches; first without doing it, to see how many.
+
+    Whatever belongs to a job that waits, runs or is dead stays.
+    """
+    before, told = aware(before, "before"), wanted or LogFilter()
+    if before > world.clock.now():
+        raise InvalidInput(f"before {iso(before)} lies in the future; the log of today is not old.")
+    if dry_run:
+        return Cleaned(world.store.read(lambda tx: tx.logs.count_old(told, before)), before, dry_run=True)
+    removed = 0
+    while removed < most:
+        batch = min(BATCH, most - removed)
+        gone = world.store.transact(lambda tx, limit=batch: tx.logs.remove_old(told, before, limit=limit))  # type: ignore[misc]
+        removed += gone
+        if gone < batch:
+            break
+    more = bool(removed >= most and world.store.read(lambda tx: tx.logs.count_old(told, before)))
+    if removed:
+        _account_for(world, told, Cleaned(removed, before), actor, reason)
+    return Cleaned(removed, before, more=more)
+
+
+def _account_for(world: World, wanted: LogFilter, done: Cleaned, actor: str, reason: str) -> None:
+    which = f"schedule {wanted.schedule_id}" if wanted.schedule_id else f"handler {wanted.handler or '*'}"
+    after = {"removed": done.removed, "before": iso(done.before), "of": which}
+
+    def write(tx: Tx) -> None:
+        owner = wanted.owner or SYSTEM
+        now = world.clock.now()
+        tx.audit.append(Entry(now, actor, "clean", "log", "job-log", owner, reason or None, after=after))
+
+    world.store.transact(write)
+
+
+def _unknown(run_id: str) -> NotFound:
+    return NotFound(f"There is no run {run_id!r} in the log; it may have been cleaned up.")

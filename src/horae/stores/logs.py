@@ -1,0 +1,161 @@
+"""Runs as an administrator looks through them: newest first, ended ones and those under way in one list.
+
+Newest means the newest job, and of one job the newest attempt: the order in which both tables are indexed.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    delete,
+    exists,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+)
+
+from horae.core.instants import micros
+from horae.core.jobs import LOCAL, Run
+from horae.ports import LogFilter, Logged
+from horae.stores.rows import run_from
+from horae.stores.tables import fires, jobs, runs, schedules
+
+# What a line of the log tells; payloads stay where they are.
+TOLD = ("outcome", "attempt", "handler", "queue", "owner", "worker_id", "started_at", "finished_at", "error",
+        "next_action_at", "audit_event_id", "trace_id", "schedule_id", "fire_at")  # fmt: skip
+UNKNOWN = {"finished_at", "error", "next_action_at", "audit_event_id"}  # of a run that is under way
+RUNNING = "running"
+
+
+class Logs:
+    """The runs of one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def find(self, wanted: LogFilter, *, limit: int, before: tuple[int, int] | None) -> list[Logged]:
+        """A page of runs; *before* is (job, token) of the last one of the page before."""
+        told: dict[tuple[int, int], Logged] = {}
+        for source in _sources(wanted):
+            query = _narrowed(_lines(source), source, wanted)
+            number, token = _name(source)
+            if before is not None:
+                earlier = and_(number == before[0], token < before[1])
+                query = query.where(or_(number < before[0], earlier))
+            rows = self.connection.execute(query.order_by(number.desc(), token.desc()).limit(limit)).mappings()
+            told |= {(row["job_id"], row["token"]): _logged(row) for row in rows}  # an ended one wins: it is read last
+        page = [told[name] for name in sorted(told, reverse=True)[:limit]]
+        return self._with_triggers(page)
+
+    def get(self, number: int, token: int) -> Logged | None:
+        for source in (jobs, runs):
+            its_number, its_token = _name(source)
+            query = _lines(source).where(its_number == number, its_token == token)
+            if source is jobs:
+                query = query.where(jobs.c.state == RUNNING)
+            row = self.connection.execute(query).mappings().first()
+            if row is not None:
+                return self._with_triggers([_logged(row)])[0]
+        return None
+
+    def count(self, wanted: LogFilter) -> int:
+        return sum(
+            int(self.connection.execute(_narrowed(select(func.count()), source, wanted)).scalar_one())
+            for source in _sources(wanted)
+        )
+
+    def count_old(self, wanted: LogFilter, before: datetime) -> int:
+        """How many ended runs of finished jobs ended before an instant."""
+        query = _narrowed(select(func.count()), runs, wanted).where(*_forgettable(before))
+        return int(self.connection.execute(query).scalar_one())
+
+    def remove_old(self, wanted: LogFilter, before: datetime, *, limit: int) -> int:
+        """Remove a few of them; how many there were."""
+        query = _narrowed(select(runs.c.job_id, runs.c.token), runs, wanted).where(*_forgettable(before))
+        rows = self.connection.execute(query.order_by(runs.c.finished_at).limit(limit)).all()
+        if rows:
+            among = tuple_(runs.c.job_id, runs.c.token).in_([tuple(row) for row in rows])
+            self.connection.execute(delete(runs).where(among))
+        return len(rows)
+
+    def _with_triggers(self, page: list[Logged]) -> list[Logged]:
+        """Say which of them somebody set off by hand or made up for."""
+        asked = {each.run.job_number for each in page if each.run.schedule_id is not None}
+        if not asked:
+            return page
+        spots = {(each.run.schedule_id, kind, micros(each.run.fire_at)) for each in page
+                 if each.run.fire_at is not None for kind in ("manual", "backfill")}  # fmt: skip
+        among = tuple_(fires.c.schedule_id, fires.c.kind, fires.c.fire_at).in_(sorted(spots))
+        query = select(fires.c.job_id, fires.c.kind).where(among, fires.c.job_id.is_not(None))
+        kinds = {row.job_id: row.kind for row in self.connection.execute(query)} if spots else {}
+        return [
+            each if each.trigger == "job" else Logged(each.run, each.key, kinds.get(each.run.job_number, "schedule"))
+            for each in page
+        ]
+
+
+def _sources(wanted: LogFilter) -> list[Any]:
+    """Where to look: runs under way are in the job table."""
+    is_any = not wanted.outcomes
+    under_way = [jobs] if is_any or RUNNING in wanted.outcomes else []
+    return under_way + ([runs] if is_any or set(wanted.outcomes) - {RUNNING} else [])
+
+
+def _name(source: Any) -> tuple[ColumnElement[int], ColumnElement[int]]:
+    return (source.c.id if source is jobs else source.c.job_id), source.c.token
+
+
+def _lines(source: Any) -> Select[Any]:
+    number, token = _name(source)
+    columns = [_told(source, name) for name in TOLD]
+    key = schedules.c.schedule_key.label("schedule_key")
+    chosen: Select[Any] = select(number.label("job_id"), token, *columns, key)
+    return chosen.select_from(source.outerjoin(schedules, schedules.c.id == source.c.schedule_id))
+
+
+def _told(source: Any, name: str) -> ColumnElement[Any]:
+    if source is runs:
+        told: ColumnElement[Any] = runs.c[name]
+    elif name == "outcome":
+        told = literal(RUNNING).label(name)
+    else:
+        told = literal_column("NULL").label(name) if name in UNKNOWN else jobs.c[name]
+    return told
+
+
+def _narrowed(query: Select[Any], source: Any, wanted: LogFilter) -> Select[Any]:
+    c = source.c
+    equal = {c.schedule_id: wanted.schedule_id, c.handler: wanted.handler, c.owner: wanted.owner}
+    query = query.where(*(column == value for column, value in equal.items() if value is not None))
+    if wanted.schedule_id is None and wanted.handler is None:
+        query = query.where(or_(c.schedule_id.is_not(None), c.queue == LOCAL))
+    if source is jobs:
+        query = query.where(jobs.c.state == RUNNING)
+    elif wanted.outcomes:
+        query = query.where(runs.c.outcome.in_(wanted.outcomes))
+    if wanted.started_after is not None:
+        query = query.where(c.started_at >= micros(wanted.started_after))
+        if source is runs:  # what began later also ended later, and that is indexed
+            query = query.where(runs.c.finished_at >= micros(wanted.started_after))
+    if wanted.started_before is not None:
+        query = query.where(c.started_at < micros(wanted.started_before))
+    return query
+
+
+def _forgettable(before: datetime) -> tuple[ColumnElement[bool], ...]:
+    """An earlier attempt of a job that is still there, waiting, running or dead, is part of that job's story."""
+    return runs.c.finished_at < micros(before), ~exists().where(jobs.c.id == runs.c.job_id)
+
+
+def _logged(row: Any) -> Logged:
+    run: Run = run_from({**row, "result": None})
+    return Logged(run, row["schedule_key"], "job" if run.schedule_id is None else "schedule")

@@ -1,0 +1,76 @@
+"""What will fire when."""
+
+from datetime import timedelta
+
+import pytest
+
+from horae.actions import schedules
+from horae.actions.forecast import forecast
+from horae.core.retry import Retry
+from horae.errors import InvalidInput
+from horae.ports import World
+from horae.testing.builders import a_schedule
+from horae.testing.clock import NOON
+
+HOUR = timedelta(hours=1)
+
+
+def test_fires_of_all_schedules_come_in_order(world: World) -> None:
+    schedules.create(world, a_schedule("hourly", "0 * * * *"))
+    schedules.create(world, a_schedule("half", "30 * * * *", owner="alice"))
+
+    told = forecast(world, 2)
+
+    assert [(at - NOON, each.key) for at, each in told.fires] == [
+        (HOUR / 2, "half"),
+        (HOUR, "hourly"),
+        (1.5 * HOUR, "half"),
+        (2 * HOUR, "hourly"),
+    ]
+    assert (told.complete, told.until, told.total) == (True, NOON + 2 * HOUR, 4)
+
+
+def test_minutes_in_which_many_fire_are_told(world: World) -> None:
+    for number in range(3):
+        schedules.create(world, a_schedule(f"job{number}", "0 * * * *"))
+    schedules.create(world, a_schedule("alone", "30 * * * *"))
+
+    assert forecast(world, 1).piles == ((NOON + HOUR, 3),)
+
+
+def test_what_is_off_paused_or_spent_does_not_fire(world: World) -> None:
+    schedules.create(world, a_schedule("off", enabled=False))
+    schedules.create(world, a_schedule("paused"))
+    schedules.pause(world, "paused")
+    schedules.create(world, a_schedule("twice", max_fires=2))
+
+    assert [each.key for _, each in forecast(world, 1).fires] == ["twice", "twice"]
+
+
+def test_a_tenant_sees_its_own(world: World) -> None:
+    schedules.create(world, a_schedule())
+    schedules.create(world, a_schedule("mine", "0 * * * *", owner="alice"))
+
+    assert {each.key for _, each in forecast(world, 1, owner="alice").fires} == {"mine"}
+
+
+def test_a_long_list_is_cut_and_says_where(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("horae.actions.forecast.MOST_FIRES", 10)
+    schedules.create(world, a_schedule())
+
+    told = forecast(world, 1, limit=5)
+
+    assert (len(told.fires), told.total, told.complete) == (5, 10, False)
+    assert told.until == NOON + timedelta(minutes=11)
+
+
+def test_every_node_s_own_timer_is_told_by_its_rule(world: World) -> None:
+    schedules.create(world, a_schedule("local", "0 * * * *", mode="ALL_NODES", retry=Retry.none()))
+
+    assert [each.key for _, each in forecast(world, 1).fires] == ["local"]
+
+
+@pytest.mark.parametrize("hours", [0, -1, 10_000, float("nan")])
+def test_a_span_nobody_can_use_is_refused(world: World, hours: float) -> None:
+    with pytest.raises(InvalidInput):
+        forecast(world, hours)
