@@ -1,0 +1,136 @@
+"""The figures of the whole fleet, read from the store: what every process would tell alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from horae.actions.jobs import metrics
+from horae.core.figures import Backlog, Ended, Family, gathered, kept
+from horae.ports import Node, Tx, World
+
+RATES_WINDOW = timedelta(hours=1)  # for the rates of S0-31 and S0-32
+RECENT = timedelta(minutes=5)  # for everything called recent
+SEEN_LATELY = timedelta(seconds=150)  # a worker says every minute that it is there
+MICROS = 1_000_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """One look at the store."""
+
+    at: datetime
+    five: dict[str, float]
+    depths: dict[tuple[str, str], int]
+    waiting: dict[str, Backlog]
+    endings: list[Ended]
+    verdicts: dict[str, int]
+    workers: dict[str, int]  # by queue: who serves it
+    workers_seen: int
+    last_number: int
+
+
+def survey(world: World) -> Survey:
+    """Count what there is and what happened lately; a few grouped statements in one transaction."""
+    now = world.clock.now()
+
+    def look(tx: Tx) -> Survey:
+        seen = lately(tx.nodes.all(), now)
+        return Survey(
+            now, {}, tx.metrics.depths(), tx.metrics.waiting(now), tx.metrics.endings(now - RECENT),
+            tx.metrics.verdicts(now - RECENT), served_by(seen), len(seen), tx.metrics.last_number(),
+        )  # fmt: skip
+
+    told = world.store.read(look)
+    told.five.update(metrics(world, window=RATES_WINDOW))
+    return told
+
+
+def lately(nodes: list[Node], now: datetime) -> list[Node]:
+    return [node for node in nodes if now - node.seen_at <= SEEN_LATELY]
+
+
+def served_by(nodes: list[Node]) -> dict[str, int]:
+    """How many processes serve each queue."""
+    return dict(Counter(queue for node in nodes for queue in node.queues))
+
+
+FIVE = {
+    "jobs_due_count": "Jobs that are due and not running (S0-29).",
+    "jobs_lag_seconds": "How long the oldest of them has been due (S0-30).",
+    "job_success_rate": "Of the jobs that ended in the last hour by success or death, the share of successes (S0-31).",
+    "job_retry_rate": "Of the jobs ended or enqueued in the last hour, the share that failed at least once (S0-32).",
+    "dead_letter_count": "Jobs that are dead: no attempt left, waiting for a person (S0-33).",
+}
+
+
+def families(told: Survey) -> list[Family]:
+    """What a survey says, by the names of the metrics."""
+    counted = Counter({queue: 0 for queue, _ in told.depths})
+    for (queue, _), count in told.depths.items():
+        counted[queue] += count
+    ends = Counter[str]()
+    for each in told.endings:
+        counted[each.queue] += each.count
+        ends[each.handler] += each.count
+    queue_of = kept((name for name, _ in counted.most_common()), first=sorted(told.workers))
+    handler_of = kept(name for name, _ in ends.most_common())
+    by_run = [((queue_of(each.queue), handler_of(each.handler)), each) for each in told.endings]
+    took = gathered((labels, float(each.took)) for labels, each in by_run)
+    timed = gathered((labels, float(each.timed)) for labels, each in by_run)
+    delay = gathered(((queue_of(each.queue),), float(each.delay)) for each in told.endings)
+    delayed = gathered(((queue_of(each.queue),), float(each.delayed)) for each in told.endings)
+    return [
+        *(Family(name, "gauge", text, (), {(): told.five[name]}) for name, text in FIVE.items()),
+        Family(
+            "horae_queue_depth", "gauge", "Jobs by queue and state: queued, running or dead.", ("queue", "state"),
+            gathered(((queue_of(queue), state), float(count)) for (queue, state), count in told.depths.items()),
+        ),
+        Family(
+            "horae_queue_due", "gauge", "Jobs that are due and not running, by queue.", ("queue",),
+            gathered(((queue_of(queue),), float(each.count)) for queue, each in told.waiting.items()),
+        ),
+        Family(
+            "horae_queue_lag_seconds", "gauge", "How long the oldest due job of a queue has been due.", ("queue",),
+            gathered(
+                (((queue_of(queue),), (told.at - each.since).total_seconds()) for queue, each in told.waiting.items()),
+                max,
+            ),
+        ),
+        Family(
+            "horae_recent_runs", "gauge", "Attempts that ended in the last five minutes, over all workers.",
+            ("queue", "handler", "outcome"),
+            gathered(((*labels, each.outcome), float(each.count)) for labels, each in by_run),
+        ),
+        Family(
+            "horae_recent_run_seconds_mean", "gauge", "How long those attempts took on average.", ("queue", "handler"),
+            {labels: took[labels] / timed[labels] / MICROS for labels in took if timed[labels]},
+        ),
+        Family(
+            "horae_recent_run_seconds_max", "gauge", "How long the longest of them took.", ("queue", "handler"),
+            gathered(((labels, each.longest / MICROS) for labels, each in by_run if each.timed), max),
+        ),
+        Family(
+            "horae_recent_start_delay_seconds_mean", "gauge",
+            "How long after its due time the last attempt of a job began, on average over the last five minutes.",
+            ("queue",), {labels: delay[labels] / delayed[labels] / MICROS for labels in delay if delayed[labels]},
+        ),
+        Family(
+            "horae_recent_start_delay_seconds_max", "gauge", "The longest such delay.", ("queue",),
+            gathered((((queue_of(e.queue),), e.longest_delay / MICROS) for e in told.endings if e.delayed), max),
+        ),
+        Family(
+            "horae_recent_fires", "gauge", "Fires of schedules recorded in the last five minutes, by verdict.",
+            ("verdict",), {(verdict,): float(count) for verdict, count in told.verdicts.items()},
+        ),
+        Family("horae_workers", "gauge", "Worker processes seen lately.", (), {(): float(told.workers_seen)}),
+        Family(
+            "horae_queue_workers", "gauge", "Worker processes seen lately, by queue that they serve.", ("queue",),
+            gathered(((queue_of(queue),), float(count)) for queue, count in told.workers.items()),
+        ),
+        Family(
+            "horae_enqueued_total", "counter", "Job numbers given out by this database since its beginning.", (),
+            {(): float(told.last_number)},
+        ),
+    ]  # fmt: skip

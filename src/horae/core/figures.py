@@ -1,0 +1,95 @@
+"""Figures about the work, in a form that every floor can make and the service can show.
+
+Labels are bounded: whatever is beyond the bound is counted as "other", so that no caller can make the list of series
+grow without end. A label is a queue, a handler, a state or the like; never an owner, an id or a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+OTHER = "other"
+MOST = 100  # distinct values of one label
+
+Kind = Literal["gauge", "counter", "histogram"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A histogram: how many values fell up to each bound and beyond the last one, and their sum."""
+
+    bounds: tuple[float, ...]
+    counts: tuple[int, ...]  # one more than bounds; each for itself, not added up
+    total: float
+
+    def __add__(self, other: Spread) -> Spread:
+        both = tuple(mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True))
+        return Spread(self.bounds, both, self.total + other.total)
+
+
+Point = float | Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric with all its series."""
+
+    name: str
+    kind: Kind
+    text: str
+    labels: tuple[str, ...] = ()
+    points: Mapping[tuple[str, ...], Point] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Jobs of one queue that are due and not running."""
+
+    count: int
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Attempts that ended in the same way; times in microseconds."""
+
+    queue: str
+    handler: str
+    outcome: str
+    count: int
+    timed: int
+    took: int
+    longest: int
+    delayed: int
+    delay: int
+    longest_delay: int
+
+
+def kept(values: Iterable[str], first: Iterable[str] = (), most: int = MOST) -> Callable[[str], str]:
+    """Which values of a label keep their own name: *first* those, then *values* in their order; others are "other"."""
+    names = frozenset(list(dict.fromkeys([*first, *values]))[:most])
+    return lambda value: value if value in names else OTHER
+
+
+def gathered(
+    points: Iterable[tuple[tuple[str, ...], float]], merge: Callable[[float, float], float] = lambda a, b: a + b
+) -> dict[tuple[str, ...], float]:
+    """Values under their labels; those that share labels are merged."""
+    told: dict[tuple[str, ...], float] = {}
+    for labels, value in points:
+        told[labels] = merge(told[labels], value) if labels in told else value
+    return told
+
+
+def merged(families: Sequence[Family]) -> list[Family]:
+    """One family for each name, with the series of all who tell of it; the first one's words count."""
+    found: dict[str, Family] = {}
+    for family in families:
+        known = found.get(family.name)
+        points = family.points if known is None else {**known.points, **family.points}
+        like = known or family
+        found[family.name] = Family(like.name, like.kind, like.text, like.labels, points)
+    return list(found.values())
