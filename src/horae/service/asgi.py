@@ -7,13 +7,15 @@ from collections.abc import Callable
 from fastapi import APIRouter, FastAPI
 
 from horae.ports import World
-from horae.service import health, problems
+from horae.service import health, jobs, problems, pulling
 from horae.service.options import Options
 from horae.service.state import Service
 
 # One line for each room; the order is the order of the OpenAPI document.
 ROUTERS: tuple[APIRouter, ...] = (
     health.router,
+    jobs.router,
+    pulling.router,
 )  # fmt: skip
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -12,10 +13,9 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from horae.actions import tokens
 from horae.core.access import Caller
 from horae.core.jobs import SYSTEM
-from horae.errors import Unauthorized
+from horae.errors import HoraeError, Unauthorized
 from horae.ports import World
 from horae.service.options import Options
-from horae.service.tally import Tally
 
 EVERYBODY = Caller(SYSTEM, frozenset({"admin"}), "anybody")
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -30,7 +30,6 @@ class Service:
 
     opens: Callable[[], World]  # a store that does not answer yet is an error of the request, not of the start
     options: Options
-    tally: Tally = field(default_factory=Tally)
 
     @property
     def world(self) -> World:
@@ -40,6 +39,19 @@ class Service:
 def service_of(request: Request) -> Service:
     found: Service = request.app.state.horae
     return found
+
+
+def ticks_of(service: Service) -> Callable[[], float]:
+    """Seconds that never jump; not a number while nobody can say, which no comparison takes for a time."""
+
+    def ticks() -> float:
+        given = service.options.monotonic
+        try:
+            return service.world.clock.monotonic() if given is None else given()
+        except HoraeError:
+            return math.nan
+
+    return ticks
 
 
 def world_of(request: Request) -> World:

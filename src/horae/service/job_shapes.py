@@ -1,0 +1,338 @@
+"""Jobs as they cross the wire: document 000's names and words, and ours beside them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import quote
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
+
+from horae.actions.jobs import Request
+from horae.core.instants import from_iso, iso
+from horae.core.jobs import SYSTEM, Job, Run, State
+from horae.core.reasons import Reason
+from horae.core.retry import DEFAULT_RETRY, Retry
+from horae.errors import InvalidInput
+
+SCHEDULER = "scheduler"  # the queue of this door: in-process workers do not serve it unless they are told to
+GOVERN = "govern"
+LONGEST = 10 * 366 * 86400  # seconds: nobody waits for more than ten years
+MOST = 2**63 - 1
+Status = Literal["queued", "running", "succeeded", "failed", "dead_letter", "cancelled"]
+WORDS: dict[State, Status] = {
+    "queued": "queued",
+    "running": "running",
+    "succeeded": "succeeded",
+    "dead": "dead_letter",
+    "cancelled": "cancelled",
+}
+
+
+def _instant(value: Any) -> datetime:
+    if isinstance(value, datetime):
+        return value
+    if not isinstance(value, str) or len(value) > 64:
+        raise ValueError("write an instant as text, for example 2030-01-07T06:00:00Z")
+    return from_iso(value)
+
+
+Instant = Annotated[
+    datetime,
+    BeforeValidator(_instant),
+    PlainSerializer(iso, return_type=str),
+    WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2030-01-07T06:00:00Z"]}),
+]
+Seconds = Annotated[float, Field(ge=0, le=LONGEST, allow_inf_nan=False)]
+Lease = Annotated[float, Field(ge=1, le=30 * 86400, allow_inf_nan=False)]
+Token = Annotated[int, Field(ge=0, le=MOST, description="The `token` of the pull: who holds the job.")]
+Text = Annotated[str, Field(max_length=255)]
+Why = Annotated[str, Field(max_length=2000, description="For the audit.")]
+
+
+class Body(BaseModel):
+    """What somebody sends; a name that means nothing here is refused, because it was meant to mean something."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class RetryShape(Body):
+    kind: Literal["none", "fixed", "exponential"] = "fixed"
+    delay_sec: Seconds = 300
+    factor: Annotated[float, Field(ge=1, le=100, allow_inf_nan=False)] = 2.0
+    cap_sec: Seconds = 3600
+    jitter: bool = True
+
+    def policy(self, attempts: int) -> Retry:
+        if self.kind == "none":
+            return Retry.none()
+        delay, cap = timedelta(seconds=self.delay_sec), timedelta(seconds=self.cap_sec)
+        return Retry(self.kind, attempts=attempts, delay=delay, factor=self.factor, cap=cap, jitter=self.jitter)
+
+
+class NewJob(Body):
+    """A job for a governed object (document 000), or any other for a handler of yours."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "object_type": "cognition",
+                    "object_id": "cg_123",
+                    "action": "revalidate",
+                    "run_at": "2030-02-21T00:00:00Z",
+                    "priority": "medium",
+                },
+                {"handler": "resize", "payload": {"image": 7}, "delay_sec": 60, "idempotency_key": "resize:7"},
+            ]
+        }
+    )
+
+    object_type: Literal["memory", "experience", "cognition"] | None = None
+    object_id: Annotated[str, Field(max_length=150)] | None = None
+    action: Literal["verify", "revalidate", "decay", "archive", "reinstate-check"] | None = None
+    run_at: Instant | None = Field(default=None, description="Not before; the past is refused. Now, when left out.")
+    delay_sec: Seconds | None = None
+    priority: Literal["low", "medium", "high"] = "medium"
+    max_attempts: Annotated[int, Field(ge=1, le=1000)] | None = None
+    idempotency_key: Text | None = None
+    handler: Annotated[str, Field(max_length=200)] | None = Field(
+        default=None, description=f"What to run; `{GOVERN}` for a governed object."
+    )
+    payload: Any = None
+    queue: Annotated[str, Field(max_length=100)] = SCHEDULER
+    tags: Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=50)] = []
+    unique: Text | None = Field(default=None, description="A name that only one unfinished job may have.")
+    timeout_sec: Annotated[float, Field(gt=0, le=LONGEST, allow_inf_nan=False)] | None = None
+    concurrency_key: Annotated[str, Field(max_length=100)] | None = None
+    concurrency_limit: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    retry: RetryShape | None = None
+    trace_id: Annotated[str, Field(max_length=64)] | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        named = [self.object_type, self.object_id, self.action]
+        if any(part is not None for part in named) and None in named:
+            raise ValueError("object_type, object_id and action go together: give all three, or none and a handler")
+        if self.handler is None and None in named:
+            raise ValueError("give object_type, object_id and action, or a handler")
+        if self.retry is not None and self.retry.kind == "none" and self.max_attempts not in (None, 1):
+            raise ValueError("retry kind none means one attempt; leave max_attempts out, or choose another kind")
+        return self
+
+    def request(self, owner: str, key: str | None = None) -> Request:
+        """What is asked of the queue, for this tenant; *key* is that of the header."""
+        if key is not None and self.idempotency_key not in (None, key):
+            raise InvalidInput("The header Idempotency-Key and the field idempotency_key differ; send one of them.")
+        attempts = self.max_attempts or DEFAULT_RETRY.attempts
+        default = DEFAULT_RETRY if self.max_attempts is None else Retry.fixed(DEFAULT_RETRY.delay, attempts)
+        return Request(
+            self.handler or GOVERN,
+            payload=self.payload,
+            queue=self.queue,
+            priority=self.priority,
+            run_at=self.run_at,
+            delay=None if self.delay_sec is None else timedelta(seconds=self.delay_sec),
+            owner=owner,
+            retry=default if self.retry is None else self.retry.policy(attempts),
+            timeout=None if self.timeout_sec is None else timedelta(seconds=self.timeout_sec),
+            key=self.idempotency_key or key,
+            unique=self.unique,
+            concurrency_key=stored_key(owner, self.concurrency_key),
+            concurrency_limit=self.concurrency_limit,
+            tags=tuple(self.tags),
+            trace_id=self.trace_id,
+            object_type=self.object_type,
+            object_id=self.object_id,
+            action=self.action,
+            strict=True,
+        )
+
+
+class JobShape(BaseModel):
+    """A job: document 000's fields first, ours after them."""
+
+    job_id: str = Field(examples=["job_12"])
+    object_type: str | None
+    object_id: str | None
+    action: str | None
+    run_at: Instant
+    priority: str
+    attempt: int = Field(description="Ended failures and losses.")
+    max_attempts: int
+    idempotency_key: str | None
+    status: Status
+    last_error: str | None
+    queue: str
+    handler: str
+    payload: Any
+    owner: str
+    token: int = Field(description="Names the current holder; whoever ends the attempt must show it.")
+    worker_id: str | None
+    leased_until: Instant | None
+    planned_at: Instant
+    created_at: Instant
+    started_at: Instant | None
+    finished_at: Instant | None
+    timeout_sec: float | None
+    tags: list[str]
+    unique: str | None
+    concurrency_key: str | None
+    trace_id: str | None
+    progress: Any
+    checkpoint: Any
+    result: Any
+    cancel_requested: bool
+    cancel_reason: str | None
+
+    @classmethod
+    def of(cls, job: Job, **more: Any) -> Self:
+        return cls(
+            job_id=job.id,
+            object_type=job.object_type,
+            object_id=job.object_id,
+            action=job.action,
+            run_at=job.run_at,
+            priority=job.priority,
+            attempt=job.attempt,
+            max_attempts=job.max_attempts,
+            idempotency_key=job.key,
+            status=WORDS[job.state],
+            last_error=job.last_error,
+            queue=job.queue,
+            handler=job.handler,
+            payload=job.payload,
+            owner=job.owner,
+            token=job.token,
+            worker_id=job.worker_id,
+            leased_until=job.leased_until,
+            planned_at=job.planned_at,
+            created_at=job.created_at,
+            started_at=job.started_at,
+            finished_at=job.finished_at,
+            timeout_sec=None if job.timeout is None else job.timeout.total_seconds(),
+            tags=list(job.tags),
+            unique=job.unique,
+            concurrency_key=shown_key(job.owner, job.concurrency_key),
+            trace_id=job.trace_id,
+            progress=job.progress,
+            checkpoint=job.checkpoint,
+            result=job.result,
+            cancel_requested=job.cancel_requested,
+            cancel_reason=job.cancel_reason,
+            **more,
+        )
+
+
+class Enqueued(JobShape):
+    deduplicated: bool = Field(description="It was there before: same key, same request.")
+
+
+class Bulk(Body):
+    jobs: Annotated[list[NewJob], Field(min_length=1, max_length=1000)]
+
+
+class BulkEnqueued(BaseModel):
+    jobs: list[Enqueued]
+    created: int = Field(examples=[1000])
+
+
+class JobPage(BaseModel):
+    jobs: list[JobShape]
+    next_cursor: str | None = Field(description="Give it as `cursor` for the next page; null on the last one.")
+
+
+class RunShape(BaseModel):
+    """One attempt."""
+
+    run_id: str = Field(examples=["job_12.3"])
+    job_id: str
+    token: int
+    outcome: str = Field(examples=["succeeded", "failed", "lost", "running"])
+    attempt: int
+    worker_id: str | None
+    started_at: Instant | None
+    finished_at: Instant | None
+    error: str | None
+    result: Any
+    next_action_at: Instant | None
+    audit_event_id: str | None
+    trace_id: str | None
+
+    @classmethod
+    def of(cls, run: Run) -> Self:
+        same = {name: getattr(run, name) for name in cls.model_fields if name not in ("run_id", "job_id")}
+        return cls(run_id=run.id, job_id=run.job_id, **same)
+
+
+class Runs(BaseModel):
+    runs: list[RunShape]
+
+
+class ReasonShape(BaseModel):
+    code: str = Field(examples=["scheduled"])
+    text: str = Field(examples=["scheduled for 2030-01-07T06:00:00Z"])
+
+
+class Reasons(BaseModel):
+    job_id: str
+    status: Status
+    reasons: list[ReasonShape]
+
+    @classmethod
+    def of(cls, job: Job, reasons: tuple[Reason, ...]) -> Self:
+        def told(text: str) -> str:
+            return text.replace(_prefix(job.owner), "") if job.concurrency_key else text
+
+        shown = [ReasonShape(code=reason.code, text=told(reason.text)) for reason in reasons]
+        return cls(job_id=job.id, status=WORDS[job.state], reasons=shown)
+
+
+class Because(Body):
+    """An act by hand, and why."""
+
+    reason: Why = ""
+
+
+class Reschedule(Because):
+    run_at: Instant | None = None
+    priority: Literal["low", "medium", "high"] | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.run_at is None and self.priority is None:
+            raise ValueError("give a new run_at, a new priority, or both")
+        return self
+
+
+class ReviveMany(Because):
+    """Which dead letters; every word narrows. Counts first: only `dry_run: false` changes anything."""
+
+    queue: Annotated[str, Field(max_length=100)] | None = None
+    handler: Annotated[str, Field(max_length=200)] | None = None
+    tag: Annotated[str, Field(max_length=100)] | None = None
+    object_type: Annotated[str, Field(max_length=100)] | None = None
+    object_id: Annotated[str, Field(max_length=150)] | None = None
+    dry_run: bool = True
+
+
+class Revived(BaseModel):
+    matched: int = Field(examples=[17])
+    revived: int
+    refused: dict[str, str] = Field(description="By job id, what stood in the way.")
+    dry_run: bool
+    more: bool = Field(description="There are more than one call handles; call again.")
+
+
+def stored_key(owner: str, key: str | None) -> str | None:
+    """A concurrency key as stored: tenants do not share theirs with anybody."""
+    return None if key is None else _prefix(owner) + key
+
+
+def shown_key(owner: str, key: str | None) -> str | None:
+    return None if key is None else key.removeprefix(_prefix(owner))
+
+
+def _prefix(owner: str) -> str:
+    """Nothing for the house; for a tenant a word that no other tenant's name can make."""
+    return "" if owner == SYSTEM else f"@{quote(owner, safe='')}:"

@@ -1,0 +1,263 @@
+"""Jobs over HTTP: enqueue them, look at them, and act on them by hand. The worker's side is ``pulling.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
+
+from horae.actions import jobs as verbs
+from horae.actions.reasons import why as explain
+from horae.core.access import Caller
+from horae.core.jobs import Job, check_run_at
+from horae.core.payloads import label, name
+from horae.errors import Forbidden, InvalidInput, PastDue
+from horae.ports import Filter, Tx, World
+from horae.service.job_shapes import (
+    MOST,
+    SCHEDULER,
+    WORDS,
+    Because,
+    Bulk,
+    BulkEnqueued,
+    Enqueued,
+    JobPage,
+    JobShape,
+    NewJob,
+    Reasons,
+    Reschedule,
+    Revived,
+    ReviveMany,
+    Runs,
+    RunShape,
+    Status,
+)
+from horae.service.paging import Cursor, Limit, cursor_from, read_cursor
+from horae.service.pulling import JobId
+from horae.service.state import Here, needs
+
+router = APIRouter(prefix="/scheduler", tags=["jobs"])
+Somebody = Annotated[Caller, Depends(needs("tasks", "worker"))]
+Key = Annotated[
+    str | None, Header(alias="Idempotency-Key", max_length=255, description="The same as `idempotency_key`.")
+]
+Queue = Annotated[str | None, Query(max_length=100)]
+Handler = Annotated[str | None, Query(max_length=200)]
+Tag = Annotated[str | None, Query(max_length=100)]
+ObjectType = Annotated[str | None, Query(max_length=100)]
+ObjectId = Annotated[str | None, Query(max_length=150)]
+Words = Annotated[list[Status | Literal["dead"]], Query(max_length=10)]
+NOTHING = Because()
+REVIVED_AT_ONCE = 1000
+STATES = {word: state for state, word in WORDS.items()} | {"dead": "dead"}  # nothing stays `failed`: see `find_jobs`
+
+
+# -- enqueue -----------------------------------------------------------------------------------------------------
+
+
+@router.post(
+    "/jobs",
+    operation_id="enqueue_job",
+    summary="Store a job",
+    status_code=201,
+    responses={200: {"model": Enqueued, "description": "It was there before: same key, same request."}},
+)
+def enqueue(
+    body: NewJob, request: Request, response: Response, world: Here, caller: Somebody, key: Key = None
+) -> Enqueued:
+    """One job, due at `run_at`. The same `idempotency_key` with the same request answers 200 with the job that is
+    there; with another request 409 `key_conflict`."""
+    _may_feed(caller, body.queue)
+    (placed,) = _place(world, [body.request(caller.owner, key)])
+    response.status_code = 200 if placed.deduplicated else 201
+    response.headers["Location"] = f"{request.scope.get('root_path', '')}/scheduler/jobs/{placed.id}"
+    return Enqueued.of(placed.job, deduplicated=placed.deduplicated)
+
+
+@router.post(
+    "/jobs/bulk",
+    operation_id="enqueue_jobs",
+    summary="Store up to a thousand jobs, all or none",
+    status_code=201,
+    responses={200: {"model": BulkEnqueued, "description": "All of them were there before."}},
+)
+def enqueue_many(body: Bulk, response: Response, world: Here, caller: Somebody) -> BulkEnqueued:
+    for each in body.jobs:
+        _may_feed(caller, each.queue)
+    placed = _place(world, [each.request(caller.owner) for each in body.jobs])
+    told = [Enqueued.of(each.job, deduplicated=each.deduplicated) for each in placed]
+    created = sum(not each.deduplicated for each in placed)
+    response.status_code = 201 if created else 200
+    return BulkEnqueued(jobs=told, created=created)
+
+
+def _may_feed(caller: Caller, queue: str) -> None:
+    """A tenant's job must not reach the house's own handlers, so it needs leave for the queues that those serve."""
+    allowed = caller.queues or {SCHEDULER}
+    if not caller.is_operator and queue not in allowed:
+        raise Forbidden(
+            f"This token may not put jobs into the queue {queue!r}; it may use {', '.join(sorted(allowed))}. The "
+            "operator can allow more: horae token create --queues …"
+        )
+
+
+def _place(world: World, requests: Sequence[verbs.Request]) -> list[verbs.Enqueued]:
+    """Store them; a time in the past is refused (S0-9), unless this repeats a request that was in time (S0-8)."""
+    try:
+        return verbs.enqueue_many(world, requests)
+    except PastDue:
+        placed = world.store.transact(lambda tx: _repeated(tx, world, requests))
+        world.store.wake({request.queue for request in requests})
+    known = {each.number: verbs.get(world, each.id) for each in placed if each.deduplicated}
+    return [replace(each, stored=known.get(each.number, each.stored)) for each in placed]
+
+
+def _repeated(tx: Tx, world: World, requests: Sequence[verbs.Request]) -> list[verbs.Enqueued]:
+    asked = [replace(request, strict=False) for request in requests]
+    placed = verbs.enqueue_many(world, asked, connection=tx.connection)
+    for request, each in zip(requests, placed, strict=True):
+        if request.run_at is not None and not each.deduplicated:
+            check_run_at(request.run_at, now=world.clock.now(), strict=True)  # undoes the whole transaction
+    return placed
+
+
+# -- look --------------------------------------------------------------------------------------------------------
+
+
+@router.get("/jobs", operation_id="find_jobs", summary="Jobs, newest first")
+def find(
+    world: Here,
+    caller: Somebody,
+    status: Words = [],  # noqa: B006 - FastAPI copies it
+    state: Words = [],  # noqa: B006
+    queue: Queue = None,
+    handler: Handler = None,
+    tag: Tag = None,
+    object_type: ObjectType = None,
+    object_id: ObjectId = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> JobPage:
+    """No job stays `failed`: it is queued again or a dead letter, so that word finds nothing. `state` is `status`."""
+    words = [*status, *state]
+    states = tuple(dict.fromkeys(STATES[word] for word in words if word in STATES))
+    if words and not states:
+        return JobPage(jobs=[], next_cursor=None)
+    wanted = _wanted(caller, states, queue, handler, tag, object_type, object_id)
+    return _page(world, wanted, limit, cursor)
+
+
+@router.get("/dead-letters", operation_id="find_dead_letters", summary="Jobs that gave up, newest first")
+def dead_letters(
+    world: Here,
+    caller: Somebody,
+    queue: Queue = None,
+    handler: Handler = None,
+    tag: Tag = None,
+    object_type: ObjectType = None,
+    object_id: ObjectId = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> JobPage:
+    return _page(world, _wanted(caller, ("dead",), queue, handler, tag, object_type, object_id), limit, cursor)
+
+
+@router.get("/jobs/{job_id}", operation_id="get_job", summary="One job")
+def get(job_id: JobId, world: Here, caller: Somebody) -> JobShape:
+    return JobShape.of(verbs.get(world, job_id, owner=caller.sees))
+
+
+@router.get("/jobs/{job_id}/runs", operation_id="get_job_runs", summary="Every attempt at a job, the oldest first")
+def runs(job_id: JobId, world: Here, caller: Somebody) -> Runs:
+    return Runs(runs=[RunShape.of(run) for run in verbs.runs(world, job_id, owner=caller.sees)])
+
+
+@router.get("/jobs/{job_id}/why", operation_id="explain_job", summary="Why a job stands where it stands")
+def why(job_id: JobId, world: Here, caller: Somebody) -> Reasons:
+    job = verbs.get(world, job_id, owner=caller.sees)
+    return Reasons.of(job, explain(world, job))
+
+
+def _wanted(caller: Caller, states: tuple[str, ...], *words: str | None) -> Filter:
+    queue, handler, tag, object_type, object_id = words
+    return Filter(
+        states=states,
+        owner=caller.sees,
+        queue=None if queue is None else name(queue, "queue"),
+        handler=None if handler is None else name(handler, "handler", 200),
+        tag=None if tag is None else label(tag, "tag", 100),
+        object_type=None if object_type is None else label(object_type, "object_type"),
+        object_id=None if object_id is None else label(object_id, "object_id"),
+    )
+
+
+def _page(world: World, wanted: Filter, limit: int, cursor: str | None) -> JobPage:
+    found = verbs.find(world, wanted, limit=limit, before=_before(cursor))
+    following = cursor_from([found[-1].number]) if len(found) == limit else None
+    return JobPage(jobs=[JobShape.of(job) for job in found], next_cursor=following)
+
+
+def _before(cursor: str | None) -> str | None:
+    values = read_cursor(cursor, int)
+    if values is None:
+        return None
+    if not 0 < values[0] < MOST:
+        raise InvalidInput("This cursor was not made here; use next_cursor of the page before, as it is.")
+    return f"job_{values[0]}"
+
+
+# -- act ---------------------------------------------------------------------------------------------------------
+
+
+@router.post("/jobs/revive", operation_id="revive_jobs", summary="Give many dead letters a new life")
+def revive_many(body: ReviveMany, world: Here, caller: Somebody) -> Revived:
+    """Says how many match; changes them only with `dry_run: false`. One refusal stops nobody else."""
+    words = (body.queue, body.handler, body.tag, body.object_type, body.object_id)
+    wanted = _wanted(caller, ("dead",), *words)
+    found = _first(world, wanted)
+    told: dict[str, str] = {}
+    if not body.dry_run:
+        ids = [job.id for job in found[:REVIVED_AT_ONCE]]
+        told = verbs.each(world, verbs.revive, ids, actor=caller.actor, reason=body.reason, owner=caller.sees)
+    return Revived(
+        matched=min(len(found), REVIVED_AT_ONCE),
+        revived=sum(answer == "ok" for answer in told.values()),
+        refused={job_id: answer for job_id, answer in told.items() if answer != "ok"},
+        dry_run=body.dry_run,
+        more=len(found) > REVIVED_AT_ONCE,
+    )
+
+
+def _first(world: World, wanted: Filter) -> list[Job]:
+    """As many as one call handles, and one more to know whether there are more."""
+    found = verbs.find(world, wanted, limit=REVIVED_AT_ONCE)
+    return found + (verbs.find(world, wanted, limit=1, before=found[-1].id) if len(found) == REVIVED_AT_ONCE else [])
+
+
+@router.post("/jobs/{job_id}/cancel", operation_id="cancel_job", summary="End a job that is not needed any more")
+def cancel(job_id: JobId, world: Here, caller: Somebody, body: Because = NOTHING) -> JobShape:
+    """A waiting job ends at once; a running one is asked to stop (`cancel_requested` in its renewals)."""
+    return JobShape.of(verbs.cancel(world, job_id, actor=caller.actor, reason=body.reason, owner=caller.sees))
+
+
+@router.post("/jobs/{job_id}/revive", operation_id="revive_job", summary="Give a dead letter a new life")
+def revive(job_id: JobId, world: Here, caller: Somebody, body: Because = NOTHING) -> JobShape:
+    """All its attempts again, due now."""
+    return JobShape.of(verbs.revive(world, job_id, actor=caller.actor, reason=body.reason, owner=caller.sees))
+
+
+@router.post("/jobs/{job_id}/reschedule", operation_id="reschedule_job", summary="Move a waiting job")
+def reschedule(job_id: JobId, body: Reschedule, world: Here, caller: Somebody) -> JobShape:
+    """To another time or priority; its planned time and its key stay what they were."""
+    job = verbs.reschedule(
+        world,
+        job_id,
+        run_at=body.run_at,
+        priority=body.priority,
+        actor=caller.actor,
+        reason=body.reason,
+        owner=caller.sees,
+    )
+    return JobShape.of(job)

@@ -1,0 +1,247 @@
+"""The worker's side of the job queue over HTTP: pull, renew, and say how it ended.
+
+Whoever ends an attempt shows the ``token`` of its pull. Document 000's examples show none, so one may be missing where
+nobody else can be meant: see ``_unmistakable``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Self
+
+from fastapi import APIRouter, Depends, Path, Request
+from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from horae.actions import jobs as verbs
+from horae.core.access import Caller
+from horae.core.instants import iso
+from horae.core.jobs import JOB, Job, Run
+from horae.core.jobs import Lease as Hold
+from horae.errors import InvalidInput, LeaseLost, TokenNeeded
+from horae.ports import Clock, World
+from horae.service.job_shapes import SCHEDULER, Body, Instant, JobShape, Lease, Seconds, Token
+from horae.service.state import Here, How, Service, needs
+from horae.service.waiting import Want, room_of, take
+
+router = APIRouter(prefix="/scheduler/jobs", tags=["worker protocol"])
+JobId = Annotated[str, Path(pattern=r"^job_[0-9]{1,19}$", description="As in `job_12`.", examples=["job_12"])]
+Worker = Annotated[Caller, Depends(needs("worker"))]
+Holder = Annotated[str, Field(max_length=200, description="Must be the holder's, where it is given.")]
+TOKENLESS = (
+    "Without `token` it is accepted only while nobody else can be meant: the job is running, its lease has not run "
+    "out, `worker_id`, if given, is the holder's, and every earlier attempt was ended by its own worker's `fail`. "
+    "Otherwise 409 `token_needed`. A token that is no longer current changes nothing: 409 `lease_lost`."
+)
+
+
+class Pull(Body):
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"worker_id": "worker-1", "limit": 100, "queues": [SCHEDULER], "wait": 30}]}
+    )
+
+    worker_id: Annotated[str, Field(min_length=1, max_length=200)]
+    limit: Annotated[int, Field(ge=1, le=verbs.MAX_PULL)] = 100
+    queues: list[Annotated[str, Field(max_length=100)]] = Field(default=[SCHEDULER], min_length=1, max_length=100)
+    lease_sec: Lease | None = Field(default=None, description="How long the jobs are yours; 120 unless told.")
+    wait: Annotated[float, Field(ge=0, le=30, allow_inf_nan=False)] = Field(
+        default=0, description="Seconds to wait for a job when none is due."
+    )
+    now: Instant | None = Field(default=None, description="Ignored, unless the server runs in simulation mode.")
+
+
+class Pulled(BaseModel):
+    jobs: list[JobShape] = Field(description="Ordered by `run_at`, then priority; each is now `running` and yours.")
+    now: Instant = Field(description="The server's clock, which decides what is due.")
+
+
+class Ack(Body):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"result": "succeeded", "audit_event_id": "aud_789", "next_action_at": "2030-02-28T00:00:00Z"},
+                {"token": 1, "result": {"pages": 12}},
+            ]
+        }
+    )
+
+    result: Any = Field(default=None, description='"succeeded" (document 000), or any JSON to keep as the result.')
+    token: Token | None = None
+    worker_id: Holder | None = None
+    audit_event_id: Annotated[str, Field(max_length=100)] | None = None
+    next_action_at: Instant | None = None
+
+
+class Fail(Body):
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"error": "timeout while verifying evidence", "retry_delay_sec": 300}]}
+    )
+
+    error: Annotated[str, Field(max_length=100_000)]
+    retry_delay_sec: Seconds | None = Field(
+        default=None, description="Counted from `run_at`, or from now where that has passed; else the job's policy."
+    )
+    token: Token | None = None
+    worker_id: Holder | None = None
+    final: bool = Field(default=False, description="Do not try again: straight to the dead letters.")
+
+
+class Held(Body):
+    """Shows who holds the job."""
+
+    token: Token
+    worker_id: Holder | None = None
+
+
+class Renew(Held):
+    lease_sec: Lease | None = Field(default=None, description="From now on; 120 unless told.")
+
+
+class Progress(Held):
+    value: Any = Field(default=None, description="How far it is, as any JSON.", examples=[{"done": 3, "of": 10}])
+    checkpoint: Any = Field(default=None, description="What a later attempt needs to go on from here.")
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.model_fields_set & {"value", "checkpoint"}:
+            raise ValueError("give a value, a checkpoint, or both")
+        return self
+
+
+class Release(Held):
+    reason: Annotated[str, Field(max_length=2000)] = ""
+
+
+@dataclass(frozen=True)
+class ToldClock:
+    """A clock in simulation: it shows what the caller says."""
+
+    told: datetime
+    real: Clock
+
+    def now(self) -> datetime:
+        return self.told
+
+    def monotonic(self) -> float:
+        return self.real.monotonic()
+
+
+@router.post("/pull", operation_id="pull_jobs", summary="Take due jobs under a lease")
+async def pull(body: Pull, request: Request, world: Here, service: How, caller: Worker) -> Pulled:
+    """Returns what is due, oldest `run_at` first, and marks it running. With `wait` it answers as soon as there is
+    something, or with nothing when the time is up."""
+    simulated = body.now is not None and service.options.simulation
+    if simulated and body.now is not None:
+        world = replace(world, clock=ToldClock(body.now, world.clock))
+    queues = tuple(dict.fromkeys(body.queues))
+    for queue in queues:
+        caller.require_queue(queue)
+    lease = _lease(service, body.lease_sec)
+    want = Want(body.worker_id, queues, body.limit, lease, caller.sees)
+    jobs, _ = await run_in_threadpool(take, world, want)
+    patience = min(timedelta(seconds=body.wait), service.options.longest_wait)
+    if not jobs and patience and not simulated:
+        jobs = await room_of(request).wait(world, want, request, patience)
+    return Pulled(jobs=[JobShape.of(job) for job in jobs], now=world.clock.now())
+
+
+@router.post("/{job_id}/ack", operation_id="ack_job", summary="The job is done", description=TOKENLESS)
+def ack(job_id: JobId, body: Ack, world: Here, caller: Worker) -> JobShape:
+    if body.result == "failed":
+        raise InvalidInput(f"A job that failed is told to /scheduler/jobs/{job_id}/fail, with its error.")
+    job = verbs.ack(
+        world,
+        job_id,
+        _token(world, job_id, body, caller, "acked"),
+        result=None if body.result == "succeeded" else body.result,
+        next_action_at=body.next_action_at,
+        audit_event_id=body.audit_event_id,
+        owner=caller.sees,
+    )
+    return JobShape.of(job)
+
+
+@router.post("/{job_id}/fail", operation_id="fail_job", summary="The attempt failed", description=TOKENLESS)
+def fail(job_id: JobId, body: Fail, world: Here, caller: Worker) -> JobShape:
+    job = verbs.fail(
+        world,
+        job_id,
+        _token(world, job_id, body, caller, "failed"),
+        body.error,
+        retry_delay=None if body.retry_delay_sec is None else timedelta(seconds=body.retry_delay_sec),
+        from_run_at=True,
+        final=body.final,
+        owner=caller.sees,
+    )
+    return JobShape.of(job)
+
+
+@router.post("/{job_id}/renew", operation_id="renew_job", summary="Keep the job for longer")
+def renew(job_id: JobId, body: Renew, world: Here, service: How, caller: Worker) -> JobShape:
+    """Renew at a third of the lease. `cancel_requested` in the answer asks the worker to stop."""
+    job = _held(world, job_id, body, caller)
+    hold = Hold(job.number, body.token)
+    if job.number not in verbs.renew(world, [hold], lease=_lease(service, body.lease_sec)).held:
+        raise LeaseLost(job.id, body.token)
+    return JobShape.of(verbs.get(world, job_id))
+
+
+@router.post("/{job_id}/progress", operation_id="note_job_progress", summary="Show how far the job is")
+def progress(job_id: JobId, body: Progress, world: Here, caller: Worker) -> JobShape:
+    hold = Hold(_held(world, job_id, body, caller).number, body.token)
+    if "checkpoint" in body.model_fields_set:
+        verbs.checkpoint(world, hold, body.checkpoint)
+    if "value" in body.model_fields_set:
+        verbs.progress(world, hold, body.value)
+    return JobShape.of(verbs.get(world, job_id))
+
+
+@router.post("/{job_id}/release", operation_id="release_job", summary="Give the job back to its queue")
+def release(job_id: JobId, body: Release, world: Here, caller: Worker) -> JobShape:
+    """At once, and no attempt is counted."""
+    _held(world, job_id, body, caller)
+    return JobShape.of(verbs.release(world, job_id, body.token, reason=body.reason, owner=caller.sees))
+
+
+def _lease(service: Service, told: float | None) -> timedelta:
+    return service.options.http_lease if told is None else timedelta(seconds=told)
+
+
+def _token(world: World, job_id: str, body: Ack | Fail, caller: Caller, event: str) -> int:
+    """The token that ends the attempt: the one shown, or the current one where nobody else can be meant."""
+    job = _held(world, job_id, body, caller)
+    if body.token is not None:
+        return body.token
+    JOB.after(job.state, event)
+    now = world.clock.now()
+    if job.leased_until is None or job.leased_until <= now:
+        raise TokenNeeded(
+            f"The lease of {job.id} ran out at {iso(job.leased_until or now)}, so only its token can tell whose word "
+            "this is. Pull again, and send the token of the pull."
+        )
+    if not _unmistakable(job, verbs.runs(world, job_id)):
+        raise TokenNeeded(
+            f"{job.id} has been handed out before to somebody who may still be at it, so only its token can tell whose "
+            "word this is. Send the token of your pull."
+        )
+    return job.token
+
+
+def _unmistakable(job: Job, runs: list[Run]) -> bool:
+    """Whether only the current holder can be speaking.
+
+    Each claim and each ending raise the token by one. If every raise is accounted for by an attempt whose own worker
+    said that it failed, nobody is left who could still believe that he holds the job.
+    """
+    ended = [run for run in runs if run.token < job.token]
+    return all(run.outcome == "failed" for run in ended) and job.token == 2 * len(ended) + 1
+
+
+def _held(world: World, job_id: str, body: Ack | Fail | Held, caller: Caller) -> Job:
+    """The job, if the caller may serve it and the worker named is the one that holds it."""
+    job = verbs.get(world, job_id, owner=caller.sees)
+    caller.require_queue(job.queue)
+    if body.worker_id is not None and job.worker_id != body.worker_id:
+        raise LeaseLost(job.id, job.token if body.token is None else body.token)
+    return job
