@@ -1,18 +1,21 @@
-"""``horae db``: the tables and their version."""
+"""``horae db``: the tables, their version, and copies of them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from horae.cli import copies, words
+from horae.cli.acting import actor
 from horae.cli.failures import Exit
 from horae.cli.terminal import Terminal, command, refuse_missing_file, shown_url
 
 if TYPE_CHECKING:
     from horae.stores.schema import Schema
 
-group = typer.Typer(help="Migrate and check the database.", no_args_is_help=True, rich_markup_mode=None)
+group = typer.Typer(help="Migrate, check and copy the database.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @command(group, "migrate")
@@ -48,6 +51,51 @@ def check(terminal: Terminal) -> None:
     if not found.is_current:
         terminal.say("Run: horae db migrate")
         raise typer.Exit(Exit.FINDINGS)
+
+
+@command(group, "backup")
+def backup(
+    terminal: Terminal,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Copy the SQLite database while it is in use.
+
+    The copy shows one moment, is checked, and gets its name only when it is whole. Nobody waits for it.
+    """
+    from horae.stores import backup as making
+
+    live = copies.file_behind(terminal, "backup", file)
+    refuse_missing_file(terminal.settings.database_url)
+    made = making.back_up(live, file, force=force, progress=copies.following(terminal, "copying"))
+    terminal.result({"backup": copies.as_json(made)}, copies.in_words(made))
+
+
+@command(group, "restore")
+def restore(
+    terminal: Terminal,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A copy made with `horae db backup`.")],
+    force: Annotated[bool, typer.Option("--force", help="Also while processes work on the database.")] = False,
+) -> None:
+    """Bring a copy of the SQLite database back.
+
+    The database as it is now is kept beside it. Jobs that were running in the copy are handed on as lost, and
+    whoever still works on the newer rows is refused when it is done: tokens and job numbers jump.
+    """
+    from horae.stores import backup as making
+
+    live = copies.file_behind(terminal, "restore", file)
+    found = making.examine(file)
+    copies.refuse_company(live, force)
+    with copies.working_copy(file, live, copies.following(terminal, "reading")) as working:
+        running, readable = copies.prepare(working, live, actor=actor(terminal), file=file)
+        kept = copies.replace(working, live, readable, copies.following(terminal, "writing"))
+    told = copies.as_json(found) | {"database": str(live), "kept": None if kept is None else str(kept)}
+    terminal.result({"restore": told | {"lost": running}}, f"{live}: restored from {copies.in_words(found)}")
+    if kept is not None:
+        terminal.say(f"What was there before is in {kept}")
+    if running:
+        terminal.say(f"{words.count(running, 'job')} that ran when the copy was made: handed on as lost")
 
 
 def _on_engine(url: str, work: object) -> Schema:

@@ -6,6 +6,7 @@ gets it first. Between processes ``BEGIN IMMEDIATE`` and a busy timeout queue th
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections import deque
@@ -81,7 +82,18 @@ def create_sqlite_engine(url: str, synchronous: Synchronous = "FULL") -> Engine:
     in_memory = not parsed.database or parsed.database == ":memory:"
     pool: dict[str, Any] = {"poolclass": StaticPool} if in_memory else {"poolclass": QueuePool, "max_overflow": 20}
     engine = create_engine(parsed, connect_args={"check_same_thread": False}, **pool)
+    if not in_memory and not str(parsed.database).startswith("file:"):
+        _keep_private(engine, str(parsed.database))
     return prepare_sqlite(engine, synchronous)
+
+
+def _keep_private(engine: Engine, path: str) -> None:
+    """A new file is its owner's alone, whatever the umask: payloads and audit are nobody else's to read."""
+
+    @event.listens_for(engine, "do_connect")
+    def make(*_: Any) -> None:
+        with suppress(OSError):  # whatever is wrong with the place, SQLite says it in its own words
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
 
 
 class _Ticket:
