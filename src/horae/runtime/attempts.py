@@ -23,6 +23,7 @@ class Attempt:
 
     job: Job
     ctx: Context
+    begun: float = 0.0  # on the monotonic clock
     task: asyncio.Task[None] | None = None
     fate: str = ""  # why it is being stopped: cancelled, lost, released
     in_thread: bool = False
@@ -65,3 +66,8 @@ async def slowed_down(ask: Ask, *limiters: Limiter | None) -> Outcome | None:
         if wait is not None:
             return Outcome("snoozed", error=f"rate limit: room again in {wait:.3g} s", delay=timedelta(seconds=wait))
     return None
+
+
+def facts(job: Job) -> dict[str, str]:
+    """What a line of the log says of the job it is about."""
+    return {"job_id": job.id, "run_id": job.run_id, "handler": job.handler, "queue": job.queue}

@@ -26,7 +26,7 @@ from horae.actions.retention import Retention
 from horae.core.jobs import SLOTS, Change, Job, Lease, Outcome
 from horae.errors import HoraeError, StoreError
 from horae.ports import Claim, Glance, Limiter, Node, World
-from horae.runtime.attempts import Attempt, as_fated, ended_by, put_off, slowed_down
+from horae.runtime.attempts import Attempt, as_fated, ended_by, facts, put_off, slowed_down
 from horae.runtime.context import Context
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.declared import Declared
@@ -35,6 +35,7 @@ from horae.runtime.faults import Faults
 from horae.runtime.janitor import Janitor
 from horae.runtime.listeners import Listeners, Teller
 from horae.runtime.loop import Alarm, Backoff
+from horae.runtime.measuring import Measures
 from horae.runtime.reaper import Reaper
 from horae.runtime.renewer import Renewer
 from horae.runtime.scheduler import Scheduler
@@ -93,7 +94,8 @@ class Worker:
         self._faults = Faults(settings.fault)
         self._teller = Teller(listeners)
         self._reaper = Reaper(world, self._database, self._teller.dead)
-        self._scheduler = Scheduler(world, self._database)
+        self.measures = Measures()
+        self._scheduler = Scheduler(world, self._database, self.measures.fired)
         self._janitor = Janitor(world, self._database, settings.retention)
         self._held: dict[tuple[int, int], Attempt] = {}
         self._busy: Counter[str] = Counter()
@@ -103,7 +105,7 @@ class Worker:
         self._quiet = QUIET_FIRST
         self._looked_at = float("-inf")
         self._claimed_at = self._started_at
-        self.counts: Counter[str] = Counter()
+        self.counts = self.measures.counts
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -253,8 +255,9 @@ class Worker:
 
     def _start(self, jobs: list[Job]) -> None:
         self._renewer.hold(jobs)
+        begun = self.measures.started(jobs, self.world.clock)
         for job in jobs:
-            attempt = Attempt(job, Context(job, self, self.declared.services))
+            attempt = Attempt(job, Context(job, self, self.declared.services), begun)
             self._held[job.number, job.token] = attempt
             self._busy[job.queue] += 1
             attempt.task = self._loop.create_task(self._attempt(attempt), name=job.run_id)
@@ -268,9 +271,10 @@ class Worker:
         except Exception as problem:  # ours, not the handler's; the slot must not be lost for it
             log.exception("an attempt at %s broke off", job.id)
             outcome = Outcome("failed", error=told(problem))
+        self.measures.ran(job, outcome.ending, self.world.clock.monotonic() - attempt.begun)
         if attempt.fate == "lost":
             self._forget(job)
-            self.counts["lost"] += 1
+            self.measures.ended(job, "lost")
         elif attempt.fate != "given back":
             self._settler.add(job, outcome)
 
@@ -290,12 +294,12 @@ class Worker:
     def _settled(self, job: Job, outcome: Outcome, change: Change | None) -> None:
         """After the commit: the slot is free, whoever wants to know is told."""
         self._forget(job)
-        self.counts["stale" if change is None else outcome.ending] += 1
+        self.measures.ended(job, "stale" if change is None else outcome.ending)
         if change is None:
-            log.warning("the ending of %s came too late: it has been handed on", job.id, extra=_facts(job))
+            log.warning("the ending of %s came too late: it has been handed on", job.id, extra=facts(job))
         elif outcome.ending in ("failed", "timed_out"):
             line = (outcome.error or "").partition("\n")[0]
-            log.warning("%s (%s) failed, now %s: %s", job.id, job.handler, change.state, line, extra=_facts(job))
+            log.warning("%s (%s) failed, now %s: %s", job.id, job.handler, change.state, line, extra=facts(job))
         if change is not None and change.state == "dead":
             dead = replace(job, state="dead", attempt=change.attempt, last_error=change.error)
             self._teller.dead(dead)
@@ -393,7 +397,3 @@ class Worker:
             if not attended:
                 attempt.fate = "given back"
                 self._settler.add(attempt.job, Outcome("released", error="its worker shut down"))
-
-
-def _facts(job: Job) -> dict[str, str]:
-    return {"job_id": job.id, "run_id": job.run_id, "handler": job.handler, "queue": job.queue}
