@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from horae.core.access import Caller
+from horae.core.figures import Family
 
 Recogniser = Callable[[str], Caller | None]  # a bearer text; None: not mine to judge
 
@@ -29,3 +30,6 @@ class Options:
     task_handler: str = "dispatch"  # what a user's task runs unless it says otherwise
     task_handlers: tuple[str, ...] = ("dispatch", "webhook", "attend")  # what it may say
     public_url: str = ""
+    open_metrics: bool = False  # whether /metrics answers without a token
+    figures: Callable[[], Iterable[Family]] = field(default=tuple)  # what a worker in this process tells of itself
+    monotonic: Callable[[], float] | None = None  # seconds that never jump; None: requests are not timed

@@ -81,6 +81,7 @@ def register(app: FastAPI) -> None:
 def told(request: Request, error: HoraeError) -> JSONResponse:
     """Something Horae says on purpose."""
     status = status_of(error)
+    request.state.problem = error.code  # for those who count
     headers: dict[str, str] = {}
     more: dict[str, Any] = {}
     if isinstance(error, Unauthorized):
