@@ -105,12 +105,6 @@ def test_what_creates_is_repeated_under_one_key(says: Says, pauses: list[float])
     assert keys[0]
 
 
-def test_a_key_of_the_caller_is_sent_as_it_is(says: Says) -> None:
-    script = says(OK)
-    sender(script.url).send(Call(body, method="POST", path="/x", creates=True, key="order-7"))
-    assert script.headers("Idempotency-Key") == ["order-7"]
-
-
 def test_nobody_there_is_said_after_all_tries(pauses: list[float]) -> None:
     with (
         Client("http://127.0.0.1:1") as client,

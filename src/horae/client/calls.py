@@ -1,7 +1,7 @@
 """What one call is, said once for both clients.
 
 A room of the API is a class whose methods answer with a :class:`Call`: what to send, and how to read the answer.
-The decorators ``get``, ``post``, … turn such a method into one that sends: on a room of :class:`horae.Client` it
+The decorators ``GET``, ``POST``, … turn such a method into one that sends: on a room of :class:`horae.Client` it
 answers with the value, on a room of :class:`horae.AsyncClient` with something to await. Type checkers follow.
 """
 
@@ -41,8 +41,8 @@ class Call(Generic[T]):
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    key: str | None = None  # sent as Idempotency-Key; a POST with ``creates`` gets one of its own otherwise
-    creates: bool = False
+    creates: bool = False  # sent with an Idempotency-Key of its own, the same in every try
+    repeats: bool = False  # a second try finds what the first has done
     longer: float = 0.0  # seconds that the server may take by agreement, as a long poll does
     method: str = "GET"
     path: str = ""
@@ -56,7 +56,7 @@ class Call(Generic[T]):
         """Whether sending it twice is as good as once, so that an answer that was lost can be asked for again."""
         changes_nothing = self.method in ("GET", "HEAD")
         same_end = self.method == "PUT" and "If-Match" not in self.headers
-        return changes_nothing or same_end or self.creates
+        return changes_nothing or same_end or self.creates or self.repeats
 
 
 @dataclass(frozen=True)
@@ -172,27 +172,27 @@ def placed(endpoint: Endpoint[Any, Any] | Listed[Any, Any], call: Call[T]) -> Ca
 Build = Callable[Concatenate[Any, P], Call[T]]
 
 
-def get(path: str) -> Callable[[Build[P, T]], Endpoint[P, T]]:
+def GET(path: str) -> Callable[[Build[P, T]], Endpoint[P, T]]:
     return functools.partial(Endpoint, "GET", path)
 
 
-def post(path: str) -> Callable[[Build[P, T]], Endpoint[P, T]]:
+def POST(path: str) -> Callable[[Build[P, T]], Endpoint[P, T]]:
     return functools.partial(Endpoint, "POST", path)
 
 
-def put(path: str) -> Callable[[Build[P, T]], Endpoint[P, T]]:
+def PUT(path: str) -> Callable[[Build[P, T]], Endpoint[P, T]]:
     return functools.partial(Endpoint, "PUT", path)
 
 
-def patch(path: str) -> Callable[[Build[P, T]], Endpoint[P, T]]:
+def PATCH(path: str) -> Callable[[Build[P, T]], Endpoint[P, T]]:
     return functools.partial(Endpoint, "PATCH", path)
 
 
-def delete(path: str) -> Callable[[Build[P, T]], Endpoint[P, T]]:
+def DELETE(path: str) -> Callable[[Build[P, T]], Endpoint[P, T]]:
     return functools.partial(Endpoint, "DELETE", path)
 
 
-def pages(path: str) -> Callable[[Callable[Concatenate[Any, P], Listing[T]]], Listed[P, T]]:
+def PAGES(path: str) -> Callable[[Callable[Concatenate[Any, P], Listing[T]]], Listed[P, T]]:
     return functools.partial(Listed, path)
 
 

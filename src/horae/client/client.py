@@ -9,6 +9,9 @@ import httpx
 
 from horae.client.calls import AsyncSender, S, Sender
 from horae.client.health import Health
+from horae.client.jobs import Jobs
+from horae.client.owners import Owners
+from horae.client.secrets import Secrets
 from horae.client.transport import Blocking, Patience, Place, Waiting
 
 
@@ -16,6 +19,9 @@ class Rooms(Generic[S]):
     """Every room of the service."""
 
     def __init__(self, sender: S) -> None:
+        self.jobs: Jobs[S] = Jobs(sender)
+        self.owners: Owners[S] = Owners(sender)
+        self.secrets: Secrets[S] = Secrets(sender)
         self.health: Health[S] = Health(sender)
 
 

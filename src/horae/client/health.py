@@ -5,28 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 from horae.client import reading
-from horae.client.calls import Call, Room, S, get
+from horae.client.calls import GET, Call, Room, S
 
 
 class Health(Room[S]):
     """What a monitor asks; nothing but ``metrics`` needs a token."""
 
-    @get("/healthz")
+    @GET("/healthz")
     def alive(self) -> Call[dict[str, Any]]:
         """Answers when the process does."""
         return Call(reading.body)
 
-    @get("/readyz")
+    @GET("/readyz")
     def ready(self) -> Call[dict[str, Any]]:
         """Each check and its answer; raises ServiceUnavailable while the service is not ready."""
         return Call(reading.body)
 
-    @get("/version")
+    @GET("/version")
     def version(self) -> Call[str]:
         """Which Horae it is, such as ``0.1.0``."""
         return Call(lambda answer: str(reading.body(answer)["version"]))
 
-    @get("/metrics")
+    @GET("/metrics")
     def metrics(self) -> Call[str]:
         """The metrics as Prometheus reads them."""
         return Call(reading.text)

@@ -1,0 +1,136 @@
+"""What the service tells, as values: its own words, instants as aware datetimes. ``raw`` holds all that it said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from horae.client.reading import Told
+
+# -- jobs --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Job(Told):
+    """A job. ``token`` names its current holder; ``status`` is queued, running, succeeded, dead_letter or cancelled."""
+
+    job_id: str
+    status: str
+    handler: str
+    queue: str
+    priority: str
+    run_at: datetime
+    planned_at: datetime
+    created_at: datetime
+    owner: str
+    attempt: int
+    max_attempts: int
+    token: int
+    payload: Any = None
+    object_type: str | None = None
+    object_id: str | None = None
+    action: str | None = None
+    idempotency_key: str | None = None
+    last_error: str | None = None
+    worker_id: str | None = None
+    leased_until: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    timeout_sec: float | None = None
+    tags: tuple[str, ...] = ()
+    unique: str | None = None
+    concurrency_key: str | None = None
+    trace_id: str | None = None
+    progress: Any = None
+    checkpoint: Any = None
+    result: Any = None
+    cancel_requested: bool = False
+    cancel_reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Enqueued(Job):
+    """The job that now stands for a request; ``deduplicated`` when it was there before."""
+
+    deduplicated: bool = False
+
+
+@dataclass(frozen=True)
+class Pulled(Told):
+    """Jobs that are now yours until ``leased_until``, and the server's clock."""
+
+    jobs: tuple[Job, ...]
+    now: datetime
+
+
+@dataclass(frozen=True)
+class Run(Told):
+    """One attempt at a job."""
+
+    run_id: str
+    job_id: str
+    token: int
+    outcome: str
+    attempt: int
+    worker_id: str | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    error: str | None = None
+    result: Any = None
+    next_action_at: datetime | None = None
+    audit_event_id: str | None = None
+    trace_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Reason(Told):
+    """One sentence, and a stable word for programs."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Revived(Told):
+    """How many dead letters matched, and what became of them."""
+
+    matched: int
+    revived: int
+    dry_run: bool
+    more: bool
+    refused: dict[str, str]
+
+
+# -- access ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Owner(Told):
+    """A tenant and what is special about it."""
+
+    owner: str
+    allow_networks: tuple[str, ...] = ()
+    allow_http: bool = False
+    ports: tuple[int, ...] = ()
+    max_enabled_tasks: int | None = None
+
+
+@dataclass(frozen=True)
+class Secret(Told):
+    """A secret without its value."""
+
+    name: str
+    created_at: datetime
+    updated_at: datetime
+    previous_until: datetime | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class SecretMade(Secret):
+    """A secret that was just stored; ``value`` only where the service made it, and only this once."""
+
+    value: str | None = None
+
+    def __repr__(self) -> str:
+        return f"SecretMade(name={self.name!r})"
