@@ -3,8 +3,10 @@
 from horae.outgoing.breakers import Breakers
 from horae.outgoing.calls import Answer, Calls, Limits
 from horae.outgoing.dispatch import Dispatcher, Orchestrator
-from horae.outgoing.keyring import Keyring, MemoryKeyring, new_secret
+from horae.outgoing.keyring import Keyring, MemoryKeyring, StoreKeyring, new_secret
 from horae.outgoing.registering import Outgoing, Registered, register
+from horae.outgoing.sealing import KeySealer, sealer_from
+from horae.outgoing.tenants import StoreRules, StoreTasks
 from horae.outgoing.transport import CheckedTransport, Resolver
 from horae.outgoing.webhook import Webhooks
 
@@ -14,6 +16,7 @@ __all__ = [
     "Calls",
     "CheckedTransport",
     "Dispatcher",
+    "KeySealer",
     "Keyring",
     "Limits",
     "MemoryKeyring",
@@ -21,7 +24,11 @@ __all__ = [
     "Outgoing",
     "Registered",
     "Resolver",
+    "StoreKeyring",
+    "StoreRules",
+    "StoreTasks",
     "Webhooks",
     "new_secret",
     "register",
+    "sealer_from",
 ]

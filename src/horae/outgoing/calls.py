@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import cast
@@ -57,7 +57,10 @@ class Answer:
 
 
 class Calls:
-    """Makes outgoing calls; what it needs of the network can be replaced in tests."""
+    """Makes outgoing calls; what it needs of the network can be replaced in tests.
+
+    *headers* is asked at each call, in its task, for what a tracer wants to send along, such as ``traceparent``.
+    """
 
     def __init__(
         self,
@@ -65,8 +68,9 @@ class Calls:
         resolve: Resolver = system_resolver,
         dial: httpcore.AsyncNetworkBackend | None = None,
         tls: ssl.SSLContext | None = None,
+        headers: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        self._resolve, self._dial, self._tls = resolve, dial, tls
+        self._resolve, self._dial, self._tls, self._headers = resolve, dial, tls, headers
 
     async def post(
         self, target: Target, body: bytes, headers: Mapping[str, str], rules: Rules, limits: Limits | None = None
@@ -74,7 +78,7 @@ class Calls:
         """Post JSON and read the answer, whatever its status; ``CallFailed`` when there is none in time."""
         limits = limits or Limits()
         rules.check(target)
-        request = _request(target, body, headers, limits)
+        request = _request(target, body, {**headers, **self._headers()}, limits)
         try:
             async with asyncio.timeout(limits.total):
                 return await self._answer(request, rules, limits)

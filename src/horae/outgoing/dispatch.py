@@ -6,7 +6,7 @@ not a success is a failed run, never a success.
 
 from __future__ import annotations
 
-import re
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,12 +18,12 @@ from horae.core.retry import Retry
 from horae.core.targets import OPERATOR, Target, target_of
 from horae.errors import ConfigurationError, DispatchFailed, InvalidInput
 from horae.outgoing.calls import Calls, Limits
+from horae.outgoing.tracing import trace_headers
 from horae.runtime.context import Context
 
 RETRY = Retry.fixed(60, attempts=3)  # S1-28: not at once, so that a dead orchestrator is not hammered
 DEFAULT = Routing()
 LIMITS = Limits(total=60.0, body=1024 * 1024)
-_TRACE = re.compile(r"[\x21-\x7e]{1,128}")
 
 TaskOf = Callable[[Job], str | None]
 
@@ -54,17 +54,10 @@ def _first(environment: Mapping[str, str], *names: str) -> str | None:
     return next((value for name in names if (value := environment.get(name, "").strip())), None)
 
 
-def schedule_of(job: Job) -> str | None:
-    """The scheduled task that a job comes from, unless the service knows a better name for it."""
-    return None if job.schedule_id is None else str(job.schedule_id)
-
-
 class Dispatcher:
     """Asks the orchestrator for one application."""
 
-    def __init__(
-        self, calls: Calls, orchestrator: Orchestrator, task_of: TaskOf = schedule_of, limits: Limits = LIMITS
-    ) -> None:
+    def __init__(self, calls: Calls, orchestrator: Orchestrator, task_of: TaskOf, limits: Limits = LIMITS) -> None:
         self._calls, self._orchestrator, self._task_of, self._limits = calls, orchestrator, task_of, limits
 
     async def execute(self, ctx: Context, **payload: Any) -> dict[str, Any]:
@@ -75,13 +68,14 @@ class Dispatcher:
         for warning in warnings:
             ctx.logger.warning(warning)
         user = None if ctx.owner == SYSTEM else ctx.owner
-        known = {"user_id": user, "scheduled_task_id": self._task_of(ctx.job)}
+        task = await asyncio.to_thread(self._task_of, ctx.job)  # it may have to ask the store
+        known = {"user_id": user, "scheduled_task_id": task}
         asked = question(plain, self._orchestrator.routing, known)
         answer = await self._ask(ctx, self._orchestrator.target.below(PATH), encode(asked, "question").encode())
         return kept(answer) | ({"warnings": warnings} if warnings else {})
 
     async def _ask(self, ctx: Context, target: Target, body: bytes) -> dict[str, Any]:
-        headers = {"accept": "application/json", "idempotency-key": ctx.job_id, "x-trace-id": trace_id(ctx.job)}
+        headers = {"accept": "application/json", "idempotency-key": ctx.job_id, **trace_headers(ctx.job)}
         answer = await self._calls.post(target, body, headers, OPERATOR, self._limits)
         if not 200 <= answer.status < 300:
             raise DispatchFailed(f"The orchestrator {target} answered {answer.status}; look at its logs.")
@@ -90,8 +84,3 @@ class Dispatcher:
         if answer.is_encoded:
             raise DispatchFailed(f"The orchestrator {target} sent a compressed answer, which it was not asked for.")
         return answer_of(answer.body)
-
-
-def trace_id(job: Job) -> str:
-    """What joins this attempt with the orchestrator's logs; the run's own id where the job brought none."""
-    return job.trace_id if job.trace_id and _TRACE.fullmatch(job.trace_id) else job.run_id

@@ -1,21 +1,25 @@
-"""Secrets by name: a payload says which secret signs it and never holds one."""
+"""Secrets by name: a payload says which secret is meant and never holds one."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from horae.core.signatures import SigningSecret
+from horae.actions.secrets import open_secret
+from horae.core.secrets import secret_name, secret_text
+from horae.core.signatures import PREFIX, SigningSecret
+from horae.errors import SecretsLocked
+from horae.ports import Sealer, World
 
 RANDOM_BYTES = 32
 
 
 class Keyring(Protocol):
-    """Where signing secrets are kept; each belongs to one owner, who alone can sign with it."""
+    """Where secrets are kept; each belongs to one owner, who alone can use it."""
 
-    def secrets(self, owner: str, name: str) -> Sequence[SigningSecret]:
-        """The secrets under this name, the current one first, then those being replaced; none if it is unknown."""
+    def texts(self, owner: str, name: str) -> Sequence[str]:
+        """The secret under this name, then those it replaces that still count; none if the name is unknown."""
 
 
 def new_secret() -> SigningSecret:
@@ -27,14 +31,34 @@ class MemoryKeyring:
     """Secrets that this process was given when it started."""
 
     def __init__(self) -> None:
-        self._secrets: dict[tuple[str, str], tuple[SigningSecret, ...]] = {}
+        self._texts: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def put(self, owner: str, name: str, *texts: str) -> None:
-        """Keep ``whsec_…`` secrets under a name, the current one first; none forgets the name."""
-        self._secrets[owner, name] = tuple(SigningSecret.read(text) for text in texts)
+        """Keep secrets under a name, the current one first; none forgets the name. Those that sign are ``whsec_…``."""
+        for text in texts:
+            if secret_text(text).startswith(PREFIX):
+                SigningSecret.read(text)
+        self._texts[owner, secret_name(name)] = texts
 
-    def secrets(self, owner: str, name: str) -> Sequence[SigningSecret]:
-        return self._secrets.get((owner, name), ())
+    def texts(self, owner: str, name: str) -> Sequence[str]:
+        return self._texts.get((owner, name), ())
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {len(self._secrets)} names>"
+        return f"<{type(self).__name__} of {len(self._texts)} names>"
+
+
+class StoreKeyring:
+    """Secrets that tenants keep in the store, opened with a key that is not there."""
+
+    def __init__(self, opens: Callable[[], World], sealer: Sealer | None) -> None:
+        self._opens, self._sealer = opens, sealer
+
+    def texts(self, owner: str, name: str) -> Sequence[str]:
+        if self._sealer is None:
+            raise SecretsLocked(
+                "This worker cannot open secrets: give it the HORAE_SECRET_KEY of the service, and start it again."
+            )
+        return open_secret(self._opens(), self._sealer, name, owner=owner)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} with {self._sealer!r}>"

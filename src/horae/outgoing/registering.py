@@ -8,41 +8,39 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from horae.core.targets import Rules
 from horae.handles import JobHandle, Jobs
 from horae.outgoing import dispatch, webhook
 from horae.outgoing.breakers import Breakers
 from horae.outgoing.calls import Calls, Limits
-from horae.outgoing.keyring import Keyring, MemoryKeyring
+from horae.outgoing.keyring import Keyring, StoreKeyring
+from horae.outgoing.sealing import sealer_from
+from horae.outgoing.tenants import StoreRules, StoreTasks
+from horae.ports import Sealer, World
 
 MARGIN = 15.0  # seconds beyond a call's own limit, so that its error and not the worker's tells the story
 
 
-def public_only(owner: str) -> Rules:
-    """What a tenant may reach unless the operator says otherwise."""
-    return Rules()
-
-
 @dataclass(frozen=True)
 class Outgoing:
-    """How an application calls out. Tenants' rules come from *rules_for* their name; the defaults allow only https to
-    public addresses.
+    """How an application calls out. What is None is asked of the store when it is needed: tenants' rules, tenants'
+    secrets, and which task a job belongs to. Without an operator's word, only https to public addresses is allowed.
     """
 
     calls: Calls
-    keyring: Keyring
     orchestrator: dispatch.Orchestrator
-    rules_for: webhook.RulesFor = public_only
-    task_of: dispatch.TaskOf = dispatch.schedule_of
+    keyring: Keyring | None = None
+    sealer: Sealer | None = None  # opens what the keyring finds in the store
+    rules_for: webhook.RulesFor | None = None
+    task_of: dispatch.TaskOf | None = None
     webhook_limits: Limits = webhook.LIMITS
     dispatch_limits: Limits = dispatch.LIMITS
     queue: str = "default"
 
     @classmethod
     def read(cls, environment: Mapping[str, str] | None = None, **given: Any) -> Outgoing:
-        """From the environment; whatever is *given* wins."""
+        """From the environment; whatever is *given* wins. Opens nothing."""
         known = os.environ if environment is None else environment
-        defaults: dict[str, Any] = {"calls": Calls(), "keyring": MemoryKeyring()}
+        defaults: dict[str, Any] = {"calls": Calls(), "sealer": sealer_from(known)}
         return cls(**{**defaults, "orchestrator": dispatch.Orchestrator.read(known), **given})
 
 
@@ -56,25 +54,44 @@ class Registered:
 
 
 def register(app: Jobs, outgoing: Outgoing | None = None) -> Registered:
-    """Declare ``webhook`` and ``dispatch`` in an application."""
+    """Declare ``webhook`` and ``dispatch`` in an application; a job of that name that it has already stays.
+
+    Nothing is opened before the first of them runs.
+    """
     how = outgoing or Outgoing.read()
+
+    def opens() -> World:
+        return app.world
+
     webhooks = webhook.Webhooks(
-        app, how.calls, how.rules_for, how.keyring, limits=how.webhook_limits, breakers=Breakers()
+        app,
+        how.calls,
+        how.rules_for or StoreRules(opens),
+        how.keyring or StoreKeyring(opens, how.sealer),
+        limits=how.webhook_limits,
+        breakers=Breakers(),
     )
-    dispatcher = dispatch.Dispatcher(how.calls, how.orchestrator, how.task_of, how.dispatch_limits)
+    dispatcher = dispatch.Dispatcher(how.calls, how.orchestrator, how.task_of or StoreTasks(opens), how.dispatch_limits)
+    how_webhooks = app.job(
+        "webhook",
+        queue=how.queue,
+        retry=webhook.RETRY,
+        decide=webhooks.decide,
+        timeout=timedelta(seconds=how.webhook_limits.total + MARGIN),
+    )
+    how_dispatch = app.job(
+        "dispatch",
+        queue=how.queue,
+        retry=dispatch.RETRY,
+        timeout=timedelta(seconds=how.dispatch_limits.total + MARGIN),
+    )
     return Registered(
-        app.job(
-            "webhook",
-            queue=how.queue,
-            retry=webhook.RETRY,
-            decide=webhooks.decide,
-            timeout=timedelta(seconds=how.webhook_limits.total + MARGIN),
-        )(webhooks.deliver),
-        app.job(
-            "dispatch",
-            queue=how.queue,
-            retry=dispatch.RETRY,
-            timeout=timedelta(seconds=how.dispatch_limits.total + MARGIN),
-        )(dispatcher.execute),
+        _there(app, "webhook") or how_webhooks(webhooks.deliver),
+        _there(app, "dispatch") or how_dispatch(dispatcher.execute),
         webhooks.breakers,
     )
+
+
+def _there(app: Jobs, name: str) -> JobHandle[..., Any] | None:
+    found = app.definitions.find(name)
+    return None if found is None else JobHandle(app, found)

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -25,13 +26,15 @@ from horae.core.jobs import Job
 from horae.core.outcomes import Snooze
 from horae.core.payloads import encode
 from horae.core.retry import Retry
+from horae.core.secrets import hidden, reference_of, references, resolved, secret_name
 from horae.core.signatures import SigningSecret, signed_headers
 from horae.core.targets import Rules, Target, target_of
-from horae.errors import AddressRefused, CallFailed, DeliveryFailed, DeliveryRefused
+from horae.errors import AddressRefused, CallFailed, DeliveryFailed, DeliveryRefused, InvalidInput
 from horae.handles import Jobs
 from horae.outgoing.breakers import Breakers
 from horae.outgoing.calls import Answer, Calls, Limits
 from horae.outgoing.keyring import Keyring
+from horae.outgoing.tracing import trace_headers
 from horae.runtime.context import Context
 
 # Standard Webhooks' own example of a retry schedule: seconds after the first, second, … failure.
@@ -46,12 +49,24 @@ SAYS_WHEN = {429, 503}
 MOST_HEADERS = 20
 _HEADER = re.compile(r"accept-language|x-(?!forwarded-|real-ip|http-method|original-)[a-z0-9-]{1,60}")
 _VALUE = re.compile(r"[\x20-\x7e]{0,1024}")
-_NAME = re.compile(r"(?!whsec_)[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+CREDENTIALS = "authorization"  # only by reference: a payload is stored, and shown
 
 RulesFor = Callable[[str], Rules]
 
 
 FINAL = (AddressRefused.__name__, DeliveryRefused.__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message ready to be sent: every secret in place, so it is never stored, shown or logged."""
+
+    target: Target
+    rules: Rules
+    content: bytes = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+    keys: Sequence[SigningSecret] = ()
+    secrets: Sequence[str] = field(default=(), repr=False)
 
 
 class Webhooks:
@@ -66,32 +81,50 @@ class Webhooks:
     async def deliver(
         self,
         ctx: Context,
-        url: str,
+        url: str | dict[str, str],
         body: Any = None,
-        headers: dict[str, str] | None = None,
+        headers: dict[str, str | dict[str, str]] | None = None,
         secret: str | dict[str, str] | None = None,
     ) -> dict[str, Any]:
-        """Post *body* as JSON to *url*; *secret* is the name of the secret that signs it."""
-        target, rules = target_of(url), self._rules_for(ctx.owner)
-        rules.check(target)
-        own, keys = checked_headers(headers or {}), self._keys(ctx.owner, secret)
-        content = encode(body, "body").encode()
+        """Post *body* as JSON to *url*; *secret* is the name of the secret that signs it.
+
+        ``{"$secret": "name"}`` stands for a secret of the owner's anywhere in body, in a header, or as the URL.
+        """
+        letter = await asyncio.to_thread(self._written, ctx.owner, url, body, headers or {}, secret)
         now = self._home.world.clock.now()
-        key = (ctx.owner, target.origin)
+        key = (ctx.owner, letter.target.origin)
         wait = self.breakers.ask(key, now)
         if wait is not None:
-            raise self._snooze(ctx, now, wait, f"{target} keeps failing and is left alone for a while")
-        told = own | signed_headers(keys, ctx.job_id, content, now=now)
-        answer = await self._call(key, target, content, told, rules)
-        return self._judged(ctx, target, answer)
+            raise self._snooze(ctx, now, wait, f"{letter.target} keeps failing and is left alone for a while")
+        signed = signed_headers(letter.keys, ctx.job_id, letter.content, now=now)
+        answer = await self._call(key, letter, {**trace_headers(ctx.job), **letter.headers, **signed})
+        return self._judged(ctx, letter, answer)
 
-    async def _call(
-        self, key: tuple[str, str], target: Target, content: bytes, headers: Mapping[str, str], rules: Rules
-    ) -> Answer:
+    def _written(self, owner: str, url: Any, body: Any, headers: Any, secret: Any) -> Letter:
+        """In a thread, because it asks the store: the message as it goes out, or why it never can."""
+        try:
+            content = [url, body, headers]
+            texts = {name: self._texts(owner, name)[0] for name in references(content)}
+            url, body, told = resolved(content, texts)
+            rules = self._rules_for(owner)
+            return Letter(
+                target=_target(url, rules, is_secret=url != content[0]),
+                rules=rules,
+                content=encode(body, "body").encode(),
+                headers=checked_headers(told, headers),
+                keys=self._keys(owner, secret),
+                secrets=tuple(texts.values()),
+            )
+        except AddressRefused:
+            raise
+        except InvalidInput as problem:
+            raise DeliveryRefused(str(problem)) from None
+
+    async def _call(self, key: tuple[str, str], letter: Letter, headers: Mapping[str, str]) -> Answer:
         """The answer; however the call ends, the target's circuit learns of it."""
         clock = self._home.world.clock
         try:
-            answer = await self._calls.post(target, content, headers, rules, self._limits)
+            answer = await self._calls.post(letter.target, letter.content, headers, letter.rules, self._limits)
         except CallFailed:
             self.breakers.failed(key, clock.now())
             raise
@@ -104,10 +137,10 @@ class Webhooks:
             self.breakers.succeeded(key)
         return answer
 
-    def _judged(self, ctx: Context, target: Target, answer: Answer) -> dict[str, Any]:
-        status, now = answer.status, self._home.world.clock.now()
+    def _judged(self, ctx: Context, letter: Letter, answer: Answer) -> dict[str, Any]:
+        status, target, now = answer.status, letter.target, self._home.world.clock.now()
         if 200 <= status < 300:
-            return {"status": status, "body": answer.text}
+            return {"status": status, "body": hidden(answer.text, letter.secrets)}
         wait = retry_after(answer.headers.get("retry-after", ""), now) if status in SAYS_WHEN else None
         if wait is not None:
             raise self._snooze(ctx, now, wait, f"{target} answered {status} and asked to wait")
@@ -126,23 +159,24 @@ class Webhooks:
             return DeliveryRefused(f"{reason}, and has been for {SNOOZE_FOR_AT_MOST.days} days; given up.")
         return Snooze(min(LONGEST_SNOOZE, max(SHORTEST_SNOOZE, wait)), reason)
 
-    def _keys(self, owner: str, secret: str | dict[str, str] | None) -> tuple[SigningSecret, ...]:
-        """The secrets that a reference means, ``"name"`` or ``{"$secret": "name"}``; no error repeats a reference
-        that may be a secret itself.
-        """
+    def _keys(self, owner: str, secret: Any) -> tuple[SigningSecret, ...]:
+        """The secrets that a reference means, ``"name"`` or ``{"$secret": "name"}``, the current one first."""
         if secret is None:
             return ()
-        name = secret.get("$secret") if isinstance(secret, dict) else secret
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        name = secret_name(secret) if isinstance(secret, str) else reference_of(secret)
+        if name is None:
             raise DeliveryRefused(
                 "A webhook names its secret and never holds it: keep it in the keyring, pass its name."
             )
-        keys = tuple(self._keyring.secrets(owner, name))
-        if not keys:
+        return tuple(SigningSecret.read(text) for text in self._texts(owner, name))
+
+    def _texts(self, owner: str, name: str) -> Sequence[str]:
+        texts = self._keyring.texts(owner, name)
+        if not texts:
             raise DeliveryRefused(
-                "The secret that this webhook names is not in the keyring of its owner; add it there."
+                "A secret that this webhook names is not in the keyring of its owner; add it there: PUT /secrets/{name}"
             )
-        return keys
+        return texts
 
     async def decide(self, job: Job, error: str) -> timedelta | None:
         """When to try again; never after an answer that is final."""
@@ -155,12 +189,27 @@ class Webhooks:
         return timedelta(seconds=seconds * (1 + SPREAD * (2 * roll - 1)))
 
 
-def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers that a payload may set: its own ``x-…`` ones. None that route, authenticate or describe the message."""
+def _target(url: str, rules: Rules, *, is_secret: bool) -> Target:
+    try:
+        target = target_of(url)
+    except AddressRefused:
+        if is_secret:  # the reason may repeat a part of it
+            raise AddressRefused("The secret that this webhook names as its URL is not one.") from None
+        raise
+    rules.check(target)
+    return target
+
+
+def checked_headers(headers: Mapping[str, str], written: Mapping[str, Any] | None = None) -> dict[str, str]:
+    """Headers that a payload may set: its own ``x-…`` ones, and credentials if they were *written* as a reference.
+    None that routes or describes the message.
+    """
     if not isinstance(headers, dict) or len(headers) > MOST_HEADERS:
         raise DeliveryRefused(f"The headers of a webhook are an object with at most {MOST_HEADERS} entries.")
     for name, value in headers.items():
-        if not _HEADER.fullmatch(name.lower()):
+        if name.lower() == CREDENTIALS and reference_of((written or headers)[name]) is None:
+            raise DeliveryRefused('Credentials are stored as a secret and named: "Authorization": {"$secret": "name"}.')
+        if name.lower() != CREDENTIALS and not _HEADER.fullmatch(name.lower()):
             raise DeliveryRefused(f"The header {name[:60]!r} may not be set; use names that begin with x-.")
         if not isinstance(value, str) or not _VALUE.fullmatch(value) or value != value.strip():
             raise DeliveryRefused(

@@ -9,6 +9,7 @@ from typing import Any
 
 from horae.core.access import Caller
 from horae.core.figures import Family
+from horae.ports import Sealer
 
 Recogniser = Callable[[str], Caller | None]  # a bearer text; None: not mine to judge
 
@@ -33,3 +34,4 @@ class Options:
     open_metrics: bool = False  # whether /metrics answers without a token
     figures: Callable[[], Iterable[Family]] = field(default=tuple)  # what a worker in this process tells of itself
     monotonic: Callable[[], float] | None = None  # seconds that never jump; None: requests are not timed
+    sealer: Sealer | None = None  # None: no key, so no secrets can be kept

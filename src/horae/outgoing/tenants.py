@@ -1,0 +1,49 @@
+"""What the store knows of whoever a call is made for: where it may go, and which task it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from horae.actions.owners import get_owner
+from horae.core.jobs import Job
+from horae.core.targets import Rules
+from horae.ports import Store, World
+
+MOST_TASKS = 10_000  # remembered; a key is short
+
+
+class StoreRules:
+    """A tenant's rules as the operator set them; asked for each call, so that a change counts at once."""
+
+    def __init__(self, opens: Callable[[], World]) -> None:
+        self._opens = opens
+
+    def __call__(self, owner: str) -> Rules:
+        return get_owner(self._opens(), owner).rules
+
+
+class StoreTasks:
+    """The key of the schedule that a job comes from: a user's task is known by it.
+
+    Neither the number nor the key of a schedule ever changes or is used again, so each is asked for once.
+    """
+
+    def __init__(self, opens: Callable[[], World]) -> None:
+        self._opens = opens
+        self._store: Store | None = None
+        self._keys: dict[int, str] = {}
+
+    def __call__(self, job: Job) -> str | None:
+        number = job.schedule_id
+        if number is None:
+            return None
+        store = self._opens().store
+        if store is not self._store or len(self._keys) >= MOST_TASKS:
+            self._store, self._keys = store, {}
+        key = self._keys.get(number)
+        if key is None:
+            found = store.read(lambda tx: tx.schedules.by_number([number])).get(number)
+            if found is None:  # deleted while its last job waited
+                return None
+            key = self._keys[number] = found.key
+        return key
