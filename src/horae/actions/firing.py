@@ -222,4 +222,5 @@ def _job(world: World, schedule: Schedule, fire: Fire, *, alone: bool = False) -
         schedule_id=schedule.number,
         fire_at=fire.fire_at,
         linked=fire.kind != "schedule",
+        trace_id=world.dice.name(32),  # joins its attempts with whatever they call (S1-13)
     )

@@ -414,10 +414,14 @@ def once(world: World, lease: Lease, step: str, work: Callable[[Any], Any]) -> A
 
 def lose_expired(world: World, limit: int = 100) -> list[tuple[Job, bool]]:
     """Close attempts whose lease ran out; answers with the jobs as they were and whether each is dead now."""
-    now = world.clock.now()
-    silent = world.store.expired(now=now, limit=limit)
+    return lose(world, world.store.expired(now=world.clock.now(), limit=limit))
+
+
+def lose(world: World, silent: Sequence[Job]) -> list[tuple[Job, bool]]:
+    """The same for jobs that somebody has found; one whose lease has been renewed since is left alone."""
     if not silent:
         return []
+    now = world.clock.now()
     written = [settlement(job, Outcome("lost"), now=now, roll=world.dice.roll()) for job in silent]
     rejected = world.store.settle(written, now=now)
     lost = [

@@ -209,7 +209,7 @@ def history(
 def versions(world: World, key: str, *, owner: str = SYSTEM, limit: int = 50) -> list[Entry]:
     """Who changed the schedule, how and why, the newest first."""
     get(world, key, owner=owner)
-    rows = world.store.read(lambda tx: tx.audit.find(object_id=_object_id(key, owner), limit=limit, before=None))
+    rows = world.store.read(lambda tx: tx.audit.find(object_id=object_id(key, owner), limit=limit, before=None))
     return [entry for _, entry in rows if entry.object_type == "schedule"]
 
 
@@ -251,22 +251,33 @@ def checked(world: World, schedule: Schedule) -> None:
     check(schedule)
 
 
-def timed(world: World, schedule: Schedule, now: datetime) -> Schedule:
-    """The schedule with its next fire, or with none where it must not fire."""
+def timed(world: World, schedule: Schedule, now: datetime, first: datetime | None = None) -> Schedule:
+    """The schedule with its next fire (*first*, where somebody has named it), or with none where it must not fire."""
     if not schedule.is_active or schedule.is_spent or schedule.mode == "ALL_NODES":
         return replace(schedule, next_fire_at=None, next_due_at=None)
-    fire_at = first_fire(schedule, now)
+    fire_at = first or first_fire(schedule, now)
     return replace(schedule, next_fire_at=fire_at, next_due_at=due_at(schedule, fire_at, world.dice.roll()))
 
 
-def written(world: World, tx: Tx, before: Schedule, after: Schedule, verb: str, actor: str, reason: str) -> Schedule:
-    """Write the next version with its audit entry; the next fire is computed anew where the timing changed."""
+def written(
+    world: World,
+    tx: Tx,
+    before: Schedule,
+    after: Schedule,
+    verb: str,
+    actor: str,
+    reason: str,
+    first: datetime | None = None,
+) -> Schedule:
+    """Write the next version with its audit entry; the next fire is computed anew where the timing changed, or is
+    *first*, where somebody has named it.
+    """
     if after.inactive is None or after.inactive == before.inactive:
         checked(world, after)  # else it is put away because it cannot work
     now = world.clock.now()
     timing = any(getattr(before, field) != getattr(after, field) for field in TIMING)
-    if timing or before.is_active != after.is_active or before.tzdata != after.tzdata:
-        after = timed(world, after, now)
+    if timing or first is not None or before.is_active != after.is_active or before.tzdata != after.tzdata:
+        after = timed(world, after, now, first)
         if after.next_fire_at != before.next_fire_at:
             after = _without_due(tx, before, after, now, LEFT_BEHIND.get(verb, "changed"))
     after = replace(after, version=before.version + 1, updated_at=now)
@@ -329,7 +340,7 @@ def _differs(schedule: Schedule, field: str) -> bool:
     return bool(getattr(schedule, field) != getattr(plain, field)) or field in ("handler", "kind", "expression")
 
 
-def _object_id(key: str, owner: str) -> str:
+def object_id(key: str, owner: str) -> str:
     return key if owner == SYSTEM else f"{owner}/{key}"
 
 
@@ -341,7 +352,7 @@ def entry_for(
         actor=actor,
         verb=verb,
         object_type="schedule",
-        object_id=_object_id(schedule.key, schedule.owner),
+        object_id=object_id(schedule.key, schedule.owner),
         owner=schedule.owner,
         reason=reason or None,
         before=before,

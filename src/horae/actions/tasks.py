@@ -1,0 +1,323 @@
+"""The verbs of users' own tasks (document 001): create, change, delete, look, trigger, release, preview, explain.
+
+A task is a schedule of its tenant. With *owner* None the caller is an operator and sees everybody's; a foreign task
+does not exist. Editing never touches what runs: only a lease that has run out is closed, as the reaper would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from horae.actions import firing, jobs, reasons, schedules
+from horae.actions.schedules import CHANGEABLE, checked, entry_for, told, written
+from horae.core.fires import Schedule, first_fire, next_fire
+from horae.core.jobs import SYSTEM, Job, request_hash
+from horae.core.owners import OwnerSettings
+from horae.core.payloads import label
+from horae.core.reasons import Reason
+from horae.core.standing import why_silent
+from horae.core.tasks import (
+    BY_KEY,
+    ID_LENGTH,
+    PREFIX,
+    Facts,
+    Plan,
+    Terms,
+    Wish,
+    blank,
+    check_payload,
+    id_for,
+    is_task_id,
+    plan,
+)
+from horae.errors import Conflict, InvalidInput, KeyConflict, NotAllowed, NotFound, QuotaExceeded, VersionConflict
+from horae.ports import TaskRun, Tx, World
+
+MAX_PAGE = 1000
+MAX_PREVIEW = 100
+SOURCE = "api"
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A task after it was made or changed, and what its user should be told about it."""
+
+    facts: Facts
+    warnings: tuple[str, ...] = ()
+    is_new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """When a task will run, or one that is only thought of would."""
+
+    schedule: Schedule
+    fires: tuple[datetime, ...]
+    warnings: tuple[str, ...] = ()
+
+
+# -- make and change ---------------------------------------------------------------------------------------------
+
+
+def create(
+    world: World, wish: Wish, *, owner: str = SYSTEM, terms: Terms, key: str | None = None, actor: str = SYSTEM
+) -> Saved:
+    """Make a task. With *key*, the same request again gives the task that it made; it is counted once."""
+    now = world.clock.now()
+    task_id = PREFIX + world.dice.name(ID_LENGTH) if key is None else id_for(owner, label(key, "idempotency key"))
+    asked = "" if key is None else request_hash(asdict(wish))
+
+    def write(tx: Tx) -> Saved:
+        settings = OwnerSettings.read(tx.owners.lock(owner, now))
+        if key is not None:
+            known = tx.tasks.get(task_id, owner)
+            if known is not None:
+                return Saved(_facts(tx, _same_request(known, key, asked)))
+            _not_deleted(tx, task_id, owner, key)
+        made = plan(Facts(blank(task_id, owner)), wish, terms, settings.rules, now)
+        checked(world, made.schedule)
+        if made.arms:
+            _check_quota(tx, owner, settings, terms)
+        return Saved(Facts(_stored(world, tx, made, asked, actor, now)), made.warnings, is_new=True)
+
+    saved = world.store.transact(write)
+    world.store.wake(["*"])
+    return saved
+
+
+def _stored(world: World, tx: Tx, made: Plan, asked: str, actor: str, now: datetime) -> Schedule:
+    sources = dict.fromkeys(("handler", "kind", "expression", "enabled"), SOURCE) | ({BY_KEY: asked} if asked else {})
+    schedule = replace(made.schedule, sources=sources, created_at=now, updated_at=now, tzdata=world.tzdata)
+    schedule = schedules.timed(world, schedule, now, made.first)
+    schedule = replace(schedule, number=tx.schedules.add(schedule))
+    tx.audit.append(entry_for(now, "create", schedule, actor, "", before={}))
+    return schedule
+
+
+def _same_request(known: Schedule, key: str, asked: str) -> Schedule:
+    if known.sources.get(BY_KEY) != asked:
+        raise KeyConflict(key, known.key)
+    return known
+
+
+def _not_deleted(tx: Tx, task_id: str, owner: str, key: str) -> None:
+    """The audit remembers what a key has made, so that a late repetition does not bring back what was deleted."""
+    if tx.audit.find(object_id=schedules.object_id(task_id, owner), limit=1, before=None):
+        raise Conflict(f"The key {key!r} made {task_id}, which has been deleted since. Choose another key.")
+
+
+def _check_quota(tx: Tx, owner: str, settings: OwnerSettings, terms: Terms) -> None:
+    """S1-33. Whoever counts holds the tenant's lock, so that no two can take the last place."""
+    own = settings.max_enabled_tasks
+    allowed = terms.max_enabled if own is None else own
+    if allowed and tx.tasks.count_enabled(owner) >= allowed:
+        raise QuotaExceeded(
+            "max_enabled_tasks",
+            allowed,
+            f"{allowed} tasks are enabled, which is the most. Disable or delete one, or save this one disabled.",
+        )
+
+
+def change(
+    world: World,
+    task_id: str,
+    wish: Wish,
+    *,
+    owner: str | None,
+    terms: Terms,
+    versions: Collection[int] | None = None,
+    actor: str = SYSTEM,
+) -> Saved:
+    """Change what is wished for and leave the rest; the next run is computed anew where its time may have changed."""
+    seen = get(world, task_id, owner=owner)
+    whose = seen.schedule.owner
+    now = world.clock.now()
+    jobs.lose(world, [job for job in seen.live if _is_silent(job, now)])
+
+    def write(tx: Tx) -> Saved:
+        settings = OwnerSettings.read(tx.owners.lock(whose, now))
+        before = _locked(tx, task_id, whose, versions)
+        facts = _facts(tx, before)
+        made = plan(facts, wish, terms, settings.rules, now)
+        checked(world, made.schedule)
+        if made.arms:
+            _check_quota(tx, whose, settings, terms)
+        if made.retimed:
+            _withdraw(tx, facts.live, "the task was changed", now)
+        elif made.schedule == before:
+            return Saved(facts, made.warnings)
+        changed = {name: SOURCE for name in CHANGEABLE if getattr(before, name) != getattr(made.schedule, name)}
+        after = replace(made.schedule, sources={**before.sources, **changed})
+        after = written(world, tx, before, after, "change", actor, "", made.first)
+        return Saved(_facts(tx, after), made.warnings)
+
+    saved = world.store.transact(write)
+    world.store.wake(["*"])
+    return saved
+
+
+def delete(
+    world: World,
+    task_id: str,
+    *,
+    owner: str | None,
+    versions: Collection[int] | None = None,
+    actor: str = SYSTEM,
+    reason: str = "",
+) -> None:
+    """Forget a task. What waits for it is withdrawn; what runs goes on, and nobody sees how it ends."""
+    whose = get(world, task_id, owner=owner).schedule.owner
+    now = world.clock.now()
+
+    def write(tx: Tx) -> None:
+        before = _locked(tx, task_id, whose, versions)
+        _withdraw(tx, tx.tasks.live([before.number]).get(before.number, ()), "the task was deleted", now)
+        tx.schedules.remove(before.number)
+        entry = entry_for(now, "delete", before, actor, reason, before=told(before))
+        tx.audit.append(replace(entry, after={}))
+
+    world.store.transact(write)
+
+
+def _withdraw(tx: Tx, live: Collection[Job], reason: str, now: datetime) -> None:
+    """End what waits; a job that a worker has taken meanwhile runs on."""
+    for job in live:
+        locked = tx.jobs.lock(job.number) if job.state == "queued" else None
+        if locked is not None and locked.state == "queued":
+            tx.jobs.end_waiting(locked, reason=reason, now=now)
+
+
+def _is_silent(job: Job, now: datetime) -> bool:
+    return job.state == "running" and job.leased_until is not None and job.leased_until < now
+
+
+# -- look --------------------------------------------------------------------------------------------------------
+
+
+def get(world: World, task_id: str, *, owner: str | None) -> Facts:
+    return world.store.read(lambda tx: _facts(tx, _found(tx, task_id, owner)))
+
+
+def find(world: World, *, owner: str | None, limit: int = 50, after: tuple[str, int, int] | None = None) -> list[Facts]:
+    """Tasks, the last changed first (S1-14); *after* is owner, change and number of the last one told."""
+    _check_limit(limit)
+
+    def look(tx: Tx) -> list[Facts]:
+        page = tx.tasks.find(owner, limit=limit, after=after)
+        live = tx.tasks.live([each.number for each in page])
+        return [Facts(each, tuple(live.get(each.number, ())), tx.tasks.last_run(each.number)) for each in page]
+
+    return world.store.read(look)
+
+
+def runs(
+    world: World, task_id: str, *, owner: str | None, limit: int = 50, before: tuple[int, int] | None = None
+) -> list[TaskRun]:
+    """What it ran, the newest first, the attempt under way among them (S1-12, S1-18)."""
+    _check_limit(limit)
+
+    def look(tx: Tx) -> list[TaskRun]:
+        return tx.tasks.runs(_found(tx, task_id, owner).number, limit=limit, before=before)
+
+    return world.store.read(look)
+
+
+def why(world: World, task_id: str, *, owner: str | None) -> tuple[Facts, tuple[Reason, ...]]:
+    """How it stands and why, from data alone (S1-36); never without a reason."""
+    facts = get(world, task_id, owner=owner)
+    found = [reason for job in facts.live for reason in reasons.why(world, job)]
+    if facts.is_over and facts.reason is not None:
+        found.append(Reason("over", facts.reason))
+    silent = why_silent(facts.schedule, world.clock.now())
+    found += [reason for reason in silent if facts.schedule.kind != "once" or reason.code not in ("spent", "passed")]
+    return facts, tuple(found) or (Reason("scheduled", "nothing stands in its way; it runs at next_run_at"),)
+
+
+def preview(world: World, task_id: str, *, owner: str | None, count: int = 5) -> Preview:
+    """The next runs of a task."""
+    facts = get(world, task_id, owner=owner)
+    return Preview(facts.schedule, tuple(schedules.preview(world, facts.schedule, _checked_count(count))))
+
+
+def consider(world: World, wish: Wish, *, owner: str, terms: Terms, count: int = 5) -> Preview:
+    """The same for a task that is only thought of; nothing is stored."""
+    now = world.clock.now()
+    rules = OwnerSettings.read(world.store.read(lambda tx: tx.owners.settings(owner))).rules
+    made = plan(Facts(blank(PREFIX, owner)), wish, terms, rules, now)
+    schedule = replace(made.schedule, created_at=now)
+    checked(world, schedule)
+    fire = made.first or first_fire(schedule, now)
+    fires: list[datetime] = []
+    while fire is not None and len(fires) < _checked_count(count):
+        fires.append(fire)
+        fire = next_fire(schedule, fire)
+    return Preview(schedule, tuple(fires), made.warnings)
+
+
+# -- by hand -----------------------------------------------------------------------------------------------------
+
+
+def trigger(
+    world: World,
+    task_id: str,
+    payload: Mapping[str, Any] | None = None,
+    *,
+    owner: str | None,
+    actor: str = SYSTEM,
+    reason: str = "",
+) -> tuple[firing.Triggered, tuple[str, ...]]:
+    """Run it now, enabled or not, with other values in its payload where some are given (C-23)."""
+    schedule = get(world, task_id, owner=owner).schedule
+    if schedule.inactive is not None:
+        raise NotAllowed(f"The task cannot run: {schedule.inactive}")
+    rules = OwnerSettings.read(world.store.read(lambda tx: tx.owners.settings(schedule.owner))).rules
+    kept, warnings = check_payload(schedule.handler, {**schedule.payload, **(payload or {})}, rules)
+    done = firing.trigger(world, schedule.key, kept, owner=schedule.owner, actor=actor, reason=reason)
+    if not done.ran:  # on record as a skipped fire
+        raise Conflict("The task is running, or waits to run; nothing was started. Its runs show how far it is.")
+    return done, tuple(warnings)
+
+
+def release(world: World, task_id: str, *, owner: str | None, actor: str = SYSTEM, reason: str = "") -> Facts:
+    """Take the running attempt from its worker and let the task run again at once; no attempt is counted."""
+    running = get(world, task_id, owner=owner).running
+    if running is None:
+        raise NotAllowed("The task is not running, so there is no lock to release.")
+    jobs.release(world, running.id, actor=actor, reason=reason)
+    return get(world, task_id, owner=owner)
+
+
+# -- the parts ---------------------------------------------------------------------------------------------------
+
+
+def _facts(tx: Tx, schedule: Schedule) -> Facts:
+    live = tx.tasks.live([schedule.number]).get(schedule.number, ())
+    return Facts(schedule, tuple(live), tx.tasks.last_run(schedule.number))
+
+
+def _found(tx: Tx, task_id: str, owner: str | None, *, lock: bool = False) -> Schedule:
+    found = tx.tasks.get(task_id, owner, lock=lock) if is_task_id(task_id) else None
+    if found is None:
+        raise NotFound("There is no such task; GET /scheduled-tasks lists those there are.")
+    return found
+
+
+def _locked(tx: Tx, task_id: str, owner: str, versions: Collection[int] | None) -> Schedule:
+    found = _found(tx, task_id, owner, lock=True)
+    if versions is not None and found.version not in versions:
+        raise VersionConflict(f"The task is at version {found.version} by now; read it again and repeat.")
+    return found
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")
+
+
+def _checked_count(count: int) -> int:
+    if not 1 <= count <= MAX_PREVIEW:
+        raise InvalidInput(f"count {count} is outside 1 to {MAX_PREVIEW}.")
+    return count

@@ -1,0 +1,335 @@
+"""Users' own scheduled tasks: document 001's words on one side, a schedule on the other.
+
+A task is a schedule whose key begins with ``task_``. What a user asks for is a wish; a wish and the task as it was
+make a plan: the schedule to store, its first fire, and what the user should be told.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from horae.core.cron import Cron
+from horae.core.dispatch import Routing, question, without_routing
+from horae.core.fires import Kind, Schedule
+from horae.core.instants import EPOCH, MICROSECOND, from_iso, iso
+from horae.core.jobs import SYSTEM, Job, Run
+from horae.core.payloads import label
+from horae.core.readings import instant_from
+from horae.core.retry import Retry
+from horae.core.targets import Rules, target_of
+from horae.core.zones import zone_named
+from horae.errors import InvalidInput, InvalidPayload
+
+TaskType = Literal["cron", "interval", "once"]
+PREFIX = "task_"
+ID_LENGTH = 32
+KINDS: dict[str, Kind] = {"cron": "cron", "interval": "every", "once": "once"}
+TYPES: dict[str, TaskType] = {"cron": "cron", "every": "interval", "once": "once"}
+NAME = "Scheduled Task"
+LONGEST_NAME = 200
+LONGEST_ZONE = 64
+EVERY_MINUTE = "* * * * *"
+FALLBACK = 60  # seconds: what an interval of zero or less means (S1-29)
+LONGEST_INTERVAL = 10**9
+RETRY = Retry.fixed(60, attempts=5)  # S1-28, with the cap of C-11 and C-30
+DISPATCH, WEBHOOK = "dispatch", "webhook"
+RESERVED = ("ctx", "self")  # what a handler's own parameters are called
+WEBHOOK_KEYS = {"url", "body", "headers", "secret"}
+NO_HANDLER = "There is no handler"
+BY_KEY = "request"  # the source of this "value" is the hash of the request that made the task
+_ID = re.compile(rf"{PREFIX}[0-9a-f]{{{ID_LENGTH}}}")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the operator decided about tasks."""
+
+    shortest: timedelta = timedelta(seconds=10)  # S1-32
+    max_enabled: int = 20  # S1-33; 0: as many as they like
+    handler: str = DISPATCH
+    handlers: tuple[str, ...] = (DISPATCH, WEBHOOK)
+    known: Collection[str] | None = None  # the handlers that there are; None: nobody can say here
+    queues: Mapping[str, str] = field(default_factory=dict)  # by handler, where that is not "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a user asks for; None: as it was, or as is usual."""
+
+    name: str | None = None
+    enabled: bool | None = None
+    schedule_type: str | None = None
+    schedule_expr: str | int | None = None
+    timezone: str | None = None
+    payload: Mapping[str, Any] | None = None
+    next_run_at: str | None = None
+    handler: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What follows from a wish."""
+
+    schedule: Schedule
+    first: datetime | None  # the next fire, where it does not follow from the rule alone
+    arms: bool  # it was off and is on now, so it counts against the quota
+    retimed: bool  # whatever waits for the old times must not run any more
+    warnings: tuple[str, ...]
+
+
+Timed = tuple[Schedule, datetime | None, bool]  # the schedule, its first fire where one was named, whether it moved
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A task and what is known about its runs."""
+
+    schedule: Schedule
+    live: tuple[Job, ...] = ()  # waiting or running, the oldest first
+    last: Run | None = None
+
+    @property
+    def running(self) -> Job | None:
+        return next((job for job in self.live if job.state == "running"), None)
+
+    @property
+    def waiting(self) -> Job | None:
+        return min((job for job in self.live if job.state == "queued"), key=lambda job: job.run_at, default=None)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a once task has had its run, in whatever way that ended."""
+        own = any(not by_hand(job) for job in self.live)
+        return self.schedule.kind == "once" and self.schedule.is_spent and not own
+
+    @property
+    def enabled(self) -> bool:
+        return self.schedule.is_on and not self.is_over
+
+    @property
+    def next_run_at(self) -> datetime | None:
+        """When it runs next: a retry that waits, or the next fire."""
+        waits = [] if self.waiting is None else [self.waiting.run_at]
+        if self.schedule.kind != "once":
+            return min(
+                [*waits, *([] if self.schedule.next_fire_at is None else [self.schedule.next_fire_at])], default=None
+            )
+        if self.is_over:
+            return min(waits, default=None)
+        return from_iso(self.schedule.expression) if not self.schedule.is_spent else min(waits, default=None)
+
+    @property
+    def reason(self) -> str | None:
+        """Why it does not run although somebody may expect it to."""
+        schedule = self.schedule
+        if schedule.inactive is not None:
+            return schedule.inactive
+        if schedule.paused_at is not None:
+            because = f": {schedule.pause_reason}" if schedule.pause_reason else "."
+            return f"Paused by {schedule.paused_by or 'somebody'} at {iso(schedule.paused_at)}{because}"
+        if not self.is_over:
+            return None
+        if self.last is None or self.last.outcome == "succeeded":
+            return f"It ran once, as asked, for {schedule.expression}."
+        return (
+            f"Given up after attempt {self.last.attempt}: {self.last.error or self.last.outcome}. "
+            "Send enabled and a new next_run_at to try again."
+        )
+
+
+def by_hand(job: Job) -> bool:
+    """A run that somebody triggered is not tried again; one by the clock is."""
+    return job.max_attempts == 1
+
+
+def is_task_id(text: str) -> bool:
+    return _ID.fullmatch(text) is not None
+
+
+def id_for(owner: str, key: str) -> str:
+    """The id of the task that a tenant's idempotency key makes: the same key, the same id."""
+    digest = hashlib.sha256(json.dumps([owner, key]).encode()).hexdigest()
+    return PREFIX + digest[:ID_LENGTH]
+
+
+def blank(task_id: str, owner: str = SYSTEM) -> Schedule:
+    """A task before anything was said about it."""
+    return Schedule(task_id, "", "cron", "", owner=owner, title=NAME, retry=RETRY)
+
+
+def plan(before: Facts, wish: Wish, terms: Terms, rules: Rules, now: datetime) -> Plan:
+    """What a wish makes of a task; whatever cannot be granted is refused in words for its user."""
+    was = before.schedule
+    is_new = was.number == 0
+    warnings: list[str] = []
+    handler = _handler(wish.handler or was.handler or terms.handler, terms)
+    zone = was.zone if wish.timezone is None else _zone(wish.timezone)
+    draft = replace(
+        was,
+        title=was.title if wish.name is None else _name(wish.name),
+        handler=handler,
+        queue=terms.queues.get(handler) or (was.queue if handler == was.handler else "default"),
+        zone=zone,
+        kind=was.kind if wish.schedule_type is None else _kind(wish.schedule_type),
+        inactive=_inactive(was, handler, terms),
+    )
+    if wish.enabled is not None:
+        draft = replace(draft, enabled=wish.enabled, toggled=None)
+    elif before.is_over:
+        draft = replace(draft, enabled=False, toggled=None)
+    if is_new or wish.payload is not None or handler != was.handler:
+        payload, told = check_payload(handler, was.payload if wish.payload is None else wish.payload, rules)
+        draft, warnings = replace(draft, payload=payload), [*warnings, *told]
+    asked = None if wish.next_run_at is None else _asked(wish.next_run_at, zone)
+    was_on = before.enabled and not is_new
+    if draft.kind != "once" and (wish.schedule_expr is not None or draft.kind != was.kind or is_new):
+        expr = "" if wish.schedule_expr is None else str(wish.schedule_expr)
+        draft = replace(draft, expression=_expression(draft, expr.strip(), terms, warnings))
+    timing = _once if draft.kind == "once" else _rhythm
+    schedule, first, retimed = timing(was, draft, asked, was_on, now, warnings)
+    return Plan(schedule, first, schedule.is_on and not was_on, retimed, tuple(warnings))
+
+
+def _once(
+    was: Schedule, draft: Schedule, asked: datetime | None, was_on: bool, now: datetime, warnings: list[str]
+) -> Timed:
+    """A single instant: the one that is asked for, or the one it had, as long as that lies ahead."""
+    stored = from_iso(was.expression) if was.kind == "once" else None
+    arms = draft.is_on and not was_on
+    if asked is None and stored is None:
+        raise InvalidInput("A once task needs next_run_at: the instant at which it shall run.")
+    if asked is None and arms and stored is not None and (was.is_spent or stored <= now):
+        raise InvalidInput(
+            f"The time of this once task, {iso(stored)}, is behind it. Send next_run_at together with enabled."
+        )
+    anew = asked is not None and (asked != stored or arms)
+    at = asked or stored or now
+    if anew and at <= now:
+        warnings.append(f"next_run_at {iso(at)} has passed; the task runs at once.")
+        at = at if was.last_fire_at is None or at > was.last_fire_at else max(now, was.last_fire_at + MICROSECOND)
+    told = replace(draft, expression=iso(at), starts_at=None, max_fires=1, overlap="queue_one")
+    if anew:
+        told = replace(told, fire_count=0)
+    retimed = anew or draft.is_on != was_on
+    return told, at if retimed and not told.is_spent else None, retimed
+
+
+def _rhythm(
+    was: Schedule, draft: Schedule, asked: datetime | None, was_on: bool, now: datetime, warnings: list[str]
+) -> Timed:
+    """Cron or interval: from the instant that is asked for, or by the rule from now on."""
+    same_rule = was.number != 0 and (draft.kind, draft.expression) == (was.kind, was.expression)
+    same_rule = same_rule and (draft.kind != "cron" or draft.zone == was.zone)
+    draft = replace(draft, max_fires=None, overlap="skip")
+    if asked is None and same_rule and draft.is_on == was_on:
+        return draft, None, False
+    if asked is None and same_rule and was.starts_at is not None and was.starts_at > now:
+        asked = was.starts_at  # its first run was named and has not come yet
+    if asked is None and draft.kind == "every":
+        asked = now + timedelta(seconds=int(draft.expression))  # S1-29: after + seconds
+    if asked is not None and asked <= now:
+        warnings.append(f"next_run_at {iso(asked)} has passed; the task runs at once.")
+        asked = now if was.last_fire_at is None else max(now, was.last_fire_at + MICROSECOND)
+    return replace(draft, starts_at=asked), asked, True
+
+
+def _expression(draft: Schedule, text: str, terms: Terms, warnings: list[str]) -> str:
+    if draft.kind == "every":
+        return _seconds(text, terms, warnings)
+    if not text:
+        warnings.append(f"schedule_expr is empty; the task runs every minute ({EVERY_MINUTE}).")
+        return EVERY_MINUTE
+    if Cron(text, draft.zone).parsed.has_seconds:
+        raise InvalidInput(
+            f"The cron {text!r} has six fields; a task has five and runs at most once a minute. "
+            "For a quicker rhythm use schedule_type interval."
+        )
+    return text
+
+
+def _seconds(text: str, terms: Terms, warnings: list[str]) -> str:
+    if not _INTEGER.fullmatch(text):
+        raise InvalidInput(f"The schedule_expr of an interval is a whole number of seconds such as 60, not {text!r}.")
+    seconds, least = int(text), terms.shortest.total_seconds()
+    if seconds <= 0:
+        seconds = max(FALLBACK, int(least))
+        warnings.append(f"An interval of {text} seconds cannot be kept; it is {seconds} seconds.")
+    if seconds < least:
+        raise InvalidInput(f"An interval of {seconds} seconds is too short; the least is {least:g} seconds.")
+    if seconds > LONGEST_INTERVAL:
+        raise InvalidInput(f"An interval of {seconds} seconds is too long; the most is {LONGEST_INTERVAL:,} seconds.")
+    return str(seconds)
+
+
+def check_payload(handler: str, payload: Mapping[str, Any], rules: Rules) -> tuple[dict[str, Any], Sequence[str]]:
+    """The payload as it is stored, and what the user should know about it."""
+    taken = next((key for key in RESERVED if key in payload), None)
+    if taken is not None:
+        raise InvalidPayload(f"The payload cannot have a key {taken!r}: handlers use that name. Choose another.")
+    if handler == WEBHOOK:
+        _check_webhook(payload, rules)
+    if handler != DISPATCH:
+        return dict(payload), ()
+    kept, warnings = without_routing(payload)
+    try:
+        question(kept, Routing(), {})
+    except InvalidPayload as problem:
+        warnings = [*warnings, f"Its runs will fail: {problem}"]
+    return kept, warnings
+
+
+def _check_webhook(payload: Mapping[str, Any], rules: Rules) -> None:
+    """Said now, where somebody listens; the address itself is checked again whenever it is connected to."""
+    unknown = sorted(set(payload) - WEBHOOK_KEYS)
+    if unknown:
+        raise InvalidPayload(f"A webhook has no {unknown[0][:60]!r}; its payload is url, body, headers and secret.")
+    url = payload.get("url")
+    if not isinstance(url, str):
+        raise InvalidPayload("The payload of a webhook needs a url, such as https://example.org/hook.")
+    rules.check(target_of(url))
+
+
+def _asked(text: str, zone: str) -> datetime:
+    """C-7: without an offset it is a time of the task's own zone."""
+    moment = instant_from(text.strip(), zone, "next_run_at")
+    if moment < EPOCH:
+        raise InvalidInput(f"next_run_at {text!r} lies before 1970; give an instant from then on.")
+    return moment
+
+
+def _name(text: str) -> str:
+    return label(text.strip() or NAME, "name", LONGEST_NAME)
+
+
+def _zone(name: str) -> str:
+    if len(name) > LONGEST_ZONE:
+        raise InvalidInput(f"The timezone has {len(name)} characters; use an IANA name such as Asia/Shanghai.")
+    zone_named(name)
+    return name
+
+
+def _kind(word: str) -> Kind:
+    if word not in KINDS:
+        raise InvalidInput(f"schedule_type={word!r} is not known; choose one of {', '.join(KINDS)}.")
+    return KINDS[word]
+
+
+def _handler(name: str, terms: Terms) -> str:
+    if name not in terms.handlers:
+        raise InvalidInput(f"A task cannot run {name!r}; choose one of {', '.join(terms.handlers)}.")
+    return name
+
+
+def _inactive(was: Schedule, handler: str, terms: Terms) -> str | None:
+    """C-15: a task that names a handler that is not there is kept, and says so."""
+    if terms.known is not None and handler not in terms.known:
+        return f"{NO_HANDLER} {handler!r} here; save the task again once there is."
+    is_ours = was.inactive is not None and was.inactive.startswith(NO_HANDLER)
+    return None if is_ours and terms.known is not None else was.inactive

@@ -1,0 +1,122 @@
+"""Users' tasks: schedules whose key says so, with what is under way and what they ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, not_, or_, select, tuple_
+
+from horae.core.fires import Schedule
+from horae.core.instants import micros
+from horae.core.jobs import Job, Run
+from horae.core.tasks import PREFIX
+from horae.ports import TaskRun
+from horae.stores.rows import JOB_SELECT, job_from, run_from, running_run
+from horae.stores.schedule_rows import SCHEDULE_SELECT, schedule_from
+from horae.stores.tables import fires, jobs, runs, schedules
+
+# What was given back or put off is not a run; what was called off is one only if it had begun.
+RUNS = ("succeeded", "failed", "timed_out", "lost", "cancelled")
+TOLD = ("job_id", "token", "outcome", "attempt", "handler", "queue", "owner", "worker_id", "started_at", "finished_at",
+        "error", "result", "next_action_at", "audit_event_id", "trace_id", "schedule_id", "fire_at")  # fmt: skip
+LIVE = ("queued", "running")
+
+
+class Tasks:
+    """The task rows of one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def get(self, task_id: str, owner: str | None, *, lock: bool = False) -> Schedule | None:
+        """A task by its id; only for an operator, whose *owner* is None, every tenant is looked through."""
+        query = select(*SCHEDULE_SELECT).where(schedules.c.schedule_key == task_id, _is_task())
+        query = query if owner is None else query.where(schedules.c.owner == owner)
+        row = self.connection.execute(query.with_for_update() if lock else query).first()
+        return None if row is None else schedule_from(row)
+
+    def find(self, owner: str | None, *, limit: int, after: tuple[str, int, int] | None) -> list[Schedule]:
+        """The last changed first; everybody's go tenant by tenant, along the same index.
+
+        *after* is owner, change (in microseconds) and number of the last one of the page before.
+        """
+        c = schedules.c
+        order = (c.updated_at.desc(), c.id.desc())
+        query = select(*SCHEDULE_SELECT).where(_is_task()).limit(limit)
+        query = query.order_by(c.owner.desc(), *order) if owner is None else query.order_by(*order)
+        if owner is not None:
+            query = query.where(c.owner == owner)
+        if after is not None:
+            whose, changed, number = after
+            earlier = or_(c.updated_at < changed, and_(c.updated_at == changed, c.id < number))
+            query = query.where(earlier if owner is not None else or_(c.owner < whose, and_(c.owner == whose, earlier)))
+        return [schedule_from(row) for row in self.connection.execute(query)]
+
+    def count_enabled(self, owner: str) -> int:
+        """How many tasks of a tenant may still run by themselves: one that had its only run, and got it over with,
+        counts no more. A run by hand (it has one attempt) makes nothing enabled.
+        """
+        c = schedules.c
+        is_on = func.coalesce(c.toggled, c.enabled) == 1
+        is_spent = and_(c.max_fires.is_not(None), c.fire_count >= c.max_fires)
+        under_way = exists().where(jobs.c.schedule_id == c.id, jobs.c.state.in_(LIVE), jobs.c.max_attempts > 1)
+        query = select(func.count()).where(c.owner == owner, _is_task(), is_on, or_(not_(is_spent), under_way))
+        return int(self.connection.execute(query).scalar_one())
+
+    def live(self, numbers: Iterable[int]) -> dict[int, list[Job]]:
+        """What of these tasks waits or runs, the oldest first."""
+        mine = (jobs.c.schedule_id.in_(list(numbers)), jobs.c.state.in_(LIVE))
+        found: dict[int, list[Job]] = {}
+        for row in self.connection.execute(select(*JOB_SELECT).where(*mine).order_by(jobs.c.id)):
+            job = job_from(row)
+            if job.schedule_id is not None:
+                found.setdefault(job.schedule_id, []).append(job)
+        return found
+
+    def last_run(self, number: int) -> Run | None:
+        """How the last ended attempt went."""
+        row = self.connection.execute(_ended(number).limit(1)).mappings().first()
+        return None if row is None else run_from(row)
+
+    def runs(self, number: int, *, limit: int, before: tuple[int, int] | None) -> list[TaskRun]:
+        """The newest first, what is under way among them; *before* is job and token of the last one told."""
+        query = _ended(number)
+        if before is not None:
+            earlier = and_(runs.c.job_id == before[0], runs.c.token < before[1])
+            query = query.where(or_(runs.c.job_id < before[0], earlier))
+        told = {
+            run.id: run for run in map(running_run, self._running(number)) if before is None or _place(run) < before
+        }
+        told |= {run.id: run for run in map(run_from, self.connection.execute(query.limit(limit)).mappings())}
+        page = sorted(told.values(), key=_place, reverse=True)[:limit]
+        kinds = self._set_off(page)
+        return [TaskRun(run, kinds.get(run.job_number, "schedule")) for run in page]
+
+    def _running(self, number: int) -> list[Job]:
+        query = select(*JOB_SELECT).where(jobs.c.schedule_id == number, jobs.c.state == "running")
+        return [job_from(row) for row in self.connection.execute(query)]
+
+    def _set_off(self, page: list[Run]) -> dict[int, str]:
+        """What did not come by the clock: set off by hand, or made up for."""
+        spots = [(run.schedule_id, kind, micros(run.fire_at)) for run in page if run.fire_at is not None
+                 for kind in ("manual", "backfill")]  # fmt: skip
+        if not spots:
+            return {}
+        among = tuple_(fires.c.schedule_id, fires.c.kind, fires.c.fire_at).in_(spots)
+        query = select(fires.c.job_id, fires.c.kind).where(among, fires.c.job_id.is_not(None))
+        return {row[0]: row[1] for row in self.connection.execute(query)}
+
+
+def _is_task() -> ColumnElement[bool]:
+    return and_(schedules.c.schedule_key.startswith(PREFIX, autoescape=True), schedules.c.kind != "after")
+
+
+def _ended(number: int) -> Select[Any]:
+    begun = (runs.c.outcome.in_(RUNS), runs.c.started_at.is_not(None))
+    query = select(*(runs.c[name] for name in TOLD)).where(runs.c.schedule_id == number, *begun)
+    return query.order_by(runs.c.job_id.desc(), runs.c.token.desc())
+
+
+def _place(run: Run) -> tuple[int, int]:
+    return run.job_number, run.token
