@@ -66,17 +66,21 @@ def test_signs_of_life_come_twice_within_the_time_that_systemd_waits(
     assert (None if rhythm is None else rhythm.total_seconds()) == seconds
 
 
-def test_a_worker_says_ready_alive_and_stopping_in_this_order(
-    project: Path, start: Callable[..., Process], systemd: socket.socket, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("command", [("worker", "tasks:app"), ("server", "--port", "0")], ids=["worker", "server"])
+def test_a_process_says_when_it_is_ready_alive_and_stopping(
+    command: tuple[str, ...],
+    project: Path,
+    start: Callable[..., Process],
+    systemd: socket.socket,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("WATCHDOG_USEC", "100000")
-    worker = start("worker", "tasks:app", "--json")
+    process = start(*command, "--json")
 
-    ready = hear(systemd, READY)
+    hear(systemd, READY)
     hear(systemd, ALIVE)
     hear(systemd, ALIVE)
-    worker.started.send_signal(signal.SIGTERM)
+    process.started.send_signal(signal.SIGTERM)
     hear(systemd, STOPPING)
 
-    assert ALIVE not in ready[: ready.index(READY)]
-    assert worker.ended().code == 0
+    assert process.ended().code == 0

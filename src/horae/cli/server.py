@@ -98,6 +98,7 @@ def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:
     settings = terminal.settings
     opens: list[Any] = []
     service = app.asgi(settings, opens=lambda: opens[0](), open_to_all=no_auth)
+    from horae.runtime.systemd import READY, notify
     from horae.server import HttpServer, Opening, listen, refuse_open_door, url_of
 
     refuse_open_door(settings.host, no_auth)
@@ -120,6 +121,7 @@ def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:
         host, number = listening.getsockname()[:2]
         told = {"event": "started", "url": url, "host": host, "port": number, "database": database}
         terminal.event({**told, "auth": not no_auth, "ready": opening.trouble is None})
+        notify(READY, f"STATUS=serves {url}")
 
     http = HttpServer(service, listening, grace=settings.grace, proxies=settings.trusted_proxies, started=tell_start)
     try:
@@ -138,6 +140,8 @@ async def _until_told(terminal: Terminal, http: HttpServer) -> None:
     import signal
 
     from horae.cli.failures import Exit
+    from horae.clock import SystemClock
+    from horae.runtime.systemd import STOPPING, notify, supervised
 
     def told(number: signal.Signals) -> None:
         if http.should_exit:
@@ -146,12 +150,14 @@ async def _until_told(terminal: Terminal, http: HttpServer) -> None:
             os._exit(Exit.INTERRUPTED)
         terminal.say(f"\n{number.name}: accepts nothing more, finishes what is being answered; once more ends at once")
         terminal.event({"event": "stopping", "signal": number.name})
+        notify(STOPPING)
         http.stop()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, told, number)
     loop.add_signal_handler(signal.SIGHUP, lambda: logging.getLogger("horae.server").info("SIGHUP: nothing to reload"))
-    await http.run_until_stopped()
+    async with supervised(SystemClock()):
+        await http.run_until_stopped()
     terminal.say(f"ended: {http.answered} requests answered")
     terminal.event({"event": "ended", "requests": http.answered})
