@@ -7,13 +7,14 @@ from collections.abc import Callable
 from fastapi import APIRouter, FastAPI
 
 from horae.ports import World
-from horae.service import health, jobs, problems, pulling
+from horae.service import health, jobs, metrics, problems, pulling
 from horae.service.options import Options
 from horae.service.state import Service
 
 # One line for each room; the order is the order of the OpenAPI document.
 ROUTERS: tuple[APIRouter, ...] = (
     health.router,
+    metrics.router,
     jobs.router,
     pulling.router,
 )  # fmt: skip
@@ -34,4 +35,6 @@ def build(opens: Callable[[], World], options: Options | None = None) -> FastAPI
     problems.register(app)
     for router in ROUTERS:
         app.include_router(router)
+    health.install(app)
+    metrics.install(app)
     return app
