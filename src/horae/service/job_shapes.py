@@ -70,6 +70,26 @@ class RetryShape(Body):
         return Retry(self.kind, attempts=attempts, delay=delay, factor=self.factor, cap=cap, jitter=self.jitter)
 
 
+class RetryTold(BaseModel):
+    """What follows a failure."""
+
+    kind: str = Field(examples=["fixed"])
+    delay_sec: float = Field(examples=[300])
+    factor: float
+    cap_sec: float
+    jitter: bool
+
+    @classmethod
+    def of(cls, retry: Retry) -> Self:
+        return cls(
+            kind=retry.kind,
+            delay_sec=retry.delay.total_seconds(),
+            factor=retry.factor,
+            cap_sec=retry.cap.total_seconds(),
+            jitter=retry.jitter,
+        )
+
+
 class NewJob(Body):
     """A job for a governed object (document 000), or any other for a handler of yours."""
 
@@ -184,6 +204,8 @@ class JobShape(BaseModel):
     result: Any
     cancel_requested: bool
     cancel_reason: str | None
+    held: bool = Field(description="It waits for others: a full limit, or jobs that must succeed first.")
+    retry: RetryTold
 
     @classmethod
     def of(cls, job: Job, **more: Any) -> Self:
@@ -220,6 +242,8 @@ class JobShape(BaseModel):
             result=job.result,
             cancel_requested=job.cancel_requested,
             cancel_reason=job.cancel_reason,
+            held=bool(job.held),
+            retry=RetryTold.of(job.retry),
             **more,
         )
 
@@ -281,10 +305,12 @@ class Reasons(BaseModel):
 
     @classmethod
     def of(cls, job: Job, reasons: tuple[Reason, ...]) -> Self:
-        def told(text: str) -> str:
-            return text.replace(_prefix(job.owner), "") if job.concurrency_key else text
+        def told(reason: Reason) -> str:
+            if reason.code == "no_worker":  # whoever pulls over HTTP is no process of ours
+                return f"{reason.text} by itself; it waits for somebody to pull"
+            return reason.text.replace(_prefix(job.owner), "") if job.concurrency_key else reason.text
 
-        shown = [ReasonShape(code=reason.code, text=told(reason.text)) for reason in reasons]
+        shown = [ReasonShape(code=reason.code, text=told(reason)) for reason in reasons]
         return cls(job_id=job.id, status=WORDS[job.state], reasons=shown)
 
 
