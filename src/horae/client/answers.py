@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from horae.client.reading import Told
 
 # -- jobs --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RetryPolicy(Told):
+    """What follows a failure."""
+
+    kind: str
+    delay_sec: float
+    factor: float
+    cap_sec: float
+    jitter: bool
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,8 @@ class Job(Told):
     result: Any = None
     cancel_requested: bool = False
     cancel_reason: str | None = None
+    held: bool = False
+    retry: RetryPolicy | None = None
 
 
 @dataclass(frozen=True)
@@ -102,6 +115,60 @@ class Revived(Told):
     refused: dict[str, str]
 
 
+# -- queues ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Queue(Told):
+    """A queue and how it is served."""
+
+    name: str
+    order: str
+    max_running: int | None = None
+    paused_at: datetime | None = None
+    paused_by: str | None = None
+    pause_reason: str | None = None
+
+
+@dataclass(frozen=True)
+class QueueDetail(Queue):
+    """A queue with its jobs by state, and who serves it."""
+
+    jobs: dict[str, int] = field(default_factory=dict)
+    workers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Worker(Told):
+    """A process that takes part."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    state: str
+    started_at: datetime
+    seen_at: datetime
+    queues: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Entry(Told):
+    """One accountable act."""
+
+    id: int
+    at: datetime
+    actor: str
+    verb: str
+    object_type: str
+    object_id: str
+    owner: str
+    reason: str | None = None
+    before: dict[str, Any] = field(default_factory=dict)
+    after: dict[str, Any] = field(default_factory=dict)
+    evidence: tuple[str, ...] = ()
+
+
 # -- access ------------------------------------------------------------------------------------------------------
 
 
@@ -134,3 +201,25 @@ class SecretMade(Secret):
 
     def __repr__(self) -> str:
         return f"SecretMade(name={self.name!r})"
+
+
+# -- health ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Check(Told):
+    """One thing that was looked at."""
+
+    name: str
+    status: str
+    detail: str
+    seconds: float | None = None
+    count: int | None = None
+
+
+@dataclass(frozen=True)
+class Ready(Told):
+    """Whether the service can do its work, and what was looked at."""
+
+    status: str
+    checks: tuple[Check, ...]

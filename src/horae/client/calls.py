@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 from urllib.parse import quote
@@ -73,12 +73,14 @@ class Listing(Generic[T]):
 
     first: Call[Page[T]]
     limit: int | None = None
+    size: str = "limit"  # how the service calls the size of a page
+    most: int = 1000  # the largest that it gives
 
     def after(self, cursor: str | None, seen: int) -> Call[Page[T]]:
         """The call for the page that begins at a cursor, when so many rows have been seen."""
-        size = PAGE if self.limit is None else min(self.limit - seen, 10 * PAGE)
-        more = {"limit": size, **({} if cursor is None else {"cursor": cursor})}
-        return Call(**{**vars(self.first), "query": {**self.first.query, **more}})
+        size = PAGE if self.limit is None else min(self.limit - seen, self.most)
+        more = {self.size: size, **({} if cursor is None else {"cursor": cursor})}
+        return replace(self.first, query={**self.first.query, **more})
 
     def is_over(self, page: Page[T], seen: int) -> bool:
         return page.next_cursor is None or not page.items or (self.limit is not None and seen >= self.limit)
@@ -159,14 +161,14 @@ class Listed(Generic[P, T]):
         @functools.wraps(self._build)
         def iterate(*args: P.args, **kwargs: P.kwargs) -> Any:
             listing = self._build(room, *args, **kwargs)
-            return room._sender.each(Listing(placed(self, listing.first), listing.limit))
+            return room._sender.each(replace(listing, first=placed(self, listing.first)))
 
         return iterate
 
 
 def placed(endpoint: Endpoint[Any, Any] | Listed[Any, Any], call: Call[T]) -> Call[T]:
     """The call with the method and path that its decorator names."""
-    return Call(**{**vars(call), "method": endpoint.method, "path": endpoint.path})
+    return replace(call, method=endpoint.method, path=endpoint.path)
 
 
 Build = Callable[Concatenate[Any, P], Call[T]]

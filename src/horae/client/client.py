@@ -7,10 +7,14 @@ from typing import Generic, Self
 
 import httpx
 
+from horae.client.admin import Admin
 from horae.client.calls import AsyncSender, S, Sender
+from horae.client.compat import Compat
 from horae.client.health import Health
 from horae.client.jobs import Jobs
 from horae.client.owners import Owners
+from horae.client.queues import Audit, Queues, Workers
+from horae.client.schedules import Schedules
 from horae.client.secrets import Secrets
 from horae.client.transport import Blocking, Patience, Place, Waiting
 
@@ -20,6 +24,12 @@ class Rooms(Generic[S]):
 
     def __init__(self, sender: S) -> None:
         self.jobs: Jobs[S] = Jobs(sender)
+        self.schedules: Schedules[S] = Schedules(sender)
+        self.queues: Queues[S] = Queues(sender)
+        self.workers: Workers[S] = Workers(sender)
+        self.audit: Audit[S] = Audit(sender)
+        self.admin: Admin[S] = Admin(sender)
+        self.compat: Compat[S] = Compat(sender)
         self.owners: Owners[S] = Owners(sender)
         self.secrets: Secrets[S] = Secrets(sender)
         self.health: Health[S] = Health(sender)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from horae.client import reading
+from horae.client.answers import Ready
 from horae.client.calls import GET, Call, Room, S
 
 
@@ -17,9 +18,9 @@ class Health(Room[S]):
         return Call(reading.body)
 
     @GET("/readyz")
-    def ready(self) -> Call[dict[str, Any]]:
-        """Each check and its answer; raises ServiceUnavailable while the service is not ready."""
-        return Call(reading.body)
+    def ready(self) -> Call[Ready]:
+        """Whether the service can do its work; raises ServiceUnavailable while it cannot."""
+        return Call(reading.one(Ready))
 
     @GET("/version")
     def version(self) -> Call[str]:

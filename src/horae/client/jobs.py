@@ -183,12 +183,19 @@ class Jobs(Room[S]):
         tag: str | None = None,
         object_type: str | None = None,
         object_id: str | None = None,
+        idempotency_key: str | None = None,
+        owner: str | None = None,
+        before: str | None = None,
         limit: int | None = None,
     ) -> Listing[Job]:
-        """Jobs, newest first; the next page is fetched when it is needed. *limit* is for all pages together."""
+        """Jobs, newest first, those older than the job *before*; *limit* is for all pages together.
+
+        The next page is fetched when it is needed.
+        """
         query = {
             **given(status=list(status), queue=queue, handler=handler, tag=tag),
             **given(object_type=object_type, object_id=object_id),
+            **given(idempotency_key=idempotency_key, owner=owner, before=before),
         }
         return Listing(Call(reading.page(Job, "jobs"), query=query), limit)
 
