@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from examples.orchestrator import Server
+from examples.orchestrator.orchestrator import Server
 from horae.core.targets import target_of
 from horae.errors import ConfigurationError
 from horae.outgoing import Limits, Orchestrator
@@ -45,7 +45,7 @@ async def test_the_orchestrator_is_asked_in_its_own_words(story: Story, orchestr
         "default_agent": "attendance",
         "mode": "hybrid",
     }
-    assert orchestrator.asked == [(question, "trace-1")]
+    assert list(orchestrator.asked) == [(question, "trace-1")]
 
 
 async def test_a_job_without_a_trace_id_is_traced_by_its_run(story: Story, orchestrator: Server) -> None:

@@ -1,9 +1,16 @@
 """A tiny orchestrator, for the demo and the tests: it answers what Horae's ``dispatch`` posts.
 
-    python examples/orchestrator.py --port 9000
+    python examples/orchestrator/orchestrator.py --port 9000
     ORCHESTRATOR_URL=http://127.0.0.1:9000 horae up
 
-A text that begins with ``fail`` is answered with 500, ``empty`` with an empty object, anything else with an echo.
+It echoes what it is asked. To see what becomes of a bad answer, ``--fail`` answers every question with one:
+
+    empty        200 and an empty object
+    malformed    200 and something that is not JSON
+    slow         nothing, until the caller gives up
+    500          an error
+
+A text that begins with ``fail`` or ``empty`` is answered so even without the flag. Needs nothing but Python.
 """
 
 from __future__ import annotations
@@ -11,10 +18,14 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import threading
+from collections import deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 MOST_BYTES = 1024 * 1024
+FAILURES = ("empty", "malformed", "slow", "500")
+PATIENCE = 300.0  # seconds after which even a slow answer is dropped
 log = logging.getLogger("orchestrator")
 
 
@@ -40,6 +51,7 @@ class Orchestrator(BaseHTTPRequestHandler):
     """One request; what was asked is kept in ``server.asked`` for whoever wants to look."""
 
     server_version = "orchestrator/1"
+    server: Server
 
     def do_POST(self) -> None:
         length = self.headers.get("content-length", "")
@@ -53,13 +65,22 @@ class Orchestrator(BaseHTTPRequestHandler):
             return self.answer(400, {"error": "not JSON"})
         if not isinstance(question, dict):
             return self.answer(422, {"error": "not an object"})
-        asked = getattr(self.server, "asked", None)
-        if asked is not None:
-            asked.append((question, self.headers.get("x-trace-id")))
-        return self.answer(*execute(question))
+        self.server.asked.append((question, self.headers.get("x-trace-id")))
+        log.info("asked %s by trace %s", json.dumps(question, ensure_ascii=False), self.headers.get("x-trace-id"))
+        return self.fail(self.server.fails) if self.server.fails else self.answer(*execute(question))
+
+    def fail(self, how: str) -> None:
+        if how == "slow":
+            self.server.ended.wait(PATIENCE)
+        elif how == "malformed":
+            self.send(200, b"<html>certainly not JSON")
+        else:
+            self.answer(*((200, {}) if how == "empty" else (500, {"error": "told to fail"})))
 
     def answer(self, status: int, content: dict[str, Any]) -> None:
-        body = json.dumps(content, ensure_ascii=False).encode()
+        self.send(status, json.dumps(content, ensure_ascii=False).encode())
+
+    def send(self, status: int, body: bytes) -> None:
         self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))
@@ -75,22 +96,29 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, host: str = "127.0.0.1", port: int = 9000) -> None:
+    def __init__(self, host: str = "127.0.0.1", port: int = 9000, fails: str | None = None) -> None:
         super().__init__((host, port), Orchestrator)
-        self.asked: list[tuple[dict[str, Any], str | None]] = []
+        self.fails = fails
+        self.ended = threading.Event()
+        self.asked: deque[tuple[dict[str, Any], str | None]] = deque(maxlen=1000)
 
     @property
     def url(self) -> str:
         return f"http://{self.server_address[0]!s}:{self.server_address[1]}"
 
+    def server_close(self) -> None:
+        self.ended.set()
+        super().server_close()
+
 
 def main() -> None:
     options = argparse.ArgumentParser(description="A tiny orchestrator for demonstrations.")
     options.add_argument("--host", default="127.0.0.1")
-    options.add_argument("--port", type=int, default=9000)
+    options.add_argument("--port", type=int, default=9000, help="0 takes a free one")
+    options.add_argument("--fail", choices=FAILURES, help="answer every question badly")
     given = options.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    with Server(given.host, given.port) as server:
+    with Server(given.host, given.port, given.fail) as server:
         log.info("listening on %s/dispatch/execute", server.url)
         server.serve_forever()
 
