@@ -1,0 +1,535 @@
+"""Document 000 over HTTP: enqueue, pull, ack, fail, as printed and beyond."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from fastapi.testclient import TestClient
+
+from horae.actions import jobs as verbs
+from horae.core.instants import iso
+from horae.ports import World
+from horae.testing.clock import VirtualClock
+from tests.support.serving import serving
+
+Connect = Callable[..., TestClient]
+JOBS = "/scheduler/jobs"
+PULL = f"{JOBS}/pull"
+
+
+def put(client: TestClient, **fields: Any) -> dict[str, Any]:
+    """A new job, as answered."""
+    answer = client.post(JOBS, json={"handler": "work", **fields})
+    assert answer.status_code == 201, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+def pull(client: TestClient, **fields: Any) -> list[dict[str, Any]]:
+    answer = client.post(PULL, json={"worker_id": "worker-1", **fields})
+    assert answer.status_code == 200, answer.text
+    jobs: list[dict[str, Any]] = answer.json()["jobs"]
+    return jobs
+
+
+def tell(client: TestClient, job: dict[str, Any], verb: str, **fields: Any) -> httpx.Response:
+    answer: httpx.Response = client.post(f"{JOBS}/{job['job_id']}/{verb}", json=fields)
+    return answer
+
+
+def look(client: TestClient, job: dict[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = client.get(f"{JOBS}/{job['job_id']}").json()
+    return told
+
+
+# -- as printed --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    """Shortly before the instants that document 000's examples name."""
+    return VirtualClock("2026-02-20T23:59:00Z")
+
+
+EXAMPLE = {
+    "object_type": "cognition",
+    "object_id": "cg_123",
+    "action": "revalidate",
+    "run_at": "2026-02-21T00:00:00Z",
+    "priority": "medium",
+}
+PULL_EXAMPLE = {"now": "2026-02-21T00:00:10Z", "limit": 100, "worker_id": "worker-1"}
+ACK_EXAMPLE = {"result": "succeeded", "audit_event_id": "aud_789", "next_action_at": "2026-02-28T00:00:00Z"}
+FAIL_EXAMPLE = {"error": "timeout while verifying evidence", "retry_delay_sec": 300}
+
+
+def test_the_examples_of_document_000_work_as_printed(alice: TestClient, clock: VirtualClock) -> None:
+    """S0-5, S0-7, S0-10…S0-16."""
+    stored = alice.post(JOBS, json=EXAMPLE)
+    assert stored.status_code == 201
+    job = stored.json()
+    assert job.items() >= {**EXAMPLE, "attempt": 0, "max_attempts": 3, "status": "queued", "last_error": None}.items()
+    assert job["job_id"].startswith("job_")
+    assert stored.headers["location"] == f"{JOBS}/{job['job_id']}"
+
+    clock.advance(timedelta(seconds=70))
+    (pulled,) = alice.post(PULL, json=PULL_EXAMPLE).json()["jobs"]
+    assert (pulled["job_id"], pulled["status"], pulled["worker_id"]) == (job["job_id"], "running", "worker-1")
+
+    acked = alice.post(f"{JOBS}/{job['job_id']}/ack", json=ACK_EXAMPLE)
+    assert (acked.status_code, acked.json()["status"]) == (200, "succeeded")
+    (run,) = alice.get(f"{JOBS}/{job['job_id']}/runs").json()["runs"]
+    assert (run["audit_event_id"], run["next_action_at"]) == ("aud_789", "2026-02-28T00:00:00Z")
+
+
+def test_three_failures_as_printed_end_among_the_dead_letters(alice: TestClient, clock: VirtualClock) -> None:
+    """S0-17…S0-20, C-12: each retry is due at run_at plus the delay; the third failure is the last."""
+    job = alice.post(JOBS, json=EXAMPLE).json()
+    told = []
+    for _ in range(3):
+        clock.advance(timedelta(minutes=6))
+        assert len(alice.post(PULL, json=PULL_EXAMPLE).json()["jobs"]) == 1
+        answer = alice.post(f"{JOBS}/{job['job_id']}/fail", json=FAIL_EXAMPLE)
+        assert answer.status_code == 200, answer.text
+        told.append((answer.json()["status"], answer.json()["attempt"]))
+    assert told == [("queued", 1), ("queued", 2), ("dead_letter", 3)]
+    (dead,) = alice.get("/scheduler/dead-letters").json()["jobs"]
+    assert (dead["job_id"], dead["last_error"]) == (job["job_id"], FAIL_EXAMPLE["error"])
+
+
+def test_a_retry_delay_counts_from_run_at_unless_that_has_passed(alice: TestClient, clock: VirtualClock) -> None:
+    """C-12."""
+    job = alice.post(JOBS, json=EXAMPLE).json()
+    clock.advance(timedelta(seconds=70))
+    pull(alice)
+    assert tell(alice, job, "fail", **FAIL_EXAMPLE).json()["run_at"] == "2026-02-21T00:05:00Z"
+    clock.advance(timedelta(hours=1))
+    pull(alice)
+    assert tell(alice, job, "fail", **FAIL_EXAMPLE).json()["run_at"] == iso(clock.now() + timedelta(minutes=5))
+
+
+def test_the_clock_of_the_server_rules(alice: TestClient, connect: Connect) -> None:
+    """C-36, S0-21: a client's now is ignored, except in a simulation."""
+    alice.post(JOBS, json=EXAMPLE)
+    assert alice.post(PULL, json=PULL_EXAMPLE).json() == {"jobs": [], "now": "2026-02-20T23:59:00Z"}
+    simulated = connect("alice", "worker", simulation=True).post(PULL, json=PULL_EXAMPLE).json()
+    assert [job["leased_until"] for job in simulated["jobs"]] == ["2026-02-21T00:02:10Z"]
+    assert simulated["now"] == "2026-02-21T00:00:10Z"
+
+
+# -- enqueue -----------------------------------------------------------------------------------------------------
+
+
+def test_a_time_in_the_past_is_refused_with_a_little_patience(alice: TestClient, clock: VirtualClock) -> None:
+    """S0-9, C-18: five seconds of clock difference are forgiven."""
+    late = alice.post(JOBS, json={"handler": "work", "run_at": iso(clock.now() - timedelta(seconds=6))})
+    assert (late.status_code, late.json()["code"]) == (422, "past_due")
+    put(alice, run_at=iso(clock.now() - timedelta(seconds=4)))
+
+
+def test_the_same_request_with_the_same_key_is_the_same_job(alice: TestClient, clock: VirtualClock) -> None:
+    """S0-8: also when it is repeated after its time has come."""
+    asked = {"handler": "work", "idempotency_key": "k", "run_at": iso(clock.now() + timedelta(seconds=1))}
+    first = alice.post(JOBS, json=asked)
+    again = alice.post(JOBS, json=asked)
+    clock.advance(timedelta(minutes=1))
+    late = alice.post(JOBS, json=asked)
+    assert [each.status_code for each in (first, again, late)] == [201, 200, 200]
+    assert [each.json()["deduplicated"] for each in (first, again, late)] == [False, True, True]
+    assert len({each.json()["job_id"] for each in (first, again, late)}) == 1
+
+
+def test_a_repetition_does_not_open_the_door_to_the_past(alice: TestClient, clock: VirtualClock) -> None:
+    """S0-9: of a batch with a known and an unknown late job nothing is stored."""
+    known = {"handler": "work", "idempotency_key": "k", "run_at": iso(clock.now())}
+    put(alice, **known)
+    clock.advance(timedelta(minutes=1))
+    unknown = {**known, "idempotency_key": "other"}
+    answer = alice.post(f"{JOBS}/bulk", json={"jobs": [known, unknown]})
+    assert (answer.status_code, answer.json()["code"]) == (422, "past_due")
+    assert len(alice.get(JOBS).json()["jobs"]) == 1
+
+
+def test_the_same_key_for_another_request_is_a_conflict(alice: TestClient) -> None:
+    put(alice, idempotency_key="k")
+    answer = alice.post(JOBS, json={"handler": "other", "idempotency_key": "k"})
+    assert (answer.status_code, answer.json()["code"]) == (409, "key_conflict")
+
+
+def test_the_header_is_the_field(alice: TestClient) -> None:
+    first = alice.post(JOBS, json={"handler": "work"}, headers={"Idempotency-Key": "k"})
+    again = alice.post(JOBS, json={"handler": "work", "idempotency_key": "k"}, headers={"Idempotency-Key": "k"})
+    other = alice.post(JOBS, json={"handler": "work", "idempotency_key": "j"}, headers={"Idempotency-Key": "k"})
+    assert [each.status_code for each in (first, again, other)] == [201, 200, 422]
+    assert first.json()["idempotency_key"] == "k"
+
+
+def test_fifty_parallel_requests_with_one_key_make_one_job(database_url: str) -> None:
+    """S0-8, on every database, over real connections."""
+    with serving(database_url) as served, ThreadPoolExecutor(50) as callers:
+        headers = {"Authorization": f"Bearer {served.token('alice')}", "Idempotency-Key": "once"}
+
+        def ask(_: int) -> httpx.Response:
+            return httpx.post(served.url + JOBS, json={"handler": "work"}, headers=headers, timeout=60)
+
+        answers = list(callers.map(ask, range(50)))
+        assert sorted(each.status_code for each in answers) == [200] * 49 + [201]
+        assert len({each.json()["job_id"] for each in answers}) == 1
+        assert len(verbs.find(served.world)) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"object_type": "memory", "object_id": "m1"},
+        {**EXAMPLE, "object_type": "dream"},
+        {**EXAMPLE, "action": "forget"},
+        {**EXAMPLE, "run_at": "2026-02-21T00:00:00"},
+        {**EXAMPLE, "run_at": 1771632000},
+        {**EXAMPLE, "priority": "urgent"},
+        {**EXAMPLE, "max_attempts": 0},
+        {**EXAMPLE, "object_id": "a\x00b"},
+        {"handler": "work", "delay_sec": -1},
+        {"handler": "work", "delay_sec": 1e300},
+        {"handler": "work", "delay_sec": 1, "run_at": "2026-02-21T00:00:00Z"},
+        {"handler": "work", "payload": {"a": "b\x00"}},
+        {"handler": "two words"},
+        {"handler": "work", "tags": ["x"] * 51},
+        {"handler": "work", "idempotency_key": "x" * 256},
+        {"handler": "work", "retry": {"kind": "none"}, "max_attempts": 2},
+        {"handler": "work", "colour": "red"},
+        [],
+        "text",
+    ],
+)
+def test_what_cannot_be_accepted_is_refused_in_words(alice: TestClient, body: Any) -> None:
+    """S0-3, S0-4, C-27: 422, and never a 500."""
+    answer = alice.post(JOBS, json=body)
+    assert answer.status_code == 422, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_job_keeps_what_it_was_given(alice: TestClient, world: World) -> None:
+    retry = {"kind": "exponential", "delay_sec": 2, "factor": 3, "cap_sec": 60, "jitter": False}
+    job = put(alice, payload=[1], tags=["a"], unique="u", timeout_sec=9, trace_id="t", max_attempts=5, retry=retry)
+    assert job.items() >= {"payload": [1], "tags": ["a"], "unique": "u", "timeout_sec": 9, "trace_id": "t"}.items()
+    stored = verbs.get(world, job["job_id"])
+    assert (stored.retry.kind, stored.retry.factor, stored.max_attempts, stored.owner) == ("exponential", 3, 5, "alice")
+
+
+def test_a_batch_is_stored_whole_or_not_at_all(alice: TestClient) -> None:
+    good = {"handler": "work", "idempotency_key": "a"}
+    bad = {"handler": "other", "idempotency_key": "a"}
+    refused = alice.post(f"{JOBS}/bulk", json={"jobs": [good, bad]})
+    assert (refused.status_code, refused.json()["code"]) == (409, "key_conflict")
+    assert alice.get(JOBS).json()["jobs"] == []
+    stored = alice.post(f"{JOBS}/bulk", json={"jobs": [good, {"handler": "work"}]})
+    assert (stored.status_code, stored.json()["created"], len(stored.json()["jobs"])) == (201, 2, 2)
+
+
+def test_a_tenant_cannot_feed_the_workers_of_the_house(connect: Connect, operator: TestClient) -> None:
+    """In-process workers run the application's own handlers: only a token that names their queue may reach them."""
+    refused = connect("alice").post(JOBS, json={"handler": "drop-everything", "queue": "default"})
+    assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+    assert connect("alice", queues=("reports",)).post(JOBS, json={"handler": "w", "queue": "reports"}).is_success
+    put(operator, queue="default")
+
+
+# -- pull --------------------------------------------------------------------------------------------------------
+
+
+def test_jobs_come_by_time_and_then_by_priority(alice: TestClient, clock: VirtualClock) -> None:
+    """S0-11, S0-12, S0-22, C-19."""
+    soon, later = iso(clock.now() + timedelta(seconds=1)), iso(clock.now() + timedelta(seconds=2))
+    names = {"late-high": (later, "high"), "low": (soon, "low"), "high": (soon, "high"), "medium": (soon, "medium")}
+    for name, (when, priority) in names.items():
+        put(alice, handler=name, run_at=when, priority=priority)
+    put(alice, handler="tomorrow", delay_sec=86400)
+    clock.advance(timedelta(seconds=5))
+    assert [job["handler"] for job in pull(alice)] == ["high", "medium", "low", "late-high"]
+    assert pull(alice) == []
+
+
+def test_a_worker_that_falls_silent_loses_its_job_to_the_next_pull(alice: TestClient, clock: VirtualClock) -> None:
+    """Also where no other process looks after leases."""
+    put(alice)
+    (first,) = pull(alice, lease_sec=10)
+    clock.advance(timedelta(seconds=11))
+    (second,) = pull(alice, worker_id="worker-2")
+    assert (second["job_id"], second["attempt"]) == (first["job_id"], 1)
+    assert second["token"] > first["token"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"worker_id": ""},
+        {"worker_id": "w", "limit": 0},
+        {"worker_id": "w", "limit": 1001},
+        {"worker_id": "w", "wait": 31},
+        {"worker_id": "w", "lease_sec": 0},
+        {"worker_id": "w", "queues": []},
+        {"worker_id": "w", "queues": ["a b"]},
+        {"worker_id": "a\nb"},
+    ],
+)
+def test_a_pull_that_makes_no_sense_is_refused(alice: TestClient, body: dict[str, Any]) -> None:
+    assert alice.post(PULL, json=body).status_code == 422
+
+
+def test_scopes_and_queues_of_a_token_are_kept(connect: Connect) -> None:
+    wanted = {"worker_id": "w", "queues": ["mail"]}
+    assert connect("alice", "tasks").post(PULL, json=wanted).status_code == 403
+    assert connect("alice", "read").post(JOBS, json={"handler": "work"}).status_code == 403
+    assert connect("alice", "read").get(JOBS).status_code == 200
+    assert connect("alice", "worker", queues=("reports",)).post(PULL, json=wanted).status_code == 403
+    assert connect().post(PULL, json=wanted).status_code == 401
+
+
+# -- the token ---------------------------------------------------------------------------------------------------
+
+
+def test_a_stale_token_is_refused_and_changes_nothing(alice: TestClient, clock: VirtualClock) -> None:
+    """I3, security check 17."""
+    put(alice)
+    (zombie,) = pull(alice, lease_sec=10)
+    clock.advance(timedelta(seconds=11))
+    (holder,) = pull(alice, worker_id="worker-2")
+    before = look(alice, holder)
+    for verb, more in {
+        "ack": {"result": 1},
+        "fail": {"error": "x"},
+        "renew": {},
+        "progress": {"value": 1},
+        "release": {},
+    }.items():
+        answer = tell(alice, zombie, verb, token=zombie["token"], **more)
+        assert (answer.status_code, answer.json()["code"]) == (409, "lease_lost"), verb
+    assert look(alice, holder) == before
+    assert tell(alice, holder, "ack", token=holder["token"], result={"ok": True}).json()["result"] == {"ok": True}
+
+
+def test_without_a_token_nobody_ends_what_another_may_hold(alice: TestClient, clock: VirtualClock) -> None:
+    """Document 000 shows no token; after a loss only a token can tell the holder from the one that fell silent."""
+    put(alice)
+    pull(alice, lease_sec=10)
+    clock.advance(timedelta(seconds=11))
+    (holder,) = pull(alice, worker_id="worker-2")
+    answer = tell(alice, holder, "ack", result="succeeded")
+    assert (answer.status_code, answer.json()["code"]) == (409, "token_needed")
+    assert look(alice, holder)["status"] == "running"
+    assert tell(alice, holder, "ack", result="succeeded", token=holder["token"]).status_code == 200
+
+
+def test_without_a_token_a_lease_that_ran_out_is_no_lease(alice: TestClient, clock: VirtualClock) -> None:
+    job = put(alice)
+    pull(alice, lease_sec=10)
+    clock.advance(timedelta(seconds=10))
+    answer = tell(alice, job, "fail", error="x")
+    assert (answer.status_code, answer.json()["code"]) == (409, "token_needed")
+
+
+def test_without_a_token_a_job_that_was_given_back_needs_one(alice: TestClient) -> None:
+    put(alice)
+    (first,) = pull(alice)
+    assert tell(alice, first, "release", token=first["token"], reason="restart").json()["status"] == "queued"
+    (second,) = pull(alice)
+    assert second["attempt"] == 0
+    assert tell(alice, second, "ack").json()["code"] == "token_needed"
+
+
+def test_without_a_token_a_job_that_does_not_run_cannot_end(alice: TestClient) -> None:
+    job = put(alice)
+    answer = tell(alice, job, "ack", result="succeeded")
+    assert (answer.status_code, answer.json()["code"]) == (409, "not_allowed")
+
+
+def test_a_worker_that_names_itself_must_be_the_holder(alice: TestClient) -> None:
+    job = put(alice)
+    pull(alice)
+    assert tell(alice, job, "ack", worker_id="worker-2").json()["code"] == "lease_lost"
+    assert tell(alice, job, "ack", worker_id="worker-1").json()["status"] == "succeeded"
+
+
+def test_an_ack_that_says_failed_is_sent_to_fail(alice: TestClient) -> None:
+    job = put(alice)
+    pull(alice)
+    answer = tell(alice, job, "ack", result="failed")
+    assert answer.status_code == 422
+    assert f"{JOBS}/{job['job_id']}/fail" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("result", [None, 0, "done", [1], {"a": {"b": None}}])
+def test_any_json_can_be_a_result(alice: TestClient, result: Any) -> None:
+    job = put(alice)
+    pull(alice)
+    assert tell(alice, job, "ack", result=result).json()["result"] == result
+
+
+def test_a_final_failure_is_not_tried_again(alice: TestClient) -> None:
+    job = put(alice)
+    pull(alice)
+    assert tell(alice, job, "fail", error="no such file", final=True).json()["status"] == "dead_letter"
+
+
+def test_renewal_keeps_a_job_and_tells_that_it_should_stop(alice: TestClient, clock: VirtualClock) -> None:
+    put(alice)
+    (job,) = pull(alice, lease_sec=10)
+    clock.advance(timedelta(seconds=9))
+    renewed = tell(alice, job, "renew", token=job["token"], lease_sec=10).json()
+    assert (renewed["leased_until"], renewed["cancel_requested"]) == (iso(clock.now() + timedelta(seconds=10)), False)
+    assert tell(alice, job, "cancel", reason="not needed").json()["status"] == "running"
+    assert tell(alice, job, "renew", token=job["token"]).json()["cancel_requested"]
+    assert tell(alice, job, "fail", token=job["token"], error="stopped").json()["status"] == "cancelled"
+
+
+def test_progress_and_checkpoint_outlive_a_failure(alice: TestClient, clock: VirtualClock) -> None:
+    put(alice)
+    (job,) = pull(alice)
+    told = tell(alice, job, "progress", token=job["token"], value={"done": 3}, checkpoint={"page": 3}).json()
+    assert (told["progress"], told["checkpoint"]) == ({"done": 3}, {"page": 3})
+    tell(alice, job, "fail", token=job["token"], error="x", retry_delay_sec=1)
+    clock.advance(timedelta(minutes=1))
+    assert pull(alice)[0]["checkpoint"] == {"page": 3}
+    assert tell(alice, job, "progress", token=job["token"]).status_code == 422
+
+
+# -- tenants -----------------------------------------------------------------------------------------------------
+
+ACTS: dict[str, dict[str, Any]] = {
+    "ack": {"token": 1},
+    "fail": {"token": 1, "error": "x"},
+    "renew": {"token": 1},
+    "progress": {"token": 1, "value": 1},
+    "release": {"token": 1},
+    "cancel": {},
+    "revive": {},
+    "reschedule": {"priority": "high"},
+}
+
+
+def test_a_foreign_job_does_not_exist(alice: TestClient, bob: TestClient) -> None:
+    """C-27: the same answer as for an id that nobody has."""
+    hers = put(alice, queue="scheduler")
+    (held,) = pull(alice)
+
+    def bodies(job_id: str) -> list[tuple[int, str]]:
+        answers = [bob.get(f"{JOBS}/{job_id}{what}") for what in ("", "/runs", "/why")]
+        answers += [bob.post(f"{JOBS}/{job_id}/{verb}", json=body) for verb, body in ACTS.items()]
+        answers += [bob.post(f"{JOBS}/{job_id}/ack", json={"result": "succeeded"})]
+        return [(each.status_code, each.text.replace(job_id, "…")) for each in answers]
+
+    foreign, missing = bodies(hers["job_id"]), bodies("job_987654")
+    assert foreign == missing
+    assert {status for status, _ in foreign} == {404}
+    assert look(alice, held) == held
+
+
+def test_nobody_pulls_or_lists_what_is_not_his(alice: TestClient, bob: TestClient, operator: TestClient) -> None:
+    put(alice, handler="hers")
+    put(bob, handler="his")
+    put(operator, handler="the-house")
+    assert [job["handler"] for job in bob.get(JOBS).json()["jobs"]] == ["his"]
+    assert [job["handler"] for job in pull(bob)] == ["his"]
+    assert {job["owner"] for job in operator.get(JOBS).json()["jobs"]} == {"alice", "bob", "system"}
+    assert [job["handler"] for job in pull(operator)] == ["hers", "the-house"]
+
+
+def test_keys_and_slots_are_not_shared_between_tenants(alice: TestClient, bob: TestClient) -> None:
+    hers = put(alice, idempotency_key="k", unique="u", concurrency_key="one")
+    waiting = put(alice, concurrency_key="one")
+    his = put(bob, idempotency_key="k", unique="u", concurrency_key="one")
+    assert hers["job_id"] != his["job_id"]
+    assert hers["concurrency_key"] == his["concurrency_key"] == "one"
+    assert len(pull(alice)) == len(pull(bob)) == 1
+    (reason,) = [
+        each for each in alice.get(f"{JOBS}/{waiting['job_id']}/why").json()["reasons"] if each["code"] == "concurrency"
+    ]
+    assert "'one'" in reason["text"]
+
+
+def test_names_of_tenants_cannot_be_made_to_meet(connect: Connect) -> None:
+    """The prefix of one tenant's keys is never the beginning of another's."""
+    put(connect("a"), concurrency_key="b:c")
+    put(connect("a:b"), concurrency_key="c")
+    assert len(pull(connect("system", "admin"))) == 2
+
+
+# -- by hand -----------------------------------------------------------------------------------------------------
+
+
+def test_a_list_goes_on_where_its_page_ended(alice: TestClient, bob: TestClient) -> None:
+    ids = [put(alice)["job_id"] for _ in range(5)]
+    put(bob)
+    seen: list[str] = []
+    cursor = None
+    while True:
+        page = alice.get(JOBS, params={"limit": 2} | ({"cursor": cursor} if cursor else {})).json()
+        seen += [job["job_id"] for job in page["jobs"]]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert seen == ids[::-1]
+    assert alice.get(JOBS, params={"cursor": "nonsense"}).status_code == 422
+
+
+def test_filters_narrow_and_speak_the_documents_words(alice: TestClient) -> None:
+    """C-21."""
+    put(alice, handler="a", tags=["red"])
+    put(alice, object_type="memory", object_id="m1", action="verify")
+    dead = put(alice, handler="b", priority="high")
+    pull(alice, limit=3)
+    tell(alice, dead, "fail", error="x", final=True)
+
+    def found(**wanted: Any) -> list[str]:
+        return [job["handler"] for job in alice.get(JOBS, params=wanted).json()["jobs"]]
+
+    assert found(status="dead_letter") == found(state="dead") == ["b"]
+    assert found(status=["running", "dead_letter"]) == ["b", "work", "a"]
+    assert found(status="failed") == []
+    assert found(tag="red") == found(handler="a") == ["a"]
+    assert found(object_type="memory", object_id="m1") == ["work"]
+    assert found(queue="elsewhere") == []
+    assert alice.get(JOBS, params={"status": "lost"}).status_code == 422
+    assert alice.get(JOBS, params={"tag": "a\x00"}).status_code == 422
+
+
+def test_dead_letters_are_counted_first_and_then_revived(alice: TestClient, bob: TestClient) -> None:
+    """S0-24 and what follows it."""
+    for client in (alice, alice, bob):
+        job = put(client)
+        pull(client)
+        tell(client, job, "fail", error="x", final=True)
+    counted = alice.post(f"{JOBS}/revive", json={"handler": "work"}).json()
+    assert counted == {"matched": 2, "revived": 0, "refused": {}, "dry_run": True, "more": False}
+    revived = alice.post(f"{JOBS}/revive", json={"handler": "work", "dry_run": False}).json()
+    assert (revived["matched"], revived["revived"]) == (2, 2)
+    assert [job["attempt"] for job in pull(alice)] == [0, 0]
+    assert len(bob.get("/scheduler/dead-letters").json()["jobs"]) == 1
+
+
+def test_a_waiting_job_can_be_moved_cancelled_and_explained(alice: TestClient, clock: VirtualClock) -> None:
+    job = put(alice, delay_sec=60)
+    when = iso(clock.now() + timedelta(hours=1))
+    moved = tell(alice, job, "reschedule", run_at=when, priority="high").json()
+    assert (moved["run_at"], moved["priority"], moved["planned_at"]) == (when, "high", job["planned_at"])
+    told = alice.get(f"{JOBS}/{job['job_id']}/why").json()
+    assert {reason["code"] for reason in told["reasons"]} == {"scheduled", "no_worker"}
+    assert tell(alice, job, "cancel").json()["status"] == "cancelled"
+    assert tell(alice, job, "revive").json()["code"] == "not_allowed"
+    assert tell(alice, job, "reschedule").status_code == 422
+
+
+@pytest.mark.parametrize("job_id", ["job_", "job_1x", "12", "job_-1", "job_" + "9" * 20])
+def test_what_cannot_be_an_id_is_refused(alice: TestClient, job_id: str) -> None:
+    assert alice.get(f"{JOBS}/{job_id}").status_code == 422
+    assert alice.post(f"{JOBS}/{job_id}/ack", json={}).status_code == 422
+
+
+def test_an_id_beyond_every_database_is_only_unknown(alice: TestClient) -> None:
+    assert alice.get(f"{JOBS}/job_9999999999999999999").status_code == 404
