@@ -22,9 +22,9 @@ class Story:
     jobs: Registered
     keyring: MemoryKeyring
 
-    async def send(self, server: HookServer | str, owner: str = "alice", **payload: Any) -> str:
+    async def send(self, server: HookServer | str | dict[str, str], owner: str = "alice", **payload: Any) -> str:
         """Enqueue a webhook and run what is due; the job's id."""
-        url = server if isinstance(server, str) else server.url
+        url = server.url if isinstance(server, HookServer) else server
         job = self.jobs.webhook.using(owner=owner).enqueue(url=url, **payload)
         await self.lab.settle()
         return job.id
@@ -46,9 +46,10 @@ def telling() -> Telling:
     ) -> AsyncIterator[Story]:
         keyring = MemoryKeyring()
         given.setdefault("calls", Calls(resolve=Names()))
+        given.setdefault("keyring", keyring)
         given.setdefault("rules_for", lambda owner: Rules() if server is None else server.rules)
         app = Horae("sqlite://", name="outgoing")
-        jobs = register(app, Outgoing.read(environment or {}, keyring=keyring, **given))
+        jobs = register(app, Outgoing.read(environment or {}, **given))
         async with Lab(app) as lab:
             yield Story(lab, jobs, keyring)
 
