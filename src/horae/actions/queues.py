@@ -8,7 +8,7 @@ from horae.actions.jobs import counts
 from horae.core.audit import Entry
 from horae.core.jobs import ORDERS, SYSTEM, Order
 from horae.core.payloads import name
-from horae.errors import InvalidInput
+from horae.errors import InvalidInput, NotFound
 from horae.ports import Node, Queue, Tx, World
 
 
@@ -49,13 +49,22 @@ def order_queue(world: World, queue: str, order: Order, *, actor: str = SYSTEM, 
     return _change(world, queue, "order", actor, reason, order=order)
 
 
-def list_queues(world: World) -> list[QueueView]:
-    """Every queue that has settings, jobs or a worker."""
-    numbers = counts(world)
+def list_queues(world: World, *, owner: str | None = None) -> list[QueueView]:
+    """Every queue that has settings, jobs or a worker; for a tenant those with jobs of its own, counting only them."""
+    numbers = counts(world, owner=owner)
     settings, nodes = world.store.read(lambda tx: (tx.queues.all(), tx.nodes.all()))
     known = {queue.name: queue for queue in settings}
     names = sorted({*known, *numbers, *(served for node in nodes for served in node.queues)})
+    if owner is not None:
+        names, nodes = sorted(numbers), []  # which machines there are is the operator's business
     return [QueueView(known.get(each, Queue(each)), numbers.get(each, {}), _servers(nodes, each)) for each in names]
+
+
+def get_queue(world: World, queue: str, *, owner: str | None = None) -> QueueView:
+    found = next((view for view in list_queues(world, owner=owner) if view.queue.name == queue), None)
+    if found is None:
+        raise NotFound(f"There is no queue {queue!r} with settings, jobs or a worker.")
+    return found
 
 
 def _servers(nodes: list[Node], queue: str) -> tuple[str, ...]:

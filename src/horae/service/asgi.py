@@ -7,7 +7,23 @@ from collections.abc import Callable
 from fastapi import APIRouter, FastAPI
 
 from horae.ports import World
-from horae.service import health, jobs, metrics, problems, pulling
+from horae.service import (
+    admin,
+    audit,
+    compat,
+    forecast,
+    health,
+    jobs,
+    metrics,
+    owners,
+    problems,
+    pulling,
+    queues,
+    schedules,
+    secrets,
+    tasks,
+    workers,
+)
 from horae.service.options import Options
 from horae.service.state import Service
 
@@ -17,6 +33,16 @@ ROUTERS: tuple[APIRouter, ...] = (
     metrics.router,
     jobs.router,
     pulling.router,
+    tasks.router,
+    secrets.router,
+    owners.router,
+    schedules.router,
+    compat.router,
+    admin.router,
+    queues.router,
+    workers.router,
+    audit.router,
+    forecast.router,
 )  # fmt: skip
 
 

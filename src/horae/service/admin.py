@@ -1,0 +1,176 @@
+"""Document 003's administration (S3-40): jobs, their log, and cleaning it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Query
+from pydantic import AfterValidator
+
+from horae.actions import declaring, firing, logs, schedules, toggles
+from horae.core.access import Caller
+from horae.errors import InvalidInput
+from horae.ports import LogFilter, ScheduleFilter, World
+from horae.service.admin_shapes import (
+    CleanedLog,
+    JobDetail,
+    JobState,
+    LogLine,
+    LogPage,
+    Status,
+    TriggeredJob,
+    UpdateStatus,
+    outcomes_of,
+)
+from horae.service.inputs import Tenant, Word, among, one_line, storable, whose
+from horae.service.job_shapes import Instant
+from horae.service.paging import Cursor, cursor_from, read_cursor
+from horae.service.state import Here, needs
+
+router = APIRouter(prefix="/admin", tags=["administration"])
+Admin = Annotated[Caller, Depends(needs("admin"))]
+JobKey = Annotated[str, Query(alias="id", min_length=1, max_length=200, examples=["nightly"]), AfterValidator(one_line)]
+DEEPEST = 10_000  # rows that may be paged over by number; beyond that the cursor is the way
+
+
+@router.get("/job/list", operation_id="admin_list_jobs", summary="All jobs and how they are doing")
+def list_jobs(
+    world: Here,
+    caller: Admin,
+    owner: Tenant = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
+    after: Word = None,
+) -> list[JobState]:
+    """In the order of their ids; `after` is the last id of the page before."""
+    found = schedules.find(world, ScheduleFilter(owner=whose(caller, owner)), limit=limit, after=after)
+    return [JobState.of(*pair) for pair in zip(found, declaring.statuses(world, found), strict=True)]
+
+
+@router.get("/job/get", operation_id="admin_get_job", summary="One job: how it is doing, what it runs")
+def get_job(world: Here, caller: Admin, key: JobKey, owner: Tenant = None) -> JobDetail:
+    found = schedules.get(world, key, owner=whose(caller, owner))
+    return JobDetail.of(found, declaring.statuses(world, [found])[0])
+
+
+@router.post("/job/trigger", operation_id="admin_trigger_job", summary="Run a job once, now")
+def trigger_job(
+    world: Here,
+    caller: Admin,
+    key: JobKey,
+    owner: Tenant = None,
+    parameters: Annotated[dict[str, Any] | None, Body(examples=[{"day": "2030-01-07"}])] = None,
+    reason: Annotated[str, Query(max_length=2000), AfterValidator(storable)] = "",
+) -> TriggeredJob:
+    """Enabled or not. The body holds parameters that win over the stored ones. It obeys overlap, leaves the rhythm
+    alone and is not retried (C-23).
+    """
+    done = firing.trigger(world, key, parameters, owner=whose(caller, owner), actor=caller.actor, reason=reason)
+    return TriggeredJob(id=key, triggered=done.ran, jobId=done.job_id, reason=done.fire.reason)
+
+
+@router.put("/job/update-status", operation_id="admin_update_job_status", summary="Switch a job on or off")
+def update_status(world: Here, caller: Admin, told: UpdateStatus, owner: Tenant = None) -> JobState:
+    """For good, unless `ephemeral`: then until a worker of its application starts again (C-16)."""
+    changed = toggles.switch(
+        world,
+        told.id,
+        told.enabled,
+        ephemeral=told.ephemeral,
+        owner=whose(caller, owner),
+        actor=caller.actor,
+        reason=told.reason,
+    )
+    return JobState.of(changed, declaring.statuses(world, [changed])[0])
+
+
+@router.get("/job-log/page", operation_id="admin_page_job_log", summary="The log, the newest run first")
+def page_log(
+    world: Here,
+    caller: Admin,
+    pageNo: Annotated[int, Query(ge=1, le=DEEPEST)] = 1,
+    pageSize: Annotated[int, Query(ge=1, le=200)] = 10,
+    jobId: Word = None,
+    status: Status | None = None,
+    began: Annotated[Instant | None, Query(alias="from", description="Started then or later.")] = None,
+    to: Annotated[Instant | None, Query(description="Started before.")] = None,
+    owner: Tenant = None,
+    cursor: Cursor = None,
+) -> LogPage:
+    """By number, as document 003's origin pages, or with `cursor` as far as you like."""
+    wanted = replace(
+        _wanted(world, jobId, among(caller, owner)),
+        outcomes=() if status is None else outcomes_of(status),
+        started_after=began,
+        started_before=to,
+    )
+    before = read_cursor(cursor, int, int)
+    if before is not None:
+        found = logs.page(world, wanted, limit=pageSize + 1, before=(_number(before[0]), _number(before[1])))
+        return _page(found, pageSize)
+    skipped = (pageNo - 1) * pageSize
+    if skipped + pageSize > DEEPEST:
+        raise InvalidInput(f"Pages by number reach {DEEPEST:,} rows; go on with the cursor of the last page instead.")
+    found = logs.page(world, wanted, limit=skipped + pageSize + 1)[skipped:]
+    return _page(found, pageSize, pageNo=pageNo, total=logs.count(world, wanted))
+
+
+@router.get("/job-log/get", operation_id="admin_get_job_log", summary="One run")
+def get_log(
+    world: Here,
+    caller: Admin,
+    run_id: Annotated[str, Query(alias="id", min_length=1, max_length=50, examples=["job_12.1"])],
+) -> LogLine:
+    return LogLine.of(logs.get(world, run_id, owner=caller.sees))
+
+
+@router.delete("/job-log/clean", operation_id="admin_clean_job_log", summary="Forget old runs")
+def clean_log(
+    world: Here,
+    caller: Admin,
+    before: Annotated[Instant | None, Query(description="Ended before.")] = None,
+    olderThanDays: Annotated[float | None, Query(ge=0, le=36_500, allow_inf_nan=False)] = None,
+    jobId: Word = None,
+    owner: Tenant = None,
+    dry_run: Annotated[bool, Query(description="Only count.")] = False,
+    confirm: Annotated[bool, Query(description="Yes, older than 14 days, though I said no age.")] = False,
+    reason: Annotated[str, Query(max_length=2000), AfterValidator(storable)] = "",
+) -> CleanedLog:
+    """By age, of all jobs or of one, in small batches; at most 10,000 rows with one call. Runs of jobs that wait, run
+    or are dead stay.
+    """
+    if before is not None and olderThanDays is not None:
+        raise InvalidInput("Give before or olderThanDays, not both.")
+    now = world.clock.now()
+    edge = before or now - (logs.KEEP if olderThanDays is None else timedelta(days=olderThanDays))
+    wanted = _wanted(world, jobId, among(caller, owner))
+    if before is None and olderThanDays is None and not (dry_run or confirm):
+        would = logs.clean(world, edge, wanted)
+        raise InvalidInput(
+            f"Without an age, what ended more than {logs.KEEP.days} days ago goes: {would.removed:,} runs now. Repeat "
+            "with confirm=true, or say olderThanDays=… or before=…"
+        )
+    done = logs.clean(world, edge, wanted, dry_run=dry_run, actor=caller.actor, reason=reason)
+    return CleanedLog(removed=done.removed, before=done.before, dry_run=done.dry_run, more=done.more)
+
+
+def _wanted(world: World, job: str | None, owner: str | None) -> LogFilter:
+    return LogFilter(owner=owner) if job is None else logs.wanted_for(world, job, owner=owner)
+
+
+def _number(value: int) -> int:
+    if not 0 <= value <= logs.LARGEST:
+        raise InvalidInput("This cursor was not made here; use next_cursor of the page before, as it is.")
+    return value
+
+
+def _page(found: list[Any], size: int, *, pageNo: int | None = None, total: int | None = None) -> LogPage:
+    told, last = found[:size], found[size - 1].run if len(found) > size else None
+    return LogPage(
+        list=[LogLine.of(line) for line in told],
+        total=total,
+        pageNo=pageNo,
+        pageSize=size,
+        next_cursor=None if last is None else cursor_from([last.job_number, last.token]),
+    )

@@ -1,0 +1,137 @@
+"""Document 004's verbs on definitions (S4-13), thin: ``/scheduler/jobs/{key}/start``, ``schedule``, ``stop``,
+``trigger``, and its two lists. They stand beside document 000's jobs of the same prefix; no verb is in both (C-37).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Path, Query
+from pydantic import AfterValidator
+
+from horae.actions import arranging, firing, jobs, logs, schedules, toggles
+from horae.actions.reasons import SILENT
+from horae.core.access import Caller
+from horae.core.fires import Schedule
+from horae.core.instants import EPOCH
+from horae.core.jobs import SYSTEM
+from horae.core.retry import Retry
+from horae.errors import InvalidInput, NotFound
+from horae.ports import LogFilter, ScheduleFilter, World
+from horae.service.compat_shapes import (
+    Arranged,
+    Execution,
+    ScheduledJob,
+    SchedulerStatus,
+    StartJob,
+    TimeOfDay,
+    Triggered,
+)
+from horae.service.inputs import Word, one_line, seconds_text, whose
+from horae.service.state import Here, How, Service, needs
+
+router = APIRouter(prefix="/scheduler", tags=["scheduler (document 004)"])
+Admin = Annotated[Caller, Depends(needs("admin"))]
+JobKey = Annotated[
+    str,
+    Path(
+        min_length=1, max_length=200, description="A job of `available_jobs`, or a schedule.", examples=["sync_daily"]
+    ),
+    AfterValidator(one_line),
+]
+MOST_EXECUTIONS = 100
+
+
+@router.post("/jobs/{key:path}/start", operation_id="compat_start_job", summary="Run a job every so many minutes")
+def start(world: Here, service: How, caller: Admin, key: JobKey, told: StartJob) -> Arranged:
+    """Now and then every `interval_minutes`, also after a restart."""
+    handler, queue = _known(world, service, key)
+    made = arranging.arrange(
+        world, key, handler, "every", seconds_text(told.interval_minutes * 60), queue=queue, actor=caller.actor
+    )
+    return Arranged.of(made, "started")
+
+
+@router.post("/jobs/{key:path}/schedule", operation_id="compat_schedule_job", summary="Run a job every day at a time")
+def schedule(world: Here, service: How, caller: Admin, key: JobKey, told: TimeOfDay) -> Arranged:
+    """Every day at this time, also after a restart; in the schedule's zone unless one is given, UTC for a new one."""
+    handler, queue = _known(world, service, key)
+    expression = f"{told.minute} {told.hour} * * *"
+    made = arranging.arrange(
+        world, key, handler, "cron", expression, zone=told.timezone, queue=queue, actor=caller.actor
+    )
+    return Arranged.of(made, "scheduled")
+
+
+@router.post("/jobs/{key:path}/stop", operation_id="compat_stop_job", summary="Let a job fire no more")
+def stop(world: Here, service: How, caller: Admin, key: JobKey) -> Arranged:
+    """It keeps its times, and can be started again. A job that was never started is stopped already."""
+    try:
+        return Arranged.of(toggles.switch(world, key, False, actor=caller.actor), "stopped")
+    except NotFound:
+        _known(world, service, key)
+        return Arranged(job_id=key, status="stopped", enabled=False, trigger="", next_run_time=None)
+
+
+@router.post("/jobs/{key:path}/trigger", operation_id="compat_trigger_job", summary="Run a job once, now")
+def trigger(
+    world: Here,
+    service: How,
+    caller: Admin,
+    key: JobKey,
+    told: Annotated[dict[str, Any] | None, Body(examples=[{"params": {"day": "20300107"}}])] = None,
+) -> Triggered:
+    """With `{"params": {…}}`, or the parameters themselves as the whole body."""
+    parameters = _parameters(told)
+    try:
+        done = firing.trigger(world, key, parameters, actor=caller.actor)
+        return Triggered(job_id=key, triggered=done.ran, execution=done.job_id, reason=done.fire.reason)
+    except NotFound:
+        handler, queue = _known(world, service, key)
+        request = jobs.Request(handler, parameters, queue, retry=Retry.none())
+        return Triggered(job_id=key, triggered=True, execution=jobs.enqueue(world, request).id, reason=None)
+
+
+@router.get("/status", operation_id="compat_get_scheduler_status", summary="What is scheduled, what could be")
+def status(world: Here, service: How, caller: Admin) -> SchedulerStatus:
+    now = world.clock.now()
+    nodes = world.store.read(lambda tx: tx.nodes.all())
+    mine = schedules.every(world, ScheduleFilter(owner=whose(caller, None), enabled=True))
+    return SchedulerStatus(
+        is_running=any(node.seen_at > now - SILENT for node in nodes),
+        jobs=[ScheduledJob.of(each) for each in mine if each.is_active],
+        available_jobs=sorted(service.options.handlers()) if caller.is_operator else [],
+    )
+
+
+@router.get("/executions", operation_id="compat_list_executions", summary="The last runs, the newest first")
+def executions(
+    world: Here,
+    caller: Admin,
+    job_id: Word = None,
+    limit: Annotated[int, Query(ge=1, le=2**31, description="At most 100; more is cut.")] = 20,
+) -> list[Execution]:
+    """Of one job or of all; a job that nobody knows has none."""
+    wanted = LogFilter(owner=caller.sees) if not job_id else logs.wanted_for(world, job_id, owner=caller.sees)
+    found = [Execution.of(line) for line in logs.page(world, wanted, limit=min(limit, MOST_EXECUTIONS))]
+    return sorted(found, key=lambda each: each.started_at or EPOCH, reverse=True)
+
+
+def _known(world: World, service: Service, key: str) -> tuple[str, str]:
+    """The handler and the queue behind a key: of its schedule, or of a handler with that name."""
+    found: Schedule | None = world.store.read(lambda tx: tx.schedules.get(key, SYSTEM))
+    if found is not None:
+        return found.handler, found.queue
+    handlers = service.options.handlers()
+    if key not in handlers:
+        raise NotFound(f"There is no job {key!r}; GET /scheduler/status lists those that can be started.")
+    return key, str(getattr(handlers[key], "queue", None) or jobs.DEFAULT_QUEUE)
+
+
+def _parameters(told: dict[str, Any] | None) -> dict[str, Any]:
+    if told is None or set(told) != {"params"}:
+        return told or {}
+    inner = told["params"]
+    if inner is not None and not isinstance(inner, dict):
+        raise InvalidInput("params is an object: the arguments of the job by name.")
+    return inner or {}

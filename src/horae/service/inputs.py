@@ -1,0 +1,88 @@
+"""What several rooms ask of a caller in the same way: keys, tenants, reasons, versions. Whatever no database could
+store is refused here, before it reaches one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from fastapi import Header, Path, Query
+from pydantic import AfterValidator, Field
+
+from horae.core.access import Caller
+from horae.core.jobs import SYSTEM
+from horae.errors import InvalidInput, NotFound
+from horae.service.job_shapes import Body
+
+_ETAG = re.compile(r'(?:W/)?"([0-9]{1,9})"')
+
+
+def one_line(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError("use printable characters on one line")
+    return value
+
+
+def storable(value: str) -> str:
+    if "\x00" in value or any("\ud800" <= sign <= "\udfff" for sign in value):
+        raise ValueError("contains a NUL or half a character, which is no text")
+    return value
+
+
+Line = Annotated[str, Field(max_length=255), AfterValidator(one_line)]
+Why = Annotated[str, Field(max_length=2000, description="For the audit."), AfterValidator(storable)]
+Key = Annotated[
+    str,
+    Path(min_length=1, max_length=200, description="The key of the schedule.", examples=["nightly"]),
+    AfterValidator(one_line),
+]
+Word = Annotated[str | None, Query(max_length=255), AfterValidator(lambda value: value and one_line(value))]
+Tenant = Annotated[
+    str | None,
+    Query(max_length=255, description="Whose; only an operator may ask for somebody else's."),
+    AfterValidator(lambda value: value and one_line(value)),
+]
+IfMatch = Annotated[
+    str | None,
+    Header(max_length=200, description='The `ETag` that was read, `"3"`: refuse when it is no longer the current one.'),
+]
+
+
+class Because(Body):
+    """An act by hand, and why."""
+
+    reason: Why = ""
+
+
+def whose(caller: Caller, asked: str | None) -> str:
+    """The tenant whose one thing is meant: an operator's own unless it says otherwise, else always the caller's."""
+    if caller.sees is None:
+        return asked or SYSTEM
+    if asked not in (None, caller.sees):
+        raise NotFound(f"There is no tenant {asked!r}.")
+    return caller.sees
+
+
+def among(caller: Caller, asked: str | None) -> str | None:
+    """The tenant whose list is meant; None: everybody's, which only an operator sees."""
+    return asked if caller.sees is None else whose(caller, asked)
+
+
+def seconds_text(seconds: float) -> str:
+    """An interval as schedules keep it."""
+    return f"{seconds:.3f}".rstrip("0").rstrip(".")
+
+
+def etag(version: int) -> str:
+    return f'"{version}"'
+
+
+def version_from(if_match: str | None) -> int | None:
+    """The version that a caller has seen; None where any will do."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    found = _ETAG.fullmatch(if_match.strip())
+    if found is None:
+        raise InvalidInput('If-Match must repeat an ETag as it was given, for example "3", or be *.')
+    return int(found[1])
