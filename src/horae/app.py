@@ -31,16 +31,17 @@ from horae.declarations import Problem, raise_for
 from horae.errors import ConfigurationError, NotFound, StoreBusy, StoreError, StoreFull, StoreUnavailable
 from horae.handles import JobHandle, Jobs, plain_connection
 from horae.locks import open_locks
-from horae.ports import Clock, Dice, Limiter, LockManager, World
+from horae.ports import Clock, Dice, Limiter, LockManager, Tracing, World
 from horae.runtime.children import Children
 from horae.runtime.declared import Declared
 from horae.runtime.hosted import Hosted
 from horae.runtime.listeners import DeadListener, JobExecutionListener, Listeners
 from horae.runtime.services import Services
 from horae.runtime.worker import Worker, WorkerSettings
-from horae.settings import Settings, database_url
+from horae.settings import Settings, database_url, is_on
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.sqlite import Synchronous
+from horae.telemetry import OpenTelemetry
 from horae.version import VERSION
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class Horae(Jobs):
         self.max_payload_bytes = max_payload_bytes
         self._clock = clock
         self._dice = dice
+        self._tracing: Tracing | None = OpenTelemetry() if is_on(os.environ, "HORAE_OTEL") else None
         self._opening = threading.Lock()
         self._world: World | None = None
         self._hosted: Hosted | None = None
@@ -119,7 +121,15 @@ class Horae(Jobs):
             self._dice or SystemDice(),
             max_payload_bytes=self.max_payload_bytes,
             tzdata=zone_database_version(),
+            tracing=self._tracing,
         )
+
+    def trace(self, tracing: Tracing | None) -> None:
+        """Trace what is enqueued and run from now on; ``horae.telemetry.instrument(app)`` calls this."""
+        with self._opening:
+            self._tracing = tracing
+            if self._world is not None:
+                self._world = replace(self._world, tracing=tracing)
 
     def wait_for_store(self) -> None:
         """Open the store, however long it takes to answer; only for those who have nothing better to do."""

@@ -8,6 +8,7 @@ Stores and actions do not know each other; they meet here. ``World`` bundles the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
@@ -16,7 +17,7 @@ from horae.core.access import Token
 from horae.core.audit import Entry
 from horae.core.figures import Backlog, Ended
 from horae.core.fires import Fire, Firing, Schedule, Unfinished
-from horae.core.jobs import Job, Lease, NewJob, Order, Run, Settlement
+from horae.core.jobs import Job, Lease, NewJob, Order, Outcome, Run, Settlement
 from horae.core.limits import Limit
 from horae.core.values import swift
 
@@ -441,6 +442,22 @@ class Store(Protocol):
     def close(self) -> None: ...
 
 
+class TracedRun(Protocol):
+    """A run that is being traced."""
+
+    def ended(self, outcome: Outcome, problem: BaseException | None) -> None: ...
+
+
+class Tracing(Protocol):
+    """Joins what happens here with what happened elsewhere. Its own trouble stays its own."""
+
+    def current(self) -> str | None:
+        """The ``traceparent`` of what is under way here; None where nothing is."""
+
+    def running(self, job: Job) -> AbstractContextManager[TracedRun]:
+        """Around one attempt, in whose task or thread it is then what is under way."""
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """Everything a verb needs from outside."""
@@ -451,6 +468,7 @@ class World:
     max_payload_bytes: int = 1024 * 1024
     key_retention: timedelta = timedelta(days=7)
     tzdata: str = ""  # the version of the zone database that this process reads
+    tracing: Tracing | None = None
 
 
 class Lock(Protocol):

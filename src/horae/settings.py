@@ -25,6 +25,7 @@ ALSO_KNOWN = (
 )  # fmt: skip
 STALE_NAMES = ("HORAE_STALE_TIMEOUT_MINUTES", "SYNC_TASK_STALE_TIMEOUT_MINUTES")  # ours first, then document 004's
 LEVELS = ("debug", "info", "warning", "error")
+SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -96,6 +97,17 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(word for word in text.replace(",", " ").split() if word)
 
 
+def _switch(text: str) -> bool:
+    if text.lower() not in SWITCH:
+        raise InvalidInput(f"{text!r} is neither on nor off; write 1 or 0.")
+    return SWITCH[text.lower()]
+
+
+def is_on(environment: Mapping[str, str], name: str) -> bool:
+    """Whether a switch of the environment is on; off unless it is set."""
+    return bool(environment.get(name)) and bool(_read(name, _switch, environment[name]))
+
+
 def _from(env: str, help_text: str, read: Any = str, *, also: str = "", file: bool = False) -> dict[str, Any]:
     """*also*: the name that one of the documents gives it; ours wins. *file*: ``…_FILE`` may name a file instead."""
     told = f"{help_text}; also `{also}`" if also else help_text
@@ -149,6 +161,13 @@ class Settings:
     environment: str | None = field(
         default=None,
         metadata=_from("HORAE_ENVIRONMENT", "for example `prod`: then `jobs.prod.conf` wins over `jobs.conf`"),
+    )
+    otel: bool = field(
+        default=False,
+        metadata=_from("HORAE_OTEL", "`1` traces enqueues and runs with OpenTelemetry (extra `otel`)", _switch),
+    )
+    metrics_open: bool = field(
+        default=False, metadata=_from("HORAE_METRICS_OPEN", "`1` lets anybody read `/metrics` without a token", _switch)
     )
     actor: str | None = field(
         default=None, metadata=_from("HORAE_ACTOR", "who acts, for the audit; else `cli/` and the login name")

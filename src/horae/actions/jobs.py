@@ -169,7 +169,7 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
         _optional(request.concurrency_key, "concurrency key", 250),
         request.concurrency_limit,
         encode([label(tag, "tag", 100) for tag in request.tags]) if request.tags else None,
-        _optional(request.trace_id, "trace id", 64),
+        _optional(_trace(world, request), "trace id", 64),
         request.object_type,
         request.object_id,
         request.action,
@@ -179,6 +179,11 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
         after=tuple(job_number(needed) for needed in needs) if needs else (),
         request_hash="" if key is None else _hash(request, payload),
     )
+
+
+def _trace(world: World, request: Request) -> str | None:
+    """What the caller says, or what is under way where somebody traces."""
+    return request.trace_id if request.trace_id or world.tracing is None else world.tracing.current()
 
 
 def _policy(retry: Retry) -> str | None:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 
 from horae.core.jobs import Job
+from horae.core.traces import origin_of, trace_id_of
 
 _ID = re.compile(r"[\x21-\x7e]{1,128}")
-_W3C = re.compile(r"(?!0{32})[0-9a-f]{32}")
 
 
 def trace_headers(job: Job) -> dict[str, str]:
     """``x-trace-id`` always, and ``traceparent`` where the job's trace id is one by W3C Trace Context."""
     told = {"x-trace-id": trace_id(job)}
-    if job.trace_id and _W3C.fullmatch(job.trace_id):
-        told["traceparent"] = f"00-{job.trace_id}-{span_id(job)}-01"
+    parent = origin_of(job.trace_id)
+    if parent is not None:
+        told["traceparent"] = str(replace(parent, span_id=span_id(job)))
     return told
 
 
 def trace_id(job: Job) -> str:
     """The job's own; the run's id where the job brought none that a header can carry."""
-    return job.trace_id if job.trace_id and _ID.fullmatch(job.trace_id) else job.run_id
+    told = trace_id_of(job.trace_id)
+    return told if told and _ID.fullmatch(told) else job.run_id
 
 
 def span_id(job: Job) -> str:

@@ -41,6 +41,7 @@ from horae.runtime.renewer import Renewer
 from horae.runtime.scheduler import Scheduler
 from horae.runtime.settler import Settler
 from horae.runtime.threads import Threads
+from horae.runtime.tracing import traced
 from horae.runtime.watchdog import Watchdog
 
 T = TypeVar("T")
@@ -90,7 +91,8 @@ class Worker:
         self._database = DatabaseThreads()
         self._threads = Threads(sum(settings.queues.values()))
         self._processes = processes
-        self._executor = Executor(self._threads, processes, world.max_payload_bytes, settings.grace)
+        executor = Executor(self._threads, processes, world.max_payload_bytes, settings.grace)
+        self._executor = traced(executor, world.tracing)
         self._faults = Faults(settings.fault)
         self._teller = Teller(listeners)
         self._reaper = Reaper(world, self._database, self._teller.dead)
@@ -210,8 +212,7 @@ class Worker:
         return all(self._busy[queue] >= slots for queue, slots in self.settings.queues.items())
 
     def _claim(self, queue: str, free: int) -> list[Job]:
-        claim = Claim(queue, free, self.node_id, self.settings.lease)
-        return self.world.store.claim(claim, now=self.world.clock.now())
+        return self.world.store.claim(Claim(queue, free, self.node_id, self.settings.lease), now=self.world.clock.now())
 
     async def _look(self) -> Glance:
         """When is the next thing due, does anybody want a job of ours to stop; and now and then: we are alive."""
