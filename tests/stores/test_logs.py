@@ -73,7 +73,7 @@ def test_the_audit_is_narrowed_alike_everywhere(store: SqlStore) -> None:
 
     def verbs(**wanted: str) -> list[str]:
         told = {"object_id": None, **wanted}
-        found = store.read(lambda tx: tx.audit.find(limit=9, before=None, **told))  # type: ignore[arg-type]
+        found = store.read(lambda tx: tx.audit.find(limit=9, before=None, **told))
         return [entry.verb for _, entry in found]
 
     assert verbs() == ["pause", "create"]

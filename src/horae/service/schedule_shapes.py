@@ -197,7 +197,7 @@ class ScheduleShape(BaseModel):
     @classmethod
     def of(cls, schedule: Schedule) -> Self:
         own = {"standing", "words", "after", "retry", "sources", *SPANS}
-        same = {name: getattr(schedule, name) for name in cls.model_fields if name not in own}
+        same = {name: getattr(schedule, name) for name in ScheduleShape.model_fields if name not in own}
         spans = {name: _seconds(getattr(schedule, name)) for name in SPANS}
         return cls(
             standing=standing(schedule),

@@ -1,0 +1,61 @@
+"""The audit over HTTP."""
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from horae.actions import queues, schedules
+from horae.ports import World
+from horae.testing.builders import a_schedule
+
+
+@pytest.fixture
+def acts(world: World) -> None:
+    schedules.create(world, a_schedule(), actor="ann", reason="wanted")
+    schedules.pause(world, "minutely", actor="bob")
+    schedules.create(world, a_schedule("mine", owner="alice"), actor="ann")
+    queues.pause_queue(world, "mail", actor="ann")
+
+
+def told(client: TestClient, **params: Any) -> list[str]:
+    entries = client.get("/audit", params=params).json()["entries"]
+    return [f"{each['actor']} {each['verb']} {each['object_id']}" for each in entries if each["object_type"] != "token"]
+
+
+@pytest.mark.usefixtures("acts")
+def test_the_audit_says_who_did_what_newest_first(operator: TestClient) -> None:
+    assert told(operator) == ["ann pause mail", "ann create alice/mine", "bob pause minutely", "ann create minutely"]
+    first = operator.get("/audit?verb=create&object_id=minutely").json()["entries"][0]
+    assert (first["reason"], first["before"], first["after"]["expression"]) == ("wanted", {}, "* * * * *")
+
+
+@pytest.mark.usefixtures("acts")
+def test_the_audit_is_narrowed_by_every_filter(operator: TestClient) -> None:
+    assert told(operator, actor="bob") == ["bob pause minutely"]
+    assert told(operator, object_id="mail") == told(operator, object_type="queue") == ["ann pause mail"]
+    assert told(operator, owner="alice") == ["ann create alice/mine"]
+    assert told(operator, verb="pause", actor="ann") == ["ann pause mail"]
+
+
+@pytest.mark.usefixtures("acts")
+def test_the_audit_is_paged(operator: TestClient) -> None:
+    whole = [each["id"] for each in operator.get("/audit").json()["entries"]]
+    page = operator.get("/audit?limit=2").json()
+    rest = operator.get("/audit", params={"cursor": page["next_cursor"]}).json()
+
+    assert [each["id"] for each in page["entries"] + rest["entries"]] == whole
+    assert rest["next_cursor"] is None
+
+
+@pytest.mark.usefixtures("acts")
+def test_a_tenant_reads_what_concerns_it(connect: Any) -> None:
+    alice = connect("alice", "read")
+
+    assert told(alice) == ["ann create alice/mine"]
+    assert alice.get("/audit?owner=system").status_code == 404
+
+
+@pytest.mark.parametrize("query", ["limit=0", "actor=a%00", "cursor=x", "cursor=Wy0xXQ"])
+def test_what_cannot_be_read_is_422(operator: TestClient, query: str) -> None:
+    assert operator.get(f"/audit?{query}").status_code == 422
