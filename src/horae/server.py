@@ -24,9 +24,11 @@ from horae.errors import (
     SchemaTooNew,
     StoreUnavailable,
 )
+from horae.outgoing.sealing import sealer_from
 from horae.ports import World
 from horae.service.asgi import build
 from horae.service.options import Options
+from horae.service.waiting import room_of
 from horae.settings import Settings
 from horae.version import VERSION
 
@@ -45,6 +47,7 @@ def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -
         "max_body_bytes": settings.max_body_bytes,
         "max_enabled_tasks": settings.max_enabled_tasks,
         "shortest_interval": settings.shortest_interval,
+        "sealer": sealer_from({"HORAE_SECRET_KEY": settings.secret_key or ""}),
         "public_url": settings.public_url.rstrip("/"),
     }
     return Options(**{**told, **given})
@@ -184,6 +187,7 @@ class HttpServer(uvicorn.Server):
             h11_max_incomplete_event_size=LONGEST_HEAD,
         )
         super().__init__(config)
+        self._app = app
         self._listening = listening
         self._tell_start = started
 
@@ -201,6 +205,10 @@ class HttpServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._tell_start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        room_of(self._app).close()  # nobody needs the grace to wait for work that this server will not hand out
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

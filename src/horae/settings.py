@@ -215,6 +215,15 @@ class Settings:
         repr=False,
         metadata=_from("HORAE_JWT_SECRET", "accept JWTs signed with this secret (HS256)", file=True),
     )
+    secret_key: str | None = field(
+        default=None,
+        repr=False,
+        metadata=_from(
+            "HORAE_SECRET_KEY",
+            "what seals tenants' secrets, 32 bytes in base64; `new,old` while it is replaced",
+            file=True,
+        ),
+    )
     jwt_jwks_url: str | None = field(
         default=None,
         metadata=_from("HORAE_JWT_JWKS_URL", "accept JWTs signed by one of the keys there (RS256, ES256, EdDSA)"),

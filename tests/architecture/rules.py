@@ -48,7 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "version",
     },  # declares jobs, as a user's module would
     "alembic": {"stores"},
-    "server": {"core", "ports", "service", "clock", "settings", "version"},  # the service as a process
+    "server": {"core", "ports", "outgoing", "service", "clock", "settings", "version"},  # the service as a process
     "app": BELOW | ROOF,
     "testing": BELOW | ROOF | {"app"},
     "cli": BELOW | ROOF | {"app", "client"},

@@ -66,6 +66,15 @@ def test_each_attempt_is_a_span_of_its_own_in_the_trace_of_its_job() -> None:
     assert first != second
 
 
+def test_a_job_that_was_enqueued_inside_a_trace_goes_on_with_it() -> None:
+    told = trace_headers(a_job(trace_id=f"00-{TRACE}-00f067aa0ba902b7-00"))
+
+    assert told["x-trace-id"] == TRACE
+    assert told["traceparent"].startswith(f"00-{TRACE}-")
+    assert told["traceparent"].endswith("-00")
+    assert "00f067aa0ba902b7" not in told["traceparent"]
+
+
 async def test_a_webhook_says_which_trace_it_belongs_to(telling: Telling) -> None:
     async with serving(answering()) as server, telling(server) as story:
         story.jobs.webhook.using(owner="alice", trace_id=TRACE).enqueue(url=server.url)
