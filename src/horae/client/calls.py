@@ -41,7 +41,8 @@ class Call(Generic[T]):
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    creates: bool = False  # sent with an Idempotency-Key of its own, the same in every try
+    creates: bool = False  # sent with an Idempotency-Key, the same in every try
+    key: str | None = None  # the caller's own; one is made otherwise
     repeats: bool = False  # a second try finds what the first has done
     longer: float = 0.0  # seconds that the server may take by agreement, as a long poll does
     method: str = "GET"

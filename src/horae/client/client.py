@@ -16,6 +16,7 @@ from horae.client.owners import Owners
 from horae.client.queues import Audit, Queues, Workers
 from horae.client.schedules import Schedules
 from horae.client.secrets import Secrets
+from horae.client.tasks import Tasks
 from horae.client.transport import Blocking, Patience, Place, Waiting
 
 
@@ -24,6 +25,7 @@ class Rooms(Generic[S]):
 
     def __init__(self, sender: S) -> None:
         self.jobs: Jobs[S] = Jobs(sender)
+        self.tasks: Tasks[S] = Tasks(sender)
         self.schedules: Schedules[S] = Schedules(sender)
         self.queues: Queues[S] = Queues(sender)
         self.workers: Workers[S] = Workers(sender)

@@ -73,7 +73,7 @@ class Tries:
 
     def __init__(self, place: Place, call: Call[Any]) -> None:
         self._place, self._call, self._made = place, call, 0
-        self._key = _dice.name(32) if call.creates else None
+        self._key = (call.key or _dice.name(32)) if call.creates else None
 
     def request(self, http: httpx.Client | httpx.AsyncClient) -> httpx.Request:
         call, headers = self._call, dict(self._call.headers)

@@ -1,0 +1,167 @@
+"""The client speaks the whole API: what the service describes, and nothing else."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from horae.client.calls import Endpoint, Listed, Room
+from horae.client.client import Client
+from horae.client.reading import Told
+from horae.errors import StoreUnavailable
+from horae.service.asgi import build
+
+# Operations that are not the client's business, each with the reason.
+LEFT_OUT: dict[str, str] = {}
+Method = Endpoint[Any, Any] | Listed[Any, Any]
+
+
+def nowhere() -> Any:
+    raise StoreUnavailable("only the description is wanted")
+
+
+DOCUMENT: dict[str, Any] = build(nowhere).openapi()
+
+
+def shape(method: str, path: str) -> str:
+    """``GET /jobs/{}``: what stands in the braces has a name of its own on each side."""
+    return f"{method.upper()} {re.sub(r'{[^}]*}', '{}', path)}"
+
+
+def operations() -> dict[str, dict[str, Any]]:
+    return {
+        shape(method, path): operation
+        for path, methods in DOCUMENT["paths"].items()
+        for method, operation in methods.items()
+    }
+
+
+def methods() -> Iterator[tuple[str, Method]]:
+    with Client("http://127.0.0.1") as client:
+        rooms = {name: type(room) for name, room in vars(client).items() if isinstance(room, Room)}
+    for name, kind in rooms.items():
+        for verb, value in vars(kind).items():
+            if isinstance(value, Endpoint | Listed):
+                yield f"{name}.{verb}", value
+
+
+METHODS = dict(methods())
+
+
+def test_every_operation_has_a_method() -> None:
+    spoken = {shape(each.method, each.path) for each in METHODS.values()}
+    missing = {
+        operation["operationId"]: where
+        for where, operation in operations().items()
+        if where not in spoken and operation["operationId"] not in LEFT_OUT
+    }
+    assert missing == {}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_an_operation(name: str) -> None:
+    method = METHODS[name]
+    assert shape(method.method, method.path) in operations()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_says_what_it_does(name: str) -> None:
+    assert inspect.getdoc(METHODS[name])
+
+
+@pytest.mark.parametrize("name", [name for name, each in METHODS.items() if isinstance(each, Listed)])
+def test_what_is_iterated_has_pages(name: str) -> None:
+    asked = {each["name"] for each in operations()[shape("GET", METHODS[name].path)]["parameters"]}
+    assert "cursor" in asked
+    assert asked & {"limit", "pageSize"}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_answers_have_the_fields_that_the_service_tells(name: str) -> None:
+    """None is missing, and none is waited for that never comes."""
+    method = METHODS[name]
+    operation = operations()[shape(method.method, method.path)]
+    told = [set(schema["properties"]) for schema in answered(operation) if "properties" in schema]
+    for kind in answer_kinds(method):
+        known = {each.name for each in fields(kind) if each.name != "raw"}
+        assert known in told, f"{kind.__name__} has {known}; the service tells {told}"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_a_method_can_say_is_understood(name: str) -> None:
+    """Every parameter of a method is a name in the path, the query, the headers or the body."""
+    method = METHODS[name]
+    operation = operations()[shape(method.method, method.path)]
+    words = {each["name"].lower() for each in operation.get("parameters", [])}
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        words |= {word.lower() for schema in reachable(content["schema"]) for word in schema.get("properties", {})}
+    own = set(spoken(method))
+    if isinstance(method, Listed):
+        own -= {"limit"}  # of all pages together; the service calls the size of one what it likes
+    renamed = {**SENT_AS_HEADERS, **NAMED_OTHERWISE.get(name, {})}
+    assert {each for each in own if each.lower() not in words and renamed.get(each, "").lower() not in words} == set()
+
+
+def spoken(method: Method) -> Iterator[str]:
+    """The names of its parameters; those of a TypedDict one by one."""
+    hints = get_type_hints(method.__wrapped__)
+    for name, each in inspect.signature(method.__wrapped__).parameters.items():
+        if each.kind is inspect.Parameter.VAR_KEYWORD:
+            yield from get_args(hints[name])[0].__annotations__
+        elif name != "self":
+            yield name
+
+
+SENT_AS_HEADERS = {"version": "If-Match", "idempotency_key": "Idempotency-Key"}
+# Parameters that are called otherwise on the wire.
+NAMED_OTHERWISE: dict[str, dict[str, str]] = {
+    "admin.get": {"job_id": "id"},
+    "admin.trigger": {"job_id": "id", "parameters": "id"},  # the parameters are the whole body
+    "admin.update_status": {"job_id": "id"},
+    "admin.log": {"job_id": "jobId", "started_from": "from", "started_to": "to"},
+    "admin.log_line": {"run_id": "id"},
+    "admin.clean_log": {"job_id": "jobId", "older_than_days": "olderThanDays"},
+    "compat.trigger": {"params": "key"},  # within the body, which may be anything
+}
+
+
+def answer_kinds(method: Method) -> Iterator[type]:
+    """The dataclasses in what a method answers with."""
+    seen, open_ = set(), [get_type_hints(method.__wrapped__)["return"]]
+    while open_:
+        hint = open_.pop()
+        open_ += get_args(hint)
+        if isinstance(hint, type) and is_dataclass(hint) and issubclass(hint, Told) and hint not in seen:
+            seen.add(hint)
+            yield hint
+            open_ += get_type_hints(hint).values()
+
+
+def answered(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for status, answer in operation["responses"].items():
+        if status.startswith("2"):
+            for content in answer.get("content", {}).values():
+                yield from reachable(content.get("schema", {}))
+
+
+def reachable(schema: Any, seen: set[str] | None = None) -> Iterator[dict[str, Any]]:
+    """A schema and all that it refers to."""
+    seen = set() if seen is None else seen
+    if isinstance(schema, list):
+        for each in schema:
+            yield from reachable(each, seen)
+    elif isinstance(schema, dict):
+        if "$ref" in schema:
+            name = schema["$ref"].rpartition("/")[2]
+            if name not in seen:
+                seen.add(name)
+                yield from reachable(DOCUMENT["components"]["schemas"][name], seen)
+            return
+        yield schema
+        for each in schema.values():
+            yield from reachable(each, seen)
