@@ -35,9 +35,8 @@ def pull(client: TestClient, **fields: Any) -> list[dict[str, Any]]:
     return jobs
 
 
-def tell(client: TestClient, job: dict[str, Any], verb: str, **fields: Any) -> httpx.Response:
-    answer: httpx.Response = client.post(f"{JOBS}/{job['job_id']}/{verb}", json=fields)
-    return answer
+def tell(client: TestClient, job: dict[str, Any], verb: str, **fields: Any) -> Any:
+    return client.post(f"{JOBS}/{job['job_id']}/{verb}", json=fields)
 
 
 def look(client: TestClient, job: dict[str, Any]) -> dict[str, Any]:
@@ -301,14 +300,8 @@ def test_a_stale_token_is_refused_and_changes_nothing(alice: TestClient, clock: 
     clock.advance(timedelta(seconds=11))
     (holder,) = pull(alice, worker_id="worker-2")
     before = look(alice, holder)
-    for verb, more in {
-        "ack": {"result": 1},
-        "fail": {"error": "x"},
-        "renew": {},
-        "progress": {"value": 1},
-        "release": {},
-    }.items():
-        answer = tell(alice, zombie, verb, token=zombie["token"], **more)
+    for verb in ("ack", "fail", "renew", "progress", "release"):
+        answer = tell(alice, zombie, verb, **ACTS[verb] | {"token": zombie["token"]})
         assert (answer.status_code, answer.json()["code"]) == (409, "lease_lost"), verb
     assert look(alice, holder) == before
     assert tell(alice, holder, "ack", token=holder["token"], result={"ok": True}).json()["result"] == {"ok": True}

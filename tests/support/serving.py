@@ -19,6 +19,7 @@ from horae.actions.tokens import create_token
 from horae.ports import World
 from horae.service.asgi import build
 from horae.service.options import Options
+from horae.service.waiting import room_of
 from horae.stores.schema import migrate
 
 SOON = 30.0  # seconds: a start that takes longer has failed
@@ -42,6 +43,10 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.listens = threading.Event()
+
+    async def shutdown(self, sockets: object = None) -> None:
+        room_of(self.config.app).close()  # type: ignore[arg-type]
+        await super().shutdown(sockets)  # type: ignore[arg-type]
 
     async def startup(self, sockets: object = None) -> None:
         await super().startup(sockets)  # type: ignore[arg-type]

@@ -142,7 +142,7 @@ async def pull(body: Pull, request: Request, world: Here, service: How, caller: 
     jobs, _ = await run_in_threadpool(take, world, want)
     patience = min(timedelta(seconds=body.wait), service.options.longest_wait)
     if not jobs and patience and not simulated:
-        jobs = await room_of(request).wait(world, want, request, patience)
+        jobs = await room_of(request.app).wait(world, want, request, patience)
     return Pulled(jobs=[JobShape.of(job) for job in jobs], now=world.clock.now())
 
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from fastapi import Request
+from fastapi import FastAPI, Request
 
 from horae.actions import jobs as verbs
 from horae.core.jobs import Job
@@ -102,6 +102,10 @@ class Waiter:
         with suppress(RuntimeError):  # a loop that has ended no longer needs waking
             self._loop.call_soon_threadsafe(self._bell.set)
 
+    def send_home(self) -> None:
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self.is_late)
+
     def is_late(self) -> None:
         self._late = True
         self._bell.set()
@@ -142,6 +146,7 @@ class Room:
         self._store: Store | None = None
         self._unsubscribe: Callable[[], None] | None = None
         self._threads = ThreadPoolExecutor(THREADS, "horae-waiting")
+        self._closed = False
 
     @property
     def waiting(self) -> int:
@@ -149,6 +154,8 @@ class Room:
 
     async def wait(self, world: World, want: Want, request: Request, at_most: timedelta) -> list[Job]:
         """Jobs as soon as there are any; none when the time is up or the caller has hung up."""
+        if self._closed:
+            return []
         waiter = Waiter()
         with self._standing(world.store, want, waiter) as line:
             timer = asyncio.get_running_loop().call_later(at_most.total_seconds(), waiter.is_late)
@@ -191,6 +198,14 @@ class Room:
         except asyncio.CancelledError:
             future.add_done_callback(lambda done: _undo(world, done))
             raise
+
+    def close(self) -> None:
+        """The service ends: everybody goes home with nothing, and nobody waits any more. From any thread."""
+        with self._lock:
+            self._closed = True
+            for line in self._lines.values():
+                for waiter in line.waiters:
+                    waiter.send_home()
 
     # -- lines -----------------------------------------------------------------------------------------------------
 
@@ -241,10 +256,9 @@ def _undo(world: World, done: Future[tuple[list[Job], datetime | None]]) -> None
         give_back(world, done.result()[0])
 
 
-def room_of(request: Request) -> Room:
-    """The service's one room; made when the first caller waits."""
-    state = request.app.state
-    if not hasattr(state, "waiting"):
-        state.waiting = Room()
-    found: Room = state.waiting
+def room_of(app: FastAPI) -> Room:
+    """The service's one room; made when it is first asked for, from the event loop."""
+    if not hasattr(app.state, "waiting"):
+        app.state.waiting = Room()
+    found: Room = app.state.waiting
     return found
