@@ -15,6 +15,7 @@ from horae.core.jobs import Job, check_run_at
 from horae.core.payloads import label, name
 from horae.errors import Forbidden, InvalidInput, PastDue
 from horae.ports import Filter, Tx, World
+from horae.service.inputs import Tenant, among
 from horae.service.job_shapes import (
     MOST,
     SCHEDULER,
@@ -48,6 +49,9 @@ Handler = Annotated[str | None, Query(max_length=200)]
 Tag = Annotated[str | None, Query(max_length=100)]
 ObjectType = Annotated[str | None, Query(max_length=100)]
 ObjectId = Annotated[str | None, Query(max_length=150)]
+Before = Annotated[
+    str | None, Query(pattern=r"^job_[0-9]{1,18}$", description="Only older than this job; a cursor wins over it.")
+]
 Words = Annotated[list[Status | Literal["dead"]], Query(max_length=10)]
 NOTHING = Because()
 REVIVED_AT_ONCE = 1000
@@ -137,16 +141,23 @@ def find(
     tag: Tag = None,
     object_type: ObjectType = None,
     object_id: ObjectId = None,
+    idempotency_key: Annotated[str | None, Query(max_length=255)] = None,
+    owner: Tenant = None,
     limit: Limit = 50,
     cursor: Cursor = None,
+    before: Before = None,
 ) -> JobPage:
     """No job stays `failed`: it is queued again or a dead letter, so that word finds nothing. `state` is `status`."""
     words = [*status, *state]
     states = tuple(dict.fromkeys(STATES[word] for word in words if word in STATES))
     if words and not states:
         return JobPage(jobs=[], next_cursor=None)
-    wanted = _wanted(caller, states, queue, handler, tag, object_type, object_id)
-    return _page(world, wanted, limit, cursor)
+    wanted = replace(
+        _wanted(caller, states, queue, handler, tag, object_type, object_id),
+        owner=among(caller, owner),
+        key=None if idempotency_key is None else label(idempotency_key, "key"),
+    )
+    return _page(world, wanted, limit, cursor, before)
 
 
 @router.get("/dead-letters", operation_id="find_dead_letters", summary="Jobs that gave up, newest first")
@@ -193,8 +204,8 @@ def _wanted(caller: Caller, states: tuple[str, ...], *words: str | None) -> Filt
     )
 
 
-def _page(world: World, wanted: Filter, limit: int, cursor: str | None) -> JobPage:
-    found = verbs.find(world, wanted, limit=limit, before=_before(cursor))
+def _page(world: World, wanted: Filter, limit: int, cursor: str | None, before: str | None = None) -> JobPage:
+    found = verbs.find(world, wanted, limit=limit, before=_before(cursor) or before)
     following = cursor_from([found[-1].number]) if len(found) == limit else None
     return JobPage(jobs=[JobShape.of(job) for job in found], next_cursor=following)
 
