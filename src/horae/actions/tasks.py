@@ -19,6 +19,7 @@ from horae.core.owners import OwnerSettings
 from horae.core.payloads import label
 from horae.core.reasons import Reason
 from horae.core.standing import why_silent
+from horae.core.targets import Rules
 from horae.core.tasks import (
     BY_KEY,
     ID_LENGTH,
@@ -243,10 +244,9 @@ def preview(world: World, task_id: str, *, owner: str | None, count: int = 5) ->
 
 
 def consider(world: World, wish: Wish, *, owner: str, terms: Terms, count: int = 5) -> Preview:
-    """The same for a task that is only thought of; nothing is stored."""
+    """The same for a task that is only thought of; nothing is stored, and its payload does not matter."""
     now = world.clock.now()
-    rules = OwnerSettings.read(world.store.read(lambda tx: tx.owners.settings(owner))).rules
-    made = plan(Facts(blank(PREFIX, owner)), wish, terms, rules, now)
+    made = plan(Facts(blank(PREFIX, owner)), wish, terms, Rules(), now, only_times=True)
     schedule = replace(made.schedule, created_at=now)
     checked(world, schedule)
     fire = made.first or first_fire(schedule, now)

@@ -164,7 +164,7 @@ def blank(task_id: str, owner: str = SYSTEM) -> Schedule:
     return Schedule(task_id, "", "cron", "", owner=owner, title=NAME, retry=RETRY)
 
 
-def plan(before: Facts, wish: Wish, terms: Terms, rules: Rules, now: datetime) -> Plan:
+def plan(before: Facts, wish: Wish, terms: Terms, rules: Rules, now: datetime, *, only_times: bool = False) -> Plan:
     """What a wish makes of a task; whatever cannot be granted is refused in words for its user."""
     was = before.schedule
     is_new = was.number == 0
@@ -184,7 +184,7 @@ def plan(before: Facts, wish: Wish, terms: Terms, rules: Rules, now: datetime) -
         draft = replace(draft, enabled=wish.enabled, toggled=None)
     elif before.is_over:
         draft = replace(draft, enabled=False, toggled=None)
-    if is_new or wish.payload is not None or handler != was.handler:
+    if not only_times and (is_new or wish.payload is not None or handler != was.handler):
         payload, told = check_payload(handler, was.payload if wish.payload is None else wish.payload, rules)
         draft, warnings = replace(draft, payload=payload), [*warnings, *told]
     asked = None if wish.next_run_at is None else _asked(wish.next_run_at, zone)
