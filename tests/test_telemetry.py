@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from fastapi import Request
 from fastapi.testclient import TestClient
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -19,6 +20,7 @@ from horae.core.traces import Parent, origin_of, parent_of, trace_id_of
 from horae.errors import ConfigurationError
 from horae.outgoing.tracing import trace_headers
 from horae.ports import World
+from horae.service.asgi import build
 from horae.service.options import Options
 from horae.service.tracing import trace_id_from
 from tests.runtime.serving import ended, serving, until
@@ -208,7 +210,8 @@ def test_a_traceparent_is_read_as_w3c_says() -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "nonsense", f"ff-{TRACE}-00f067aa0ba902b7-01", f"00-{'0' * 32}-00f067aa0ba902b7-01",
-     f"00-{TRACE}-{'0' * 16}-01", f"00-{TRACE.upper()}-00f067aa0ba902b7-01", PARENT + "-more", PARENT + "\x00", "é" * 55],
+     f"00-{TRACE}-{'0' * 16}-01", f"00-{TRACE.upper()}-00f067aa0ba902b7-01", PARENT + "-more", PARENT + "\x00",
+     "é" * 55],
 )  # fmt: skip
 def test_what_is_not_a_traceparent_is_ignored(text: str) -> None:
     assert parent_of(text) is None
@@ -225,10 +228,6 @@ def test_an_outgoing_call_shows_the_trace_id_and_its_own_span(app: Horae) -> Non
 
 @pytest.mark.parametrize(("header", "stored"), [(PARENT, PARENT), ("nonsense", None), (None, None)])
 def test_a_request_hands_its_trace_on(header: str | None, stored: str | None, app: Horae) -> None:
-    from fastapi import Request
-
-    from horae.service.asgi import build
-
     service = build(lambda: app.world, Options())
 
     @service.get("/echo")
@@ -247,3 +246,13 @@ def test_a_server_span_wins_over_the_header(app: Horae, provider: TracerProvider
         parent = parent_of(world.tracing.current())
     assert parent is not None
     assert parent.span_id == f"{span.get_span_context().span_id:016x}"
+
+
+def test_a_job_that_a_request_makes_stays_in_its_trace_and_shows_its_id(app: Horae) -> None:
+    client = TestClient(build(lambda: app.world, Options(open_to_all=True)))
+    body = {"handler": "work", "run_at": "2999-01-01T00:00:00Z"}
+    made = client.post("/scheduler/jobs", json=body, headers={"traceparent": PARENT})
+    assert made.status_code < 300, made.text
+    job_id = made.json()["job_id"]
+    assert app.get(job_id).trace_id == PARENT
+    assert client.get(f"/scheduler/jobs/{job_id}").json()["trace_id"] == TRACE

@@ -14,7 +14,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from horae.clock import pause
+from horae.clock import SystemClock, pause
 from horae.errors import (
     ConfigurationError,
     HoraeError,
@@ -49,6 +49,8 @@ def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -
         "shortest_interval": settings.shortest_interval,
         "sealer": sealer_from({"HORAE_SECRET_KEY": settings.secret_key or ""}),
         "public_url": settings.public_url.rstrip("/"),
+        "open_metrics": settings.metrics_open,
+        "monotonic": SystemClock().monotonic,
     }
     return Options(**{**told, **given})
 

@@ -45,6 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "actions",
         "handles",
         "runtime",
+        "telemetry",
         "version",
     },  # declares jobs, as a user's module would
     "alembic": {"stores"},

@@ -203,6 +203,12 @@ def _restamped(world: World, schedule: Schedule) -> list[tuple[Schedule, datetim
     return world.store.transact(write)
 
 
+def _trace(world: World) -> str:
+    """Joins the attempts at a job with whatever they call (S1-13): the caller's trace, or for a fire one of its own."""
+    here = None if world.tracing is None else world.tracing.current()
+    return here or world.dice.name(32)
+
+
 def _job(world: World, schedule: Schedule, fire: Fire, *, alone: bool = False) -> NewJob:
     """The job that a fire becomes; several made at once must still not overlap, where the schedule forbids it."""
     serial = schedule.overlap == "queue_one" or (alone and schedule.overlap != "allow")
@@ -222,5 +228,5 @@ def _job(world: World, schedule: Schedule, fire: Fire, *, alone: bool = False) -
         schedule_id=schedule.number,
         fire_at=fire.fire_at,
         linked=fire.kind != "schedule",
-        trace_id=world.dice.name(32),  # joins its attempts with whatever they call (S1-13)
+        trace_id=_trace(world),
     )

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from horae.core.instants import iso
+from horae.core.traces import trace_id_of
 
 if TYPE_CHECKING:
     from horae.actions.queues import QueueView
@@ -45,7 +46,7 @@ def job(value: Job) -> dict[str, Any]:
         "concurrency_key": value.concurrency_key,
         "held": bool(value.held),
         "tags": list(value.tags),
-        "trace_id": value.trace_id,
+        "trace_id": trace_id_of(value.trace_id),
         "progress": value.progress,
         "checkpoint": value.checkpoint,
         "result": value.result,

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from horae.cli import words
+from horae.core.traces import trace_id_of
 
 if TYPE_CHECKING:
     from horae.cli.terminal import Terminal
@@ -71,7 +72,7 @@ def _facts(job: Job, why: Sequence[Reason], now: datetime) -> list[tuple[str, An
         ("concurrency", job.concurrency_key),
         ("tags", ", ".join(job.tags)),
         ("timeout", "" if job.timeout is None else words.span(job.timeout)),
-        ("trace", job.trace_id),
+        ("trace", trace_id_of(job.trace_id)),
     ]
 
 

@@ -16,6 +16,7 @@ from horae.outgoing.keyring import Keyring, StoreKeyring
 from horae.outgoing.sealing import sealer_from
 from horae.outgoing.tenants import StoreRules, StoreTasks
 from horae.ports import Sealer, World
+from horae.telemetry import headers
 
 MARGIN = 15.0  # seconds beyond a call's own limit, so that its error and not the worker's tells the story
 
@@ -40,7 +41,7 @@ class Outgoing:
     def read(cls, environment: Mapping[str, str] | None = None, **given: Any) -> Outgoing:
         """From the environment; whatever is *given* wins. Opens nothing."""
         known = os.environ if environment is None else environment
-        defaults: dict[str, Any] = {"calls": Calls(), "sealer": sealer_from(known)}
+        defaults: dict[str, Any] = {"calls": Calls(headers=headers), "sealer": sealer_from(known)}
         return cls(**{**defaults, "orchestrator": dispatch.Orchestrator.read(known), **given})
 
 

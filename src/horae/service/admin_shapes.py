@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from horae.core.fires import Schedule
 from horae.core.instants import micros
 from horae.core.status import JobStatus
+from horae.core.traces import trace_id_of
 from horae.ports import Logged
 from horae.service.inputs import Because
 from horae.service.job_shapes import Instant
@@ -186,7 +187,7 @@ class LogLine(BaseModel):
             attempt=run.attempt,
             outcome=run.outcome,
             worker=run.worker_id,
-            traceId=run.trace_id,
+            traceId=trace_id_of(run.trace_id),
             owner=run.owner,
         )
 

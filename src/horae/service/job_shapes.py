@@ -13,6 +13,7 @@ from horae.core.instants import from_iso, iso
 from horae.core.jobs import SYSTEM, Job, Run, State
 from horae.core.reasons import Reason
 from horae.core.retry import DEFAULT_RETRY, Retry
+from horae.core.traces import trace_id_of
 from horae.errors import InvalidInput
 
 SCHEDULER = "scheduler"  # the queue of this door: in-process workers do not serve it unless they are told to
@@ -236,7 +237,7 @@ class JobShape(BaseModel):
             tags=list(job.tags),
             unique=job.unique,
             concurrency_key=shown_key(job.owner, job.concurrency_key),
-            trace_id=job.trace_id,
+            trace_id=trace_id_of(job.trace_id),
             progress=job.progress,
             checkpoint=job.checkpoint,
             result=job.result,

@@ -16,6 +16,7 @@ from horae.core.jobs import SYSTEM
 from horae.errors import HoraeError, Unauthorized
 from horae.ports import World
 from horae.service.options import Options
+from horae.service.tracing import joined
 
 EVERYBODY = Caller(SYSTEM, frozenset({"admin"}), "anybody")
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -55,7 +56,7 @@ def ticks_of(service: Service) -> Callable[[], float]:
 
 
 def world_of(request: Request) -> World:
-    return service_of(request).world
+    return joined(service_of(request).world, request)
 
 
 def caller_of(

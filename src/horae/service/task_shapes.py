@@ -15,6 +15,7 @@ from horae.core.readings import local
 from horae.core.reasons import Reason
 from horae.core.standing import Standing, standing
 from horae.core.tasks import LONGEST_NAME, TYPES, Facts, TaskType, Wish
+from horae.core.traces import trace_id_of
 from horae.core.words import Language
 from horae.errors import InvalidInput
 from horae.ports import TaskRun
@@ -173,7 +174,7 @@ class TaskRunShape(BaseModel):
             task_id=task_id,
             user_id=run.owner,
             status=STATUS.get(run.outcome, "failed"),
-            trace_id=run.trace_id,
+            trace_id=trace_id_of(run.trace_id),
             started_at=run.started_at,
             finished_at=run.finished_at,
             error=run.error,
