@@ -1,4 +1,4 @@
-"""Finds the server programs the tests need, and installs them where that is allowed.
+"""Finds the programs the tests need, servers most of them, and installs them where that is allowed.
 
 `find` looks in PATH and in the usual places. `install_missing` asks apt, only as root; packages are installed without
 starting their services. Whoever is not root is told the command to run.
@@ -72,7 +72,9 @@ REDIS = Program(
     (6, 2),
     r"v=(\d+)\.(\d+)",
 )
-ALL = (POSTGRES, MARIADB, REDIS)
+CURL = Program("curl", ("curl",), ("/usr/bin", "/opt/homebrew/opt/curl/bin"), "curl", (7, 76), r"curl (\d+)\.(\d+)")
+JQ = Program("jq", ("jq",), ("/usr/bin", "/opt/homebrew/bin"), "jq", (1, 5), r"jq-(\d+)\.(\d+)")
+ALL = (POSTGRES, MARIADB, REDIS, CURL, JQ)
 
 
 def version_in_path(path: Path) -> list[int]:
