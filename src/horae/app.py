@@ -35,6 +35,7 @@ from horae.ports import Clock, Dice, Limiter, LockManager, Tracing, World
 from horae.runtime.children import Children
 from horae.runtime.declared import Declared
 from horae.runtime.hosted import Hosted
+from horae.runtime.janitor import Chore
 from horae.runtime.listeners import DeadListener, JobExecutionListener, Listeners
 from horae.runtime.services import Services
 from horae.runtime.worker import Worker, WorkerSettings
@@ -81,6 +82,7 @@ class Horae(Jobs):
         self.listeners = Listeners()
         self.services = Services()
         self.rates: dict[str, Limiter] = {}
+        self.chores: list[Chore] = []  # what workers of this application do now and then
         self._folder = Path(made_in["__file__"]).parent if made_in.get("__file__") else None
         self._seeds: tuple[Schedule, ...] = ()
         self._loads_persisted = False
@@ -307,7 +309,13 @@ class Horae(Jobs):
         return Worker(
             self.world,
             self.definitions.find,
-            replace(settings, version=VERSION, fault=fault, rates={**self.rates, **settings.rates}),
+            replace(
+                settings,
+                version=VERSION,
+                fault=fault,
+                rates={**self.rates, **settings.rates},
+                chores=(*self.chores, *settings.chores),
+            ),
             self.listeners,
             Children(database=database, max_bytes=self.max_payload_bytes),
             Declared(self.world, self.listeners, plan=self.plan, services=self.services, locks=lambda: self.locks),

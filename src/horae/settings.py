@@ -172,6 +172,16 @@ class Settings:
     actor: str | None = field(
         default=None, metadata=_from("HORAE_ACTOR", "who acts, for the audit; else `cli/` and the login name")
     )
+    alert_webhook_url: str | None = field(
+        default=None,
+        metadata=_from("HORAE_ALERT_WEBHOOK_URL", "where to post when a job dies or nobody serves a queue"),
+    )
+    alert_stalled_after: timedelta = field(
+        default=timedelta(minutes=5),
+        metadata=_from(
+            "HORAE_ALERT_STALLED_AFTER", "how long due work waits before a queue counts as stalled", span_from
+        ),
+    )
     url: str | None = field(
         default=None, metadata=_from("HORAE_URL", "the service that commands ask instead of opening a database")
     )

@@ -1,8 +1,12 @@
-"""The janitor: now and then forgets what is old, and lets in whoever was left waiting although there is room."""
+"""The janitor: now and then forgets what is old, lets in whoever was left waiting although there is room, and does
+whatever else an application wants done now and then.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from horae.actions.retention import BATCH, Retention, clean
@@ -15,13 +19,34 @@ log = logging.getLogger("horae.janitor")
 EVERY = timedelta(hours=1)
 
 
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """Something short to be done now and then, by every worker, in a thread for the store."""
+
+    name: str
+    every: timedelta
+    work: Callable[[World], object]
+
+
+@dataclass(slots=True)
+class _Round:
+    """A chore and the moment, by the monotonic clock, when it is due."""
+
+    at: float
+    every: timedelta
+    work: Callable[[], Awaitable[object]]
+
+
 class Janitor:
     """Housekeeping of one process; any number of them get along."""
 
-    def __init__(self, world: World, database: DatabaseThreads, retention: Retention) -> None:
+    def __init__(
+        self, world: World, database: DatabaseThreads, retention: Retention, chores: Sequence[Chore] = ()
+    ) -> None:
         self._world = world
         self._database = database
         self._retention = retention
+        self._chores = tuple(chores)
         self._alarm: Alarm | None = None
         self._stopping = False
 
@@ -31,16 +56,40 @@ class Janitor:
             self._alarm.ring()
 
     async def run(self) -> None:
-        """Clean once an hour, at a moment that differs from process to process."""
+        """Clean once an hour, and do each chore in its own rhythm, at moments that differ from process to process."""
         self._alarm = Alarm(self._world.clock)
-        await self._alarm.sleep(None, EVERY * self._world.dice.roll())
+        rounds = [self._round(EVERY, self._clean)]
+        rounds += [self._round(chore.every, self._doing(chore)) for chore in self._chores]
         while not self._stopping:
+            next_one = min(rounds, key=lambda each: each.at)
+            wait = next_one.at - self._world.clock.monotonic()
+            if wait > 0:
+                await self._alarm.sleep(None, timedelta(seconds=wait))
+                continue
             try:
-                while not self._stopping and await self.step():
-                    continue
+                await next_one.work()
             except HoraeError as problem:
                 log.warning("housekeeping is put off: %s", problem)
-            await self._alarm.sleep(None, EVERY)
+            next_one.at = self._world.clock.monotonic() + next_one.every.total_seconds()
+
+    def _round(self, every: timedelta, work: Callable[[], Awaitable[object]]) -> _Round:
+        first = self._world.clock.monotonic() + every.total_seconds() * self._world.dice.roll()
+        return _Round(first, every, work)
+
+    def _doing(self, chore: Chore) -> Callable[[], Awaitable[object]]:
+        async def do() -> None:
+            try:
+                await self._database.call(lambda: chore.work(self._world))
+            except HoraeError:
+                raise
+            except Exception:
+                log.exception("the chore %s failed; it is tried again in %s", chore.name, chore.every)
+
+        return do
+
+    async def _clean(self) -> None:
+        while not self._stopping and await self.step():
+            continue
 
     async def step(self) -> bool:
         """One small batch; true when there is probably more."""

@@ -32,7 +32,7 @@ from horae.runtime.database import DatabaseThreads
 from horae.runtime.declared import Declared
 from horae.runtime.executor import Executor, Handler, Processes, told
 from horae.runtime.faults import Faults
-from horae.runtime.janitor import Janitor
+from horae.runtime.janitor import Chore, Janitor
 from horae.runtime.listeners import Listeners, Teller
 from horae.runtime.loop import Alarm, Backoff
 from horae.runtime.measuring import Measures
@@ -67,6 +67,7 @@ class WorkerSettings:
     fault: str = ""
     retention: Retention = field(default_factory=Retention)
     rates: Mapping[str, Limiter] = field(default_factory=dict)  # how often jobs of a queue may start
+    chores: tuple[Chore, ...] = ()
 
 
 class Worker:
@@ -98,12 +99,11 @@ class Worker:
         self._reaper = Reaper(world, self._database, self._teller.dead)
         self.measures = Measures()
         self._scheduler = Scheduler(world, self._database, self.measures.fired)
-        self._janitor = Janitor(world, self._database, settings.retention)
+        self._janitor = Janitor(world, self._database, settings.retention, settings.chores)
         self._held: dict[tuple[int, int], Attempt] = {}
         self._busy: Counter[str] = Counter()
         self._beaten_at: datetime | None = None
-        self._stopping = False
-        self._expects_work = True
+        self._stopping, self._expects_work = False, True
         self._quiet = QUIET_FIRST
         self._looked_at = float("-inf")
         self._claimed_at = self._started_at

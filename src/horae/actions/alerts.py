@@ -1,0 +1,96 @@
+"""Telling the operator of what nobody else will see: jobs that died, queues that nobody serves.
+
+An alert is a ``webhook`` job of the house with a key of its own, so that any number of processes that notice the same
+thing send one message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from horae.actions.jobs import Request, enqueue
+from horae.actions.reasons import SILENT
+from horae.core.instants import iso
+from horae.core.jobs import SYSTEM, Job
+from horae.core.retry import Retry
+from horae.errors import KeyConflict
+from horae.ports import Tx, Waiting, World
+
+HANDLER = "webhook"
+TAG = "alert"
+RETRY = Retry.external(attempts=10, default=300)  # the handler itself knows when to try again
+LOOK_BACK = timedelta(hours=1)  # for deaths that no listener heard of: over HTTP, or while a process was dying
+MOST = 100  # deaths in one look
+LONGEST_ERROR = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Alerts:
+    """Where alerts go. *secret* names the one that signs them."""
+
+    url: str
+    stalled_after: timedelta = timedelta(minutes=5)
+    secret: str | None = None
+    queue: str = "default"
+
+
+def tell_dead(world: World, alerts: Alerts, job: Job) -> bool:
+    """Tell of a job that has died; false when that has been told before, or the job was an alert itself."""
+    if job.owner == SYSTEM and job.handler == HANDLER and TAG in job.tags:
+        return False
+    told = {
+        "job_id": job.id,
+        "run_id": job.run_id,
+        "handler": job.handler,
+        "queue": job.queue,
+        "owner": job.owner,
+        "attempt": job.attempt,
+        "error": (job.last_error or "")[:LONGEST_ERROR],
+    }
+    return _tell(world, alerts, "job.dead", job.run_id, told)
+
+
+def tell_stalled(world: World, alerts: Alerts, waiting: Waiting) -> bool:
+    """Tell of a queue whose due jobs nobody takes; once an hour."""
+    now = world.clock.now()
+    hour = iso(now.replace(minute=0, second=0, microsecond=0))
+    told = {"queue": waiting.queue, "waiting": waiting.count, "oldest_due_at": iso(waiting.oldest)}
+    return _tell(world, alerts, "queue.stalled", f"{waiting.queue}@{hour}", told)
+
+
+def stalled(world: World, after: timedelta) -> list[Waiting]:
+    """Queues with work that has been due for so long while no worker serves them; a pause is somebody's will."""
+    now = world.clock.now()
+
+    def look(tx: Tx) -> list[Waiting]:
+        served = {name for node in tx.nodes.all() if node.seen_at > now - SILENT for name in node.queues}
+        paused = {queue.name for queue in tx.queues.all() if queue.paused_at is not None}
+        return tx.jobs.waiting(now - after, not_in=served | paused)
+
+    return world.store.read(look)
+
+
+def look_round(world: World, alerts: Alerts) -> int:
+    """Tell of everything that is worth telling now; how many alerts that made."""
+    since = world.clock.now() - LOOK_BACK
+    dead: Iterable[Job] = world.store.read(lambda tx: tx.jobs.died(since, limit=MOST))
+    told = [tell_dead(world, alerts, job) for job in dead]
+    told += [tell_stalled(world, alerts, waiting) for waiting in stalled(world, alerts.stalled_after)]
+    return sum(told)
+
+
+def _tell(world: World, alerts: Alerts, event: str, about: str, facts: dict[str, Any]) -> bool:
+    body = {"type": event, "timestamp": iso(world.clock.now()), "data": facts}
+    payload: dict[str, Any] = {"url": alerts.url, "body": body}
+    if alerts.secret is not None:
+        payload["secret"] = alerts.secret
+    request = Request(
+        HANDLER, payload, alerts.queue, retry=RETRY, key=f"alert:{event}:{about}"[:255], tags=(TAG,), owner=SYSTEM
+    )
+    try:
+        return not enqueue(world, request).deduplicated
+    except KeyConflict:  # told before, in other words
+        return False

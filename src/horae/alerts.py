@@ -1,0 +1,49 @@
+"""Alerts for the operator: a webhook when a job dies, or when a queue has due work and nobody serves it.
+
+``watch(app, "https://ops.example/hooks/horae")`` before a worker of the application starts. The handler ``webhook``
+delivers them (:func:`horae.outgoing.register`); an alert that cannot be delivered is never told by another alert.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Protocol
+
+from horae.actions import alerts
+from horae.actions.alerts import Alerts
+from horae.core.jobs import Job
+from horae.core.retry import span
+from horae.ports import World
+from horae.runtime.janitor import Chore
+from horae.runtime.listeners import DeadListener
+
+LOOK_EVERY = timedelta(minutes=1)
+
+
+class Watched(Protocol):
+    """An application, as far as alerts need it."""
+
+    @property
+    def world(self) -> World: ...
+    @property
+    def chores(self) -> list[Chore]: ...
+    def on_dead(self, listener: DeadListener) -> Any: ...
+
+
+def watch(
+    app: Watched,
+    url: str,
+    *,
+    stalled_after: timedelta | float = timedelta(minutes=5),
+    secret: str | None = None,
+    queue: str = "default",
+) -> Alerts:
+    """Send alerts of an application's store to *url*; *secret* names the one that signs them."""
+    how = Alerts(url, span(stalled_after), secret, queue)
+
+    def tell(job: Job) -> None:
+        alerts.tell_dead(app.world, how, job)
+
+    app.on_dead(tell)
+    app.chores.append(Chore("alerts", LOOK_EVERY, lambda world: alerts.look_round(world, how)))
+    return how

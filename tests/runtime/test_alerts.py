@@ -1,0 +1,191 @@
+"""Alerts: a death and a queue that nobody serves are told once, however many notice (design 13, dead letters)."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from horae import Horae
+from horae.actions import alerts, jobs, queues
+from horae.actions.alerts import Alerts, look_round
+from horae.actions.retention import Retention
+from horae.alerts import watch
+from horae.core.retry import Retry
+from horae.errors import StoreUnavailable
+from horae.ports import Filter, Node, World
+from horae.runtime.database import DatabaseThreads
+from horae.runtime.janitor import Chore, Janitor
+from horae.stores.opening import create_store_engine, open_store
+from horae.testing import Lab
+from horae.testing.builders import a_request
+from horae.testing.clock import NOON, LoadedDice, VirtualClock
+
+URL = "https://ops.example/hooks/horae"
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def world(clock: VirtualClock) -> Iterator[World]:
+    store = open_store(create_store_engine("sqlite://"))
+    yield World(store, clock, LoadedDice())
+    store.close()
+
+
+def told(world: World) -> list[dict[str, Any]]:
+    """What has been said to the operator, the oldest first."""
+    sent = jobs.find(world, Filter(tag=alerts.TAG))
+    assert all((job.handler, job.owner, job.payload["url"]) == ("webhook", "system", URL) for job in sent)
+    return [job.payload["body"] for job in reversed(sent)]
+
+
+def works_app(app: Horae, delivered: list[Any]) -> None:
+    @app.job("doomed", retry=Retry.none())
+    async def doomed() -> None:
+        raise ConnectionError("no route")
+
+    @app.job("webhook", retry=Retry.none())
+    async def webhook(url: str, body: Any) -> None:
+        delivered.append(body)
+
+
+async def test_a_death_is_told_once_however_many_notice(app: Horae) -> None:
+    delivered: list[Any] = []
+    works_app(app, delivered)
+    how = watch(app, URL)
+    async with Lab(app) as lab:
+        job = app.enqueue("doomed")
+        await lab.settle()
+        for _ in range(3):  # what every worker's janitor does
+            look_round(lab.world, how)
+        await lab.advance(HOUR / 2)
+
+        [body] = delivered
+        assert (body["type"], body["data"]["job_id"], body["data"]["handler"]) == ("job.dead", job.id, "doomed")
+        assert "no route" in body["data"]["error"]
+        assert len(told(lab.world)) == 1
+
+
+def test_a_death_that_no_listener_heard_of_is_told_all_the_same(world: World) -> None:
+    """A worker that speaks HTTP fails a job in a process without listeners."""
+    jobs.enqueue(world, a_request(owner="alice"))
+    [job] = jobs.pull(world, worker_id="w")
+    jobs.fail(world, job.id, job.token, "no", final=True)
+
+    assert look_round(world, Alerts(URL)) == 1
+    assert look_round(world, Alerts(URL)) == 0
+    assert told(world)[0]["data"]["owner"] == "alice"
+
+
+def test_a_second_death_of_a_revived_job_is_news(world: World) -> None:
+    enqueued = jobs.enqueue(world, a_request())
+    for _ in range(2):
+        [job] = jobs.pull(world, worker_id="w", queues=["default"], limit=1)
+        jobs.fail(world, job.id, job.token, "no", final=True)
+        look_round(world, Alerts(URL, queue="ops"))
+        jobs.revive(world, job.id)
+
+    assert [body["data"]["job_id"] for body in told(world)] == [enqueued.id, enqueued.id]
+
+
+async def test_an_alert_that_dies_is_not_told_by_another(app: Horae) -> None:
+    @app.job("doomed", retry=Retry.none())
+    async def doomed() -> None:
+        raise ConnectionError("no route")
+
+    @app.job("webhook")
+    async def webhook(url: str, body: Any) -> None:
+        raise ConnectionError("the operator sleeps")
+
+    how = watch(app, URL)
+    async with Lab(app) as lab:
+        app.enqueue("doomed")
+        await lab.advance(timedelta(days=1))
+        look_round(lab.world, how)
+
+        assert [job.handler for job in jobs.find(lab.world, Filter(states=("dead",)))] == ["webhook", "doomed"]
+        assert len(told(lab.world)) == 1
+
+
+def test_due_work_that_nobody_takes_is_told_once_an_hour(world: World, clock: VirtualClock) -> None:
+    jobs.enqueue_many(world, [a_request(queue="mail") for _ in range(2)])
+    how = Alerts(URL, stalled_after=5 * MINUTE)
+
+    clock.advance(5 * MINUTE)
+    assert look_round(world, how) == 0
+    clock.advance(MINUTE)
+    assert [look_round(world, how) for _ in range(3)] == [1, 0, 0]
+    assert told(world)[0]["data"] == {"queue": "mail", "waiting": 2, "oldest_due_at": "2030-01-07T12:00:00Z"}
+
+    clock.advance(HOUR)
+    assert look_round(world, how) == 2  # and the queue of the alerts themselves, which nobody serves either
+    assert [body["type"] for body in told(world)] == ["queue.stalled"] * 3
+
+
+@pytest.mark.parametrize("calm", ["served", "paused", "running", "future"])
+def test_a_queue_that_is_cared_for_is_not_stalled(world: World, clock: VirtualClock, calm: str) -> None:
+    jobs.enqueue_many(world, [a_request(queue="mail", run_at=NOON + HOUR * (calm == "future")) for _ in range(2)])
+    clock.advance(10 * MINUTE)
+    if calm == "served":
+        world.store.transact(lambda tx: tx.nodes.put(Node("n", "h", 1, "0", NOON, clock.now(), {"mail": 1})))
+    elif calm == "paused":
+        queues.pause_queue(world, "mail")
+    elif calm == "running":  # somebody who does not register, over HTTP, is at it
+        jobs.pull(world, worker_id="w", queues=["mail"], limit=1)
+
+    assert look_round(world, Alerts(URL)) == 0
+
+
+def test_a_worker_that_went_silent_serves_nobody(world: World, clock: VirtualClock) -> None:
+    jobs.enqueue(world, a_request(queue="mail"))
+    world.store.transact(lambda tx: tx.nodes.put(Node("n", "h", 1, "0", NOON, NOON, {"mail": 1})))
+    clock.advance(10 * MINUTE)
+
+    assert look_round(world, Alerts(URL)) == 1
+
+
+def test_an_alert_names_the_secret_that_signs_it(world: World, clock: VirtualClock) -> None:
+    jobs.enqueue(world, a_request(queue="mail"))
+    clock.advance(10 * MINUTE)
+
+    look_round(world, Alerts(URL, secret="ops", queue="urgent"))
+
+    [alert] = jobs.find(world, Filter(tag=alerts.TAG))
+    assert (alert.payload["secret"], alert.queue) == ("ops", "urgent")
+
+
+async def test_the_janitor_does_chores_in_their_rhythm_and_survives_their_failures(app: Horae) -> None:
+    seen: list[World] = []
+    done = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def work(world: World) -> None:
+        seen.append(world)
+        if len(seen) == 1:
+            raise RuntimeError("a bug")
+        if len(seen) == 2:
+            raise StoreUnavailable("the store rests")
+        loop.call_soon_threadsafe(done.set)
+
+    database = DatabaseThreads()
+    janitor = Janitor(app.world, database, Retention(), [Chore("look", timedelta(milliseconds=5), work)])
+    running = asyncio.create_task(janitor.run())
+    async with asyncio.timeout(20):
+        await done.wait()
+    janitor.stop()
+    await running
+    database.close()
+
+    assert seen[:3] == [app.world] * 3
+
+
+def test_what_an_application_wants_done_reaches_its_workers(app: Horae) -> None:
+    watch(app, URL)
+
+    assert [chore.name for chore in app.worker().settings.chores] == ["alerts"]
