@@ -26,6 +26,7 @@
     │   ├── LockNotAcquired     somebody else holds the lock
     │   └── SecretsLocked       secrets cannot be sealed or opened with the keys at hand
     ├── LeaseLost               the job has been handed on; this result no longer counts
+    ├── LaneLost                somebody else drives the lane now; this step no longer counts
     ├── DefinitionError         a declaration that cannot work              (also a ValueError)
     ├── ConfigurationError      a setting that cannot work
     ├── ServiceUnavailable      the service cannot be reached, or what answers there is not one
@@ -102,9 +103,10 @@ class TooManyRequests(HoraeError):
 
     code = "too_many_requests"
 
-    def __init__(self, message: str, retry_after: float) -> None:
+    def __init__(self, message: str, retry_after: float, limit: str = "") -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.limit = limit
 
 
 class NotFound(HoraeError, LookupError):
@@ -206,6 +208,19 @@ class LeaseLost(HoraeError):
         )
         self.job_id = job_id
         self.token = token
+
+
+class LaneLost(HoraeError):
+    """A driver tried to write to a lane that another one drives."""
+
+    code = "lane_lost"
+
+    def __init__(self, driver: str, epoch: int) -> None:
+        super().__init__(
+            f"{driver} no longer drives this lane (epoch {epoch}): its lease ran out or it was stopped. Drop this step; "
+            "whoever drives the lane now decides."
+        )
+        self.epoch = epoch
 
 
 class DefinitionError(HoraeError, ValueError):

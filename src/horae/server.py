@@ -14,7 +14,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from horae.clock import SystemClock, pause
+from horae.clock import SystemClock, SystemDice, pause
 from horae.errors import (
     ConfigurationError,
     HoraeError,
@@ -27,6 +27,7 @@ from horae.errors import (
 from horae.outgoing.sealing import sealer_from
 from horae.ports import World
 from horae.service.asgi import build
+from horae.service.limits import Rates
 from horae.service.options import Options
 from horae.service.waiting import room_of
 from horae.settings import Settings
@@ -51,6 +52,8 @@ def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -
         "public_url": settings.public_url.rstrip("/"),
         "open_metrics": settings.metrics_open,
         "monotonic": SystemClock().monotonic,
+        "names": SystemDice().name,
+        "rates": Rates(settings.calls_per_token, settings.calls_per_address, settings.wrong_per_address),
     }
     return Options(**{**told, **given})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fastapi import APIRouter, FastAPI
+from starlette.middleware.gzip import GZipMiddleware
 
 from horae.ports import World
 from horae.service import (
@@ -24,6 +25,8 @@ from horae.service import (
     tasks,
     workers,
 )
+from horae.service.guard import Guard, untimed
+from horae.service.limits import Limits
 from horae.service.options import Options
 from horae.service.state import Service
 
@@ -56,11 +59,14 @@ def build(opens: Callable[[], World], options: Options | None = None) -> FastAPI
         openapi_url="/openapi.json",
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # a redirect would repeat the caller's Host header
     )
-    app.state.horae = Service(opens, how)
+    service = app.state.horae = Service(opens, how, Limits(how.rates, how.monotonic or untimed))
     problems.register(app)
     for router in ROUTERS:
         app.include_router(router)
+    app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
+    app.add_middleware(Guard, options=how, limits=service.limits)
     health.install(app)
     metrics.install(app)
     return app

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 from horae.core.access import Caller
 from horae.core.figures import Family
 from horae.ports import Sealer
+from horae.service.limits import Rates
 
 Recogniser = Callable[[str], Caller | None]  # a bearer text; None: not mine to judge
 
@@ -31,6 +33,9 @@ class Options:
     task_handler: str = "dispatch"  # what a user's task runs unless it says otherwise
     task_handlers: tuple[str, ...] = ("dispatch", "webhook", "attend")  # what it may say
     public_url: str = ""
+    hosts: tuple[str, ...] = ()  # the names it answers to; empty: any
+    rates: Rates = field(default_factory=Rates)
+    names: Callable[[], str] = field(default_factory=lambda: map("r{}".format, count(1)).__next__)  # ids of requests
     open_metrics: bool = False  # whether /metrics answers without a token
     figures: Callable[[], Iterable[Family]] = field(default=tuple)  # what a worker in this process tells of itself
     monotonic: Callable[[], float] | None = None  # seconds that never jump; None: requests are not timed

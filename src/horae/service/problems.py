@@ -88,6 +88,7 @@ def told(request: Request, error: HoraeError) -> JSONResponse:
         headers["WWW-Authenticate"] = 'Bearer realm="horae"'
     if isinstance(error, TooManyRequests):
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
+        more |= {"limit": error.limit} if error.limit else {}
     if isinstance(error, StoreError):
         headers["Retry-After"] = str(RETRY_AFTER)
         log.warning("the store: %s", error, extra={"request_id": request_id(request)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -15,6 +15,7 @@ from horae.core.access import Caller
 from horae.core.jobs import SYSTEM
 from horae.errors import HoraeError, Unauthorized
 from horae.ports import World
+from horae.service.limits import Limits, Rates
 from horae.service.options import Options
 from horae.service.tracing import joined
 
@@ -31,6 +32,7 @@ class Service:
 
     opens: Callable[[], World]  # a store that does not answer yet is an error of the request, not of the start
     options: Options
+    limits: Limits = field(default_factory=lambda: Limits(Rates(), lambda: 0.0))
 
     @property
     def world(self) -> World:
@@ -69,12 +71,20 @@ def caller_of(
     elif given is None or not given.credentials:
         raise Unauthorized("This needs a token: send the header Authorization: Bearer <token>.")
     else:
-        known = (each(given.credentials) for each in service.options.recognisers)
-        recognised = next((found for found in known if found is not None), None)
-        address = None if request.client is None else request.client.host[:64]
-        caller = recognised or tokens.recognise(service.world, given.credentials, address=address)
+        caller = _recognised(service, given.credentials, None if request.client is None else request.client.host[:64])
     request.state.caller = caller
+    service.limits.recognised(caller)
     return caller
+
+
+def _recognised(service: Service, text: str, address: str | None) -> Caller:
+    try:
+        known = (each(text) for each in service.options.recognisers)
+        found = next((caller for caller in known if caller is not None), None)
+        return found or tokens.recognise(service.world, text, address=address)
+    except Unauthorized:
+        service.limits.not_recognised(address)
+        raise
 
 
 def needs(*scopes: str) -> Callable[..., Caller]:
