@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from horae.cli import check, config, db, job, queue, reload, schedule, server, token, up, worker
+from horae.cli import check, config, db, doctor, job, queue, reload, schedule, server, token, up, worker
 from horae.cli.failures import Exit, as_json, exit_code, pointed
 from horae.cli.terminal import dumped
 from horae.errors import HoraeError
@@ -37,6 +37,7 @@ app.add_typer(token.group, name="token")
 worker.register(app)
 server.register(app)
 check.register(app)
+doctor.register(app)
 reload.register(app)
 up.register(app)
 

@@ -1,0 +1,96 @@
+"""``horae doctor``: what is wrong with this installation, and the command that mends it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from horae.cli import words
+from horae.cli.check import Target
+from horae.cli.failures import Exit
+from horae.cli.terminal import Terminal, command, shown_url, sqlite_file
+
+if TYPE_CHECKING:
+    from horae.checks.findings import Finding
+
+COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
+Bundle = Annotated[
+    Path | None,
+    typer.Option("--support-bundle", metavar="FILE", help="Also write what a helper needs as a zip, without secrets."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "doctor")(doctor)
+
+
+def doctor(terminal: Terminal, target: Target = None, support_bundle: Bundle = None) -> None:
+    """Check everything, and say how to mend what is not well.
+
+    Changes nothing. Exit code 6 when there is a problem; warnings alone are no failure.
+    """
+    from horae.checks.examining import examine
+
+    settings = terminal.settings
+    found = [*_of_the_app(terminal, target), *examine(settings, os.environ, sqlite_file(settings.database_url))]
+    if support_bundle is not None:
+        from horae.checks.bundle import write_bundle
+
+        names = write_bundle(support_bundle, settings, os.environ, found)
+        terminal.say(f"{support_bundle}: {', '.join(names)}; look through it before you send it")
+    levels = Counter(finding.level for finding in found)
+    told = {
+        "healthy": not levels["problem"],
+        "database": shown_url(settings.database_url),
+        "checks": [asdict(finding) | {"mend": _typed(terminal, finding.mend)} for finding in found],
+    }
+    lines = [line for finding in found for line in _lines(terminal, finding)]
+    lines.append(
+        f"{words.count(len(found), 'check')}: {levels['ok']} ok, {words.count(levels['warning'], 'warning')}, "
+        f"{words.count(levels['problem'], 'problem')}"
+    )
+    terminal.result({"doctor": told}, "\n".join(lines))
+    if levels["problem"]:
+        raise typer.Exit(Exit.FINDINGS)
+
+
+def _of_the_app(terminal: Terminal, target: str | None) -> list[Finding]:
+    """What ``horae check`` would say, in a word."""
+    from horae.checks.findings import Finding
+    from horae.cli.targets import application
+    from horae.errors import HoraeError
+
+    name = target or terminal.settings.app
+    if name is None:
+        return []
+    try:
+        app = application(name, terminal.database)
+        found = app.problems()
+    except HoraeError as trouble:
+        return [Finding("application", "problem", str(trouble), f"horae check {name}")]
+    errors = [each for each in found if each.severity == "error"]
+    if errors:
+        return [Finding("application", "problem", str(each), f"horae check {name}") for each in errors]
+    if found:
+        return [Finding("application", "warning", str(each), f"horae check {name}") for each in found]
+    return [Finding("application", "ok", f"{name} declares {words.count(len(list(app.definitions)), 'job')}")]
+
+
+def _lines(terminal: Terminal, finding: Finding) -> list[str]:
+    level = f"{finding.level:<8}"
+    coloured = level if terminal.is_plain else typer.style(level, fg=COLOURS[finding.level])
+    lines = [f"{coloured} {finding.check:<12} {' '.join(finding.text.split())}"]
+    mend = _typed(terminal, finding.mend)
+    return lines if mend is None else [*lines, f"{'':<22}→ {mend}"]
+
+
+def _typed(terminal: Terminal, mend: str | None) -> str | None:
+    """The command as it must be typed for the database that was asked about."""
+    if mend is None or terminal.database is None or not mend.startswith("horae ") or "--db" in mend:
+        return mend
+    return f"{mend} --db {shown_url(terminal.database)}"

@@ -1,0 +1,434 @@
+"""Planted faults: the doctor finds each, names it in a sentence, and says what to type."""
+
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from horae import Horae
+from horae.actions import jobs, queues, schedules
+from horae.actions.jobs import Request
+from horae.actions.tokens import create_token
+from horae.checks import machine
+from horae.checks.bundle import redacted
+from horae.core.fires import Schedule
+from horae.core.jobs import Lease
+from horae.ports import Claim, Node, Sealed, World
+from horae.stores.durability import has_wal_reset_bug
+from tests.cli.conftest import Command, Ended
+from tests.support.commands import commands_in
+
+LIVE = Path(".horae/horae.db")
+AGO = timedelta(minutes=10)
+
+
+@pytest.fixture
+def world(environment: Path) -> Iterator[World]:
+    with Horae(max_payload_bytes=100_000) as app:
+        yield app.world
+
+
+def worker_seen(world: World, *served: str) -> None:
+    now = world.clock.now()
+    node = Node("host:1:abc", "host", 1, "0", now, now, dict.fromkeys(served, 1))
+    world.store.transact(lambda tx: tx.nodes.put(node))
+
+
+def found(ended: Ended, check: str) -> dict[str, Any]:
+    """The one finding of a check that is not well."""
+    (one,) = [each for each in ended.json["doctor"]["checks"] if each["check"] == check and each["level"] != "ok"]
+    return one  # type: ignore[no-any-return]
+
+
+def levels(ended: Ended) -> dict[str, str]:
+    return {each["check"]: each["level"] for each in ended.json["doctor"]["checks"]}
+
+
+def test_a_healthy_installation_has_no_problem(world: World, horae: Command) -> None:
+    worker_seen(world, "default")
+
+    ended = horae("doctor", "--json")
+
+    assert ended.code == 0
+    assert ended.json["doctor"]["healthy"] is True
+    told = levels(ended)
+    well = {"versions", "extras", "settings", "disk", "permissions", "database", "migrations", "durability", "clock"}
+    well |= {"workers", "due", "leases", "dead", "queues", "schedules", "zones", "tokens"}
+    assert {check for check in told if told[check] == "ok"} >= well
+    assert {"tzdata", "sqlite", "port"} <= set(told)
+
+
+def test_looking_changes_nothing(world: World, horae: Command) -> None:
+    before = world.store.read(lambda tx: tx.audit.find(object_id=None, limit=10, before=None))
+    names = sorted(file.name for file in LIVE.parent.iterdir())
+
+    horae("doctor")
+
+    assert world.store.read(lambda tx: tx.audit.find(object_id=None, limit=10, before=None)) == before
+    assert sorted(file.name for file in LIVE.parent.iterdir()) == names
+
+
+def test_people_read_one_line_for_each_check_and_the_command_below_it(world: World, horae: Command) -> None:
+    queues.pause_queue(world, "mail", reason="moving")
+
+    ended = horae("doctor")
+
+    lines = ended.out.splitlines()
+    place = next(place for place, line in enumerate(lines) if line.startswith("warning  queues"))
+    assert "moving" in lines[place]
+    assert lines[place + 1].strip() == "→ horae queue resume mail"
+    assert "checks:" in lines[-1]
+
+
+# -- one fault after the other -----------------------------------------------------------------------------------------
+
+
+def test_no_database(environment: Path, horae: Command) -> None:
+    ended = horae("doctor", "--json")
+
+    assert ended.code == 6
+    assert found(ended, "database")["mend"] == "horae db migrate"
+    assert not LIVE.exists()
+
+
+@pytest.mark.parametrize(("version", "mend"), [("0003", "horae db migrate"), ("9999", "pip install --upgrade horae")])
+def test_tables_of_another_version(version: str, mend: str, world: World, horae: Command) -> None:
+    with sqlite3.connect(LIVE) as connection:
+        connection.execute("UPDATE horae_version SET version_num = ?", [version])
+    connection.close()
+
+    ended = horae("doctor", "--json")
+
+    assert ended.code == 6
+    assert found(ended, "migrations")["mend"] == mend
+
+
+def test_a_file_that_is_no_database(environment: Path, horae: Command) -> None:
+    LIVE.parent.mkdir()
+    LIVE.write_text("no database, but long enough to be taken for one" * 100)
+
+    ended = horae("doctor", "--json")
+
+    assert ended.code == 6
+    assert levels(ended)["database"] == "problem"
+
+
+def test_a_file_that_everybody_can_read(horae: Command) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        url = f"sqlite:///{folder}/horae.db"
+        horae("db", "migrate", "--db", url)
+        private = levels(horae("doctor", "--json", "--db", url))["permissions"]
+        Path(folder, "horae.db").chmod(0o644)
+
+        told = found(horae("doctor", "--json", "--db", url), "permissions")
+
+    assert private == "ok"
+    assert told["mend"] == f"chmod o-rwx {folder}/horae.db*"
+
+
+def test_a_misspelled_setting(world: World, horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HORAE_DATABASEURL", "x")
+
+    told = found(horae("doctor", "--json"), "settings")
+
+    assert "HORAE_DATABASE_URL" in told["text"]
+    assert told["mend"] == "unset HORAE_DATABASEURL"
+
+
+def test_a_database_that_forgets_after_a_power_cut(
+    world: World, horae: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The durability class is printed (reliability-security.md, a3)."""
+    monkeypatch.setenv("HORAE_SYNCHRONOUS", "NORMAL")
+
+    told = found(horae("doctor", "--json"), "durability")
+
+    assert "crash-safe" in told["text"]
+    assert told["mend"] == "unset HORAE_SYNCHRONOUS"
+
+
+def test_a_queue_that_nobody_serves(world: World, horae: Command) -> None:
+    worker_seen(world, "default")
+    jobs.enqueue(world, Request("send", queue="mail", run_at=world.clock.now() - AGO))
+    jobs.enqueue(world, Request("send", queue="default", run_at=world.clock.now() - AGO))
+
+    ended = horae("doctor", "--json")
+
+    assert ended.code == 6
+    assert "No worker serves the queue mail" in found(ended, "workers")["text"]
+    assert found(ended, "workers")["mend"] == "horae worker MODULE:APP --queues mail"
+    assert levels(ended)["due"] == "warning"
+
+
+def test_nobody_at_work(world: World, horae: Command) -> None:
+    ended = horae("doctor", "--json")
+
+    assert ended.code == 0
+    assert found(ended, "workers")["level"] == "warning"
+
+
+def test_a_lease_that_nobody_takes_back(world: World, horae: Command) -> None:
+    made = jobs.enqueue(world, Request("send", run_at=world.clock.now() - 2 * AGO))
+    world.store.claim(Claim("default", 1, "gone", timedelta(seconds=30)), now=world.clock.now() - AGO)
+
+    ended = horae("doctor", "--json")
+
+    assert ended.code == 6
+    assert made.id in found(ended, "leases")["text"]
+
+
+def test_a_dead_letter(world: World, horae: Command) -> None:
+    made = jobs.enqueue(world, Request("send"))
+    world.store.claim(Claim("default", 1, "w", timedelta(seconds=30)), now=world.clock.now())
+    jobs.fail(world, made.id, 1, "no", final=True)
+
+    assert found(horae("doctor", "--json"), "dead")["mend"] == "horae job list --state dead"
+
+
+def test_a_schedule_that_is_inactive_with_its_reason(world: World, horae: Command) -> None:
+    schedules.create(world, Schedule("nightly", "report", "cron", "0 3 * * *"))
+    with sqlite3.connect(LIVE) as connection:
+        connection.execute("UPDATE horae_schedules SET inactive = 'no handler report is known'")
+    connection.close()
+
+    told = found(horae("doctor", "--json"), "schedules")
+
+    assert "nightly" in told["text"]
+    assert "no handler report is known" in told["text"]
+
+
+def test_a_schedule_that_is_due_and_that_nobody_fires(world: World, horae: Command) -> None:
+    """S1-36: next_run_at is past and enabled is true."""
+    schedules.create(world, Schedule("nightly", "report", "cron", "0 3 * * *"))
+    with sqlite3.connect(LIVE) as connection:
+        connection.execute("UPDATE horae_schedules SET next_due_at = 1")
+    connection.close()
+
+    ended = horae("doctor", "--json")
+
+    assert ended.code == 6
+    assert "nightly" in found(ended, "schedules")["text"]
+
+
+def test_a_schedule_computed_with_an_older_zone_database(world: World, horae: Command) -> None:
+    schedules.create(world, Schedule("nightly", "report", "cron", "0 3 * * *", "Europe/Berlin"))
+    with sqlite3.connect(LIVE) as connection:
+        connection.execute("UPDATE horae_schedules SET tzdata = '2019a'")
+    connection.close()
+
+    told = found(horae("doctor", "--json"), "zones")
+
+    assert "2019a" in told["text"]
+    assert told["mend"].startswith("systemctl restart")
+
+
+def test_a_zone_database_that_is_old(world: World, horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "zone_database_version", lambda: "2019a")
+
+    assert "2019a" in found(horae("doctor", "--json"), "tzdata")["text"]
+
+
+def test_a_token_that_ends_soon(world: World, horae: Command) -> None:
+    token, text = create_token(world, owner="alice", scopes=["tasks"], expires_in=timedelta(days=3))
+    create_token(world, owner="bob", scopes=["tasks"], expires_in=timedelta(days=60))
+
+    ended = horae("doctor", "--json")
+
+    assert token.token_id in found(ended, "tokens")["text"]
+    assert text not in ended.out
+
+
+def test_a_secret_without_its_key(world: World, horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    from horae.outgoing.sealing import KeySealer
+
+    now = world.clock.now()
+    key = bytes(range(32))
+    sealed = Sealed("hook", KeySealer(key).seal("alice", "hook", "whsec_x"), None, None, now, now)
+    world.store.transact(lambda tx: tx.secrets.put("alice", sealed))
+
+    without = horae("doctor", "--json")
+    monkeypatch.setenv("HORAE_SECRET_KEY", bytes(32).hex())
+    wrong = horae("doctor", "--json")
+    monkeypatch.setenv("HORAE_SECRET_KEY", key.hex())
+    right = horae("doctor", "--json")
+
+    assert (without.code, wrong.code) == (6, 6)
+    assert "HORAE_SECRET_KEY" in found(without, "secrets")["text"]
+    assert levels(right)["secrets"] == "ok"
+
+
+def test_a_port_that_somebody_else_has(world: World, horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setenv("HORAE_PORT", str(taken.getsockname()[1]))
+
+        told = found(horae("doctor", "--json"), "port")
+
+    assert "could not listen" in told["text"]
+
+
+@pytest.mark.parametrize(("free", "level"), [(10**7, "problem"), (5 * 10**8, "warning")])
+def test_a_disk_that_is_nearly_full(
+    free: int, level: str, world: World, horae: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 10**12 - free, free))
+
+    assert found(horae("doctor", "--json"), "disk")["level"] == level
+
+
+def test_tasks_that_ask_an_orchestrator_which_nobody_named(
+    world: World, horae: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ORCHESTRATOR_URL", "FUN_AGENT_SERVICE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    schedules.create(world, Schedule("ask", "dispatch", "cron", "0 3 * * *"))
+
+    assert "ORCHESTRATOR_URL" in found(horae("doctor", "--json"), "orchestrator")["text"]
+
+
+@pytest.mark.parametrize(
+    ("version", "has"),
+    [((3, 40, 1), True), ((3, 51, 2), True), ((3, 51, 3), False), ((3, 52, 0), True), ((3, 53, 0), False)],
+)
+def test_the_sqlite_versions_that_lose_pages_are_known(version: tuple[int, ...], has: bool) -> None:
+    """Finding 4 of reliability-security.md."""
+    assert has_wal_reset_bug(version) is has
+
+
+def test_an_application_that_cannot_work(project: Path, world: World, horae: Command) -> None:
+    (project / "broken.py").write_text("from horae import Horae\napp = Horae()\nraise RuntimeError('no')\n")
+
+    well, broken = horae("doctor", "tasks:app", "--json"), horae("doctor", "broken:app", "--json")
+
+    assert levels(well)["application"] == "ok"
+    assert broken.code == 6
+    assert found(broken, "application")["mend"] == "horae check broken:app"
+
+
+def test_a_check_that_fails_itself_is_a_finding_and_not_the_end(
+    world: World, horae: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_off(_: object) -> Any:
+        raise RuntimeError("unexpected")
+
+    monkeypatch.setattr(shutil, "disk_usage", break_off)
+
+    ended = horae("doctor", "--json")
+
+    assert "could not be made" in found(ended, "disk")["text"]
+    assert levels(ended)["migrations"] == "ok"
+
+
+# -- servers -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_is_down_and_its_password_is_not_shown(horae: Command) -> None:
+    ended = horae("doctor", "--json", "--db", "postgresql://me:hidden@127.0.0.1:1/none")
+
+    assert ended.code == 6
+    assert found(ended, "database")["mend"] == "systemctl start postgresql"
+    assert "hidden" not in ended.out + ended.err
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("kind", ["postgres", "mysql"])
+def test_a_server_is_asked_for_its_clock_its_promise_and_its_hints(
+    kind: str, request: pytest.FixtureRequest, horae: Command
+) -> None:
+    url: str = request.getfixturevalue(f"{kind}_database_url")
+    horae("db", "migrate", "--db", url)
+
+    ended = horae("doctor", "--json", "--db", url)
+
+    told = levels(ended)
+    assert told["clock"] == "ok"
+    assert told["database"] == told["migrations"] == "ok"
+    assert told["durability"] != "ok", "the servers of the tests run without fsync, and that is seen"
+    assert told.get("hints") == ("ok" if kind == "postgres" else None)
+
+
+# -- mending -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_command_of_ours_that_mends_exists(world: World, horae: Command, environment: Path) -> None:
+    source = Path(machine.__file__).parent
+    told = "\n".join(file.read_text() for file in [*source.glob("*.py"), source.parent / "cli" / "doctor.py"])
+
+    assert commands_in(told)
+    for words in commands_in(told):
+        assert horae(*words, "--help").code == 0, words
+
+
+def test_a_command_names_the_database_that_was_asked_about(horae: Command, environment: Path) -> None:
+    ended = horae("doctor", "--json", "--db", "sqlite:///other.db")
+
+    assert found(ended, "database")["mend"] == "horae db migrate --db sqlite:///other.db"
+
+
+# -- the bundle --------------------------------------------------------------------------------------------------------
+
+CANARY = "canary-4711"
+
+
+def test_a_bundle_holds_no_secret(world: World, horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, token = create_token(world, owner=f"owner-{CANARY}", scopes=["tasks"], title=f"title-{CANARY}")
+    made = jobs.enqueue(world, Request("send", {"card": f"payload-{CANARY}"}, owner=f"owner-{CANARY}"))
+    world.store.claim(Claim("default", 1, "w", timedelta(seconds=30)), now=world.clock.now())
+    jobs.progress(world, Lease(int(made.id[4:]), 1), {"step": f"progress-{CANARY}"})
+    jobs.fail(world, made.id, 1, f"error-{CANARY}", final=True)
+    schedules.create(world, Schedule(f"key-{CANARY}", "report", "cron", "0 3 * * *", payload={"a": f"load-{CANARY}"}))
+    queues.pause_queue(world, "mail", reason=f"reason password={CANARY}")
+    monkeypatch.setenv("HORAE_TOKEN", token)
+    monkeypatch.setenv("HORAE_JWT_SECRET", f"jwt-{CANARY}-0123456789012345678901234567890123456789")
+    monkeypatch.setenv("HORAE_PUBLIC_URL", f"https://me:{CANARY}@example.test")
+
+    ended = horae("doctor", "--support-bundle", "bundle.zip", "--json")
+
+    with zipfile.ZipFile("bundle.zip") as bundle:
+        parts = {name: bundle.read(name).decode() for name in bundle.namelist()}
+    assert ended.code == 0, ended.err
+    assert {"doctor.json", "versions.json", "settings.json", "store.json"} == set(parts)
+    assert all(json.loads(part) for part in parts.values())
+    assert CANARY not in "".join(parts.values())
+    assert token not in "".join(parts.values())
+    assert os.stat("bundle.zip").st_mode & 0o077 == 0
+    assert json.loads(parts["store.json"])["rows"]["horae_jobs"] == 1
+
+
+def test_a_bundle_can_be_made_without_a_database_and_hides_its_password(horae: Command, environment: Path) -> None:
+    url = f"postgresql://me:{CANARY}@127.0.0.1:1/none"
+
+    horae("doctor", "--support-bundle", "bundle.zip", "--db", url)
+
+    with zipfile.ZipFile("bundle.zip") as bundle:
+        assert all(CANARY.encode() not in bundle.read(name) for name in bundle.namelist())
+
+
+def test_a_bundle_does_not_replace_a_file(world: World, horae: Command) -> None:
+    Path("bundle.zip").write_text("mine")
+
+    assert horae("doctor", "--support-bundle", "bundle.zip").code == 2
+    assert Path("bundle.zip").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"postgresql://me:{CANARY}@host/db",
+        f"Authorization: {CANARY}",
+        f"password={CANARY}",
+        f'"api_key": "{CANARY}"',
+        f"a {CANARY} that was named",
+    ],
+)
+def test_what_looks_like_a_secret_is_made_unreadable(text: str) -> None:
+    assert CANARY not in redacted(text, CANARY if "named" in text else "")
