@@ -16,6 +16,7 @@
     ├── Unauthorized            nobody was recognised
     ├── Forbidden               recognised, and not allowed to do that
     ├── TooManyRequests         too often; says when to come again
+    ├── KeysUnavailable         who vouches for callers does not answer
     ├── NotFound                no such job, queue, handler …
     ├── NotAllowed              the state machine does not draw that arrow
     ├── Conflict                the request contradicts what is stored
@@ -107,6 +108,16 @@ class TooManyRequests(HoraeError):
         super().__init__(message)
         self.retry_after = retry_after
         self.limit = limit
+
+
+class KeysUnavailable(HoraeError):
+    """Whoever vouches for callers (the key set of the JWTs) does not answer."""
+
+    code = "keys_unavailable"
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class NotFound(HoraeError, LookupError):

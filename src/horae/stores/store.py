@@ -19,6 +19,7 @@ from horae.core.instants import instant
 from horae.core.jobs import Job, Lease, NewJob, Settlement
 from horae.errors import StoreBusy, StoreError
 from horae.ports import Claim, Glance, Node, Placed, Renewed, make_placed
+from horae.stores.attention import Attention
 from horae.stores.audit import Audit
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver
@@ -93,6 +94,14 @@ class Transaction:
     @cached_property
     def secrets(self) -> Secrets:
         return Secrets(self.connection)
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        return Metrics(self.connection)
+
+    @cached_property
+    def attention(self) -> Attention:
+        return Attention(self.connection)
 
     @cached_property
     def metrics(self) -> Metrics:

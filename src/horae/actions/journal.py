@@ -1,0 +1,92 @@
+"""The journal of a lane: read, sealed, folded back, verified, and looked at as of a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from horae.actions.lanes import get_lane
+from horae.core.jobs import SYSTEM
+from horae.core.lanes import GENESIS, Line, chained, complaints, fold, picture
+from horae.errors import InvalidInput
+from horae.ports import Tx, World
+
+PAGE = 1000
+SEAL_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What the verification of a journal found."""
+
+    lane: str
+    lines: int
+    sealed: int
+    complaints: tuple[str, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.complaints
+
+
+def read_journal(
+    world: World, lane: str, *, owner: str = SYSTEM, since: int = 0, limit: int = 100, task: int | None = None
+) -> list[Line]:
+    """The lines after *since*, in order."""
+    if not 1 <= limit <= PAGE:
+        raise InvalidInput(f"limit {limit} is outside 1 to {PAGE}.")
+    found = get_lane(world, lane, owner=owner)
+    return world.store.read(lambda tx: tx.attention.lines(found.number, since=since, limit=limit, task=task))
+
+
+def seal(world: World, lane: int, limit: int = SEAL_BATCH) -> int:
+    """Chain the lines that are not chained yet; how many. Behind the lane's lock, so that two sealers never cross."""
+
+    def write(tx: Tx) -> int:
+        found = tx.attention.lane_by_number(lane, lock=True)
+        if found is None:
+            return 0
+        last = tx.attention.last_sealed(lane)
+        previous, since = (GENESIS, 0) if last is None else (str(last.hash), last.seq)
+        lines = tx.attention.lines(lane, since=since, limit=limit)
+        for line in lines:
+            previous = chained(previous, line)
+            tx.attention.seal(lane, line.seq, previous)
+        return len(lines)
+
+    return world.store.transact(write)
+
+
+def verify(world: World, lane: str, *, owner: str = SYSTEM) -> Verified:
+    """Whether the journal has no gap, its chain holds, and folding it gives the tables."""
+    found = get_lane(world, lane, owner=owner)
+
+    def read(tx: Tx) -> Verified:
+        lines = list(_all(tx, found.number))
+        tables = {
+            table: {row.number: picture(row) for row in rows}
+            for table, rows in tx.attention.everything(found.number).items()
+        }
+        told = complaints(lines, tables)
+        now = tx.attention.lane_by_number(found.number)
+        if now is not None and now.seq != len(lines):
+            told.append(f"the lane counts {now.seq} lines, the journal has {len(lines)}")
+        return Verified(lane, len(lines), sum(line.hash is not None for line in lines), tuple(told))
+
+    return world.store.read(read)
+
+
+def at(world: World, lane: str, seq: int, *, owner: str = SYSTEM) -> dict[str, dict[int, dict[str, Any]]]:
+    """The lane as it was after a line: tasks, waits, events and facts, their texts by digest."""
+    found = get_lane(world, lane, owner=owner)
+    if not 0 <= seq <= found.seq:
+        raise InvalidInput(f"The journal of {lane!r} has lines 1 to {found.seq}; there is no line {seq}.")
+    return world.store.read(lambda tx: fold(line for line in _all(tx, found.number) if line.seq <= seq))
+
+
+def _all(tx: Tx, lane: int) -> Iterator[Line]:
+    since = 0
+    while page := tx.attention.lines(lane, since=since, limit=PAGE):
+        yield from page
+        since = page[-1].seq

@@ -1,0 +1,350 @@
+"""Driving a lane: ask cognition, run actions, write down what they say; one thing at a time, by one process at a time.
+
+Cognition and actions may be plain functions (run in a thread) or coroutines. The lease of the lane is renewed by a
+thread of its own, so that a turn that blocks the loop keeps it, and a frozen process loses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, TypeVar
+
+from horae.actions import jobs, journal, lanes, turns
+from horae.actions.attending import come_due
+from horae.actions.lanes import QUEUE, Drive
+from horae.actions.turns import Found, Perform, Think
+from horae.core.attention import CLOSED, Control, Policy, at_safe_point
+from horae.core.directives import Directive, Effect, FactList, Facts, Pending, wait_keys
+from horae.core.jobs import Job, Outcome
+from horae.core.lanes import Task
+from horae.core.payloads import decode
+from horae.errors import HoraeError, LaneLost, StoreError
+from horae.ports import Tx, World
+from horae.runtime.database import DatabaseThreads
+from horae.runtime.loop import Alarm, Backoff
+from horae.runtime.threads import Threads
+
+T = TypeVar("T")
+log = logging.getLogger("horae.attention")
+DUE_BATCH = 20
+DUE_LEASE = timedelta(seconds=30)
+QUIET = timedelta(seconds=1)  # how long to sleep where no hints arrive
+LONG = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
+class ActionDef:
+    """Something the agent can do to the world."""
+
+    name: str
+    run: Callable[..., Any]
+    effect: Effect
+    timeout: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What cognition is asked with."""
+
+    task_id: str
+    kind: str
+    payload: Any
+    context: Any
+    facts: FactList
+    control: Control
+    now: datetime
+    number: int
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One run of an action. ``key`` is the same however often this step is tried: hand it on to who can check it."""
+
+    key: str
+    task_id: str
+    number: int
+    effect: Effect
+    asks: Callable[[], bool] = field(repr=False, compare=False)
+
+    def should_yield(self) -> bool:
+        """Whether something more urgent, or a cancel, waits for a safe point; long work may stop with partial facts."""
+        return self.asks()
+
+
+@dataclass(frozen=True)
+class Mind:
+    """All that an agent brings with it."""
+
+    lane: str
+    owner: str
+    cognitions: Mapping[str, Callable[..., Any]]
+    actions: Mapping[str, ActionDef]
+    control: Callable[[], Any]
+    policy: Policy = field(default_factory=Policy)
+    turn_timeout: timedelta = timedelta(minutes=5)
+    lease: timedelta = timedelta(seconds=30)
+
+
+class LaneDriver:
+    """Drives one lane until told to stop, or until it is idle."""
+
+    def __init__(self, world: World, mind: Mind, name: str) -> None:
+        self.world = world
+        self.mind = mind
+        self.name = name
+        self.drive: Drive | None = None
+        self._database = DatabaseThreads(2)
+        self._threads = Threads(2, "horae-mind")
+        self._effects = {each.name: each.effect for each in mind.actions.values()}
+        self._keeper: _Keeper | None = None
+        self._stopping = False
+        self._alarm: Alarm | None = None
+
+    def stop(self) -> None:
+        """From the loop's thread: end at the next safe point."""
+        self._stopping = True
+        if self._alarm is not None:
+            self._alarm.ring()
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    async def serve(self) -> None:
+        """Drive the lane whenever nobody else does, until :meth:`stop`."""
+        self._alarm = alarm = Alarm(self.world.clock)
+        backoff = Backoff(self.world.dice)
+        unsubscribe = self.world.store.subscribe(lambda _: alarm.ring_from_elsewhere())
+        try:
+            while not self._stopping:
+                try:
+                    if not await self.step():
+                        await self._rest()
+                    backoff.reset()
+                except StoreError as problem:
+                    if not backoff.failures:
+                        log.warning("the store does not answer: %s", problem)
+                    await self._alarm.sleep(None, backoff.next())
+        finally:
+            unsubscribe()
+            await self.close()
+
+    async def until_idle(self) -> None:
+        """Do everything that can be done now. What waits for a later time or for an event stays waiting."""
+        try:
+            while await self.step():
+                pass
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """Let go of the lane, so that the next driver need not wait."""
+        drive, self.drive = self.drive, None
+        self._stop_keeping()
+        if drive is not None:
+            with suppress(HoraeError):
+                await self._ask(lambda: lanes.let_go(self.world, drive))
+        self._threads.close()
+        self._database.close()
+
+    async def _rest(self) -> None:
+        assert self._alarm is not None
+        glance = await self._ask(lambda: self.world.store.glance([QUEUE]))
+        at_most = LONG if self.world.store.hears() else QUIET
+        if self.drive is None:
+            at_most = min(at_most, self.mind.lease / 3)
+        await self._alarm.sleep(glance.next_due_at, at_most)
+
+    # -- one thing at a time -------------------------------------------------------------------------------------
+
+    async def step(self) -> bool:
+        """One due job, turn or action; false when there is nothing to do for this driver."""
+        done = await self._ask(lambda: serve_due(self.world, self.name))
+        if not await self._drives():
+            return bool(done)
+        try:
+            return await self._work() or bool(done)
+        except LaneLost as problem:
+            log.warning("%s: %s", self.mind.lane, problem)
+            self._stop_keeping()
+            self.drive = None
+            return True
+
+    async def _drives(self) -> bool:
+        if self.drive is None:
+            self.drive = await self._ask(
+                lambda: lanes.acquire(
+                    self.world, self.mind.lane, self.name, owner=self.mind.owner, lease=self.mind.lease,
+                    policy=self.mind.policy,
+                )
+            )  # fmt: skip
+            if self.drive is not None:
+                self._keeper = _Keeper(self.world, self.drive, self.mind.lease)
+                self._keeper.start()
+        return self.drive is not None
+
+    async def _work(self) -> bool:
+        drive = self._held()
+        control = await self.control()
+        work = await self._ask(lambda: turns.next_work(self.world, drive, control, self.mind.policy))
+        if work is None:
+            sealed = await self._ask(lambda: journal.seal(self.world, drive.lane))
+            return bool(sealed)
+        while work is not None:
+            work = await (self._think(work) if isinstance(work, Think) else self._perform(work))
+        return True
+
+    async def control(self) -> Control:
+        """What is allowed now; when nobody can say, as little as possible."""
+        try:
+            told = await self._call(self.mind.control, self.mind.turn_timeout)
+            if not isinstance(told, Control):
+                raise TypeError(f"the control function answered {type(told).__name__}, not Control")
+        except Exception:
+            log.exception("the control state of %s cannot be read: nothing goes on by itself", self.mind.lane)
+            return CLOSED
+        return told
+
+    async def _think(self, think: Think) -> turns.Work | None:
+        drive, task = self._held(), think.task
+        cognition = self.mind.cognitions.get(task.kind)
+        try:
+            if cognition is None:
+                raise LookupError(f"no cognition is declared for tasks of kind {task.kind!r}")
+            turn = Turn(
+                task.id, task.kind, decode(task.payload), None if task.context is None else decode(task.context),
+                think.facts, think.control, self.world.clock.now(), task.turn + 1, task.note,
+            )  # fmt: skip
+            directive = await self._call(lambda: cognition(turn), self.mind.turn_timeout)
+            if not isinstance(directive, Directive):
+                told = type(directive).__name__
+                raise TypeError(f"cognition answered {told}; answer Act, Wait, Proceed, Yield, Done or Fail")
+        except Exception as problem:
+            log.exception("cognition for %s failed", task.id)
+            told = f"{type(problem).__name__}: {problem}"
+            await self._ask(lambda: turns.commit_error(self.world, drive, think, told, self.mind.policy))
+            return None
+        return await self._ask(
+            lambda: turns.commit_turn(
+                self.world, drive, think, directive, policy=self.mind.policy, effects=self._effects
+            )
+        )
+
+    async def _perform(self, perform: Perform) -> None:
+        drive, task = self._held(), perform.task
+        action = self.mind.actions[perform.action]
+        asks = partial(would_yield, self.world, task, perform.control, self.mind.policy)
+        step = Step(perform.key, task.id, task.step, action.effect, asks)
+        try:
+            if action.effect == "transactional":
+                inside = partial(_inside, action, step, perform.arguments)
+                await self._ask(lambda: turns.commit_facts(self.world, drive, perform, inside, self.mind.policy))
+                return
+            found = _as_found(await self._call(lambda: action.run(step, **perform.arguments), action.timeout))
+        except (LaneLost, StoreError):
+            raise
+        except Exception as problem:  # a transactional one is rolled back with whatever it did
+            log.warning("%s of %s failed: %s", perform.action, task.id, problem)
+            found = Found("failed", {"error": f"{type(problem).__name__}: {problem}"})
+        await self._ask(lambda: turns.commit_facts(self.world, drive, perform, found, self.mind.policy))
+
+    # -- the parts -----------------------------------------------------------------------------------------------
+
+    def _held(self) -> Drive:
+        if self.drive is None or (self._keeper is not None and self._keeper.lost):
+            raise LaneLost(self.name, 0 if self.drive is None else self.drive.epoch)
+        return self.drive
+
+    def _stop_keeping(self) -> None:
+        if self._keeper is not None:
+            self._keeper.stop()
+        self._keeper = None
+
+    async def _ask(self, work: Callable[[], T]) -> T:
+        return await self._database.call(work)
+
+    async def _call(self, work: Callable[[], Any], limit: timedelta) -> Any:
+        """Run what may be plain or a coroutine, bounded in time."""
+        async with asyncio.timeout(limit.total_seconds()):
+            answer = await self._threads.submit(work)
+            return await answer if inspect.isawaitable(answer) else answer
+
+
+def _inside(action: ActionDef, step: Step, arguments: Mapping[str, Any], connection: Any) -> Found:
+    answer = action.run(step, connection, **arguments)
+    if inspect.isawaitable(answer):
+        raise TypeError("a transactional action shares a synchronous transaction, so it is a plain function")
+    return _as_found(answer)
+
+
+def _as_found(answer: Any) -> Found:
+    if isinstance(answer, Facts):
+        return Found("partial" if answer.is_partial else "ok", answer.data)
+    if isinstance(answer, Pending):
+        timeout = answer.timeout if isinstance(answer.timeout, timedelta) else timedelta(seconds=answer.timeout)
+        return Found("pending", answer.data, wait_keys(answer.on), timeout)
+    if answer is None:
+        return Found("ok", {})
+    raise TypeError(f"an action answers Facts(...), Pending(...) or nothing, not {type(answer).__name__}")
+
+
+def serve_due(world: World, name: str) -> int:
+    """Handle what has come due in any lane: the effect is the same whoever does it."""
+    taken = jobs.pull(world, worker_id=name, queues=[QUEUE], limit=DUE_BATCH, lease=DUE_LEASE)
+    if taken:
+        jobs.settle(world, [(job, outcome_of_due(world, job)) for job in taken])
+    return len(taken)
+
+
+def outcome_of_due(world: World, job: Job) -> Outcome:
+    try:
+        again = come_due(world, job.handler, job.payload)
+    except StoreError:
+        raise
+    except HoraeError as problem:
+        return Outcome("failed", error=str(problem))
+    return Outcome("succeeded") if again is None else Outcome("snoozed", delay=again - world.clock.now())
+
+
+def would_yield(world: World, task: Task, control: Control, policy: Policy) -> bool:
+    """Whether the focus would change at a safe point now."""
+
+    def read(tx: Tx) -> bool:
+        found = tx.attention.task(task.number)
+        if found is None or found.state != "running" or found.cancel_requested:
+            return True
+        live = [each.weighed for each in tx.attention.live_tasks(task.lane)]
+        between = replace(found.weighed, phase="gap")
+        return at_safe_point(between, live, control, policy).verdict != "go on"
+
+    return world.store.read(read)
+
+
+class _Keeper(threading.Thread):
+    """Renews the lease of a lane until told to stop, or until it is lost."""
+
+    def __init__(self, world: World, drive: Drive, lease: timedelta) -> None:
+        super().__init__(name="horae-lane", daemon=True)
+        self._world, self._drive, self._lease = world, drive, lease
+        self._ended = threading.Event()
+        self.lost = False
+
+    def run(self) -> None:
+        while not self._ended.wait(self._lease.total_seconds() / 3):
+            try:
+                lanes.renew(self._world, self._drive, self._lease)
+            except LaneLost:
+                self.lost = True
+                return
+            except StoreError as problem:
+                log.warning("the lease of a lane could not be renewed: %s", problem)
+
+    def stop(self) -> None:
+        self._ended.set()
