@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 from horae.cli.check import Config, named
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.cli.words import span
-from horae.errors import InvalidInput
+from horae.errors import ConfigurationError, InvalidInput
 from horae.settings import LEVELS, queues_from, span_from
 
 if TYPE_CHECKING:
@@ -45,6 +46,13 @@ def worker(
         str | None, typer.Option("--log-format", metavar="FORMAT", help="text or json, on stderr.")
     ] = None,
     log_level: Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help=f"{', '.join(LEVELS)}.")] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option("--metrics-port", min=1, max=65535, metavar="PORT", help="Serve this worker's figures there."),
+    ] = None,
+    metrics_host: Annotated[
+        str, typer.Option("--metrics-host", metavar="ADDRESS", help="Where that port listens; anybody may read it.")
+    ] = "127.0.0.1",
 ) -> None:
     """Run an application's jobs until Ctrl-C.
 
@@ -68,10 +76,11 @@ def worker(
         raise InvalidInput(f"A lease of {span(chosen.lease)} is too short to be kept; use one second or more.")
     start_logging(form, level)
     told = replace(terminal, settings=chosen)
-    _serve(told, named(told, target, config, "worker"), until_empty)
+    metrics = None if metrics_port is None else (metrics_host, metrics_port)
+    _serve(told, named(told, target, config, "worker"), until_empty, metrics)
 
 
-def _serve(terminal: Terminal, app: Horae, until_empty: bool) -> None:
+def _serve(terminal: Terminal, app: Horae, until_empty: bool, metrics: tuple[str, int] | None) -> None:
     import asyncio
 
     from horae.cli.serving import Serving
@@ -88,12 +97,24 @@ def _serve(terminal: Terminal, app: Horae, until_empty: bool) -> None:
     queues = settings.queues or dict.fromkeys(sorted({"default", *(each.queue for each in app.definitions)}), SLOTS)
     worker = app.worker(WorkerSettings(queues=queues, lease=settings.lease, grace=settings.grace))
     serving = Serving(terminal, worker)
+    close = None if metrics is None else _tell_figures(worker, *metrics)
     try:
         ended = asyncio.run(serving.run(until_empty=until_empty, started=lambda: _tell_start(terminal, app, worker)))
     finally:
+        if close is not None:
+            close()
         app.close()
     if ended:
         raise typer.Exit(ended)
+
+
+def _tell_figures(worker: Worker, host: str, port: int) -> Callable[[], None]:
+    """Answer Prometheus beside the work; what is called in the end stops it."""
+    try:
+        from horae.service.exposition import serve
+    except ImportError:
+        raise ConfigurationError("--metrics-port needs prometheus-client. Run: pip install 'horae[server]'") from None
+    return serve(worker.measures.families, host=host, port=port)
 
 
 def _tell_start(terminal: Terminal, app: Horae, worker: Worker) -> None:

@@ -287,7 +287,7 @@ class RunShape(BaseModel):
     @classmethod
     def of(cls, run: Run) -> Self:
         same = {name: getattr(run, name) for name in cls.model_fields if name not in ("run_id", "job_id")}
-        return cls(run_id=run.id, job_id=run.job_id, **same)
+        return cls(run_id=run.id, job_id=run.job_id, **{**same, "trace_id": trace_id_of(run.trace_id)})
 
 
 class Runs(BaseModel):

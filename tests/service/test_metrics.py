@@ -1,0 +1,248 @@
+"""GET /metrics: the right numbers, for the right eyes, at a bounded price."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from horae import Horae
+from horae.actions import jobs as verbs
+from horae.actions.jobs import Request
+from horae.actions.metrics import families, survey
+from horae.core.figures import MOST, Family
+from horae.core.retry import Retry
+from horae.errors import StoreUnavailable
+from horae.ports import Node, World
+from horae.runtime.measuring import Measures
+from horae.service.asgi import build
+from horae.service.options import Options
+from horae.stores.schema import migrate
+from horae.testing.clock import VirtualClock
+from tests.service.conftest import Connect
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
+SECOND = timedelta(seconds=1)
+
+
+def samples(text: str) -> dict[str, float]:
+    """``name{label="value"}`` → value."""
+    return {
+        sample.name + "".join(f",{key}={value}" for key, value in sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def scraped(client: TestClient) -> dict[str, float]:
+    answer = client.get("/metrics")
+    assert answer.status_code == 200, answer.text
+    return samples(answer.text)
+
+
+def a_story(world: World, clock: VirtualClock) -> None:
+    """Two succeed, one dies, one waits for a retry, one is due for 90 seconds, one lies ahead."""
+    once = Retry.none()
+    for handler, retry in (("good", once), ("good", once), ("bad", once), ("flaky", Retry())):
+        verbs.enqueue(world, Request(handler, queue="mail", retry=retry))
+    clock.advance(SECOND)
+    for job in verbs.pull(world, worker_id="w", queues=("mail",)):
+        clock.advance(SECOND)
+        if job.handler == "good":
+            verbs.ack(world, job.id, job.token)
+        else:
+            verbs.fail(world, job.id, job.token, "no")
+    verbs.enqueue(world, Request("late", queue="other"))
+    verbs.enqueue(world, Request("ahead", queue="other", delay=timedelta(days=1)))
+    clock.advance(timedelta(seconds=90))
+
+
+def test_the_five_figures_of_document_000_have_its_names(
+    operator: TestClient, world: World, clock: VirtualClock
+) -> None:
+    """S0-29 to S0-33, by the formulas of 0.2."""
+    a_story(world, clock)
+    told = scraped(operator)
+    assert told["jobs_due_count"] == 1
+    assert told["jobs_lag_seconds"] == 90
+    assert told["job_success_rate"] == pytest.approx(2 / 3)
+    assert told["job_retry_rate"] == pytest.approx(2 / 6)
+    assert told["dead_letter_count"] == 1
+
+
+def test_the_fleet_is_told_by_queue_and_handler(operator: TestClient, world: World, clock: VirtualClock) -> None:
+    a_story(world, clock)
+    now = clock.now()
+    node = Node("host:1:a", "host", 1, "1", now, now, {"mail": 4})
+    world.store.transact(lambda tx: tx.nodes.put(node))
+    told = scraped(operator)
+    assert told["horae_queue_depth,queue=mail,state=dead"] == 1
+    assert told["horae_queue_depth,queue=other,state=queued"] == 2
+    assert told["horae_queue_due,queue=other"] == 1
+    assert told["horae_queue_lag_seconds,queue=other"] == 90
+    assert told["horae_recent_runs,handler=good,outcome=succeeded,queue=mail"] == 2
+    assert told["horae_recent_runs,handler=flaky,outcome=failed,queue=mail"] == 1
+    assert told["horae_recent_run_seconds_max,handler=flaky,queue=mail"] == 4
+    assert told["horae_recent_run_seconds_mean,handler=good,queue=mail"] == 1.5
+    assert told["horae_recent_start_delay_seconds_max,queue=mail"] == 1
+    assert (told["horae_workers"], told["horae_queue_workers,queue=mail"]) == (1, 1)
+    assert told["horae_enqueued_total"] == 6
+    assert told["horae_store_up"] == 1
+    assert told["horae_build_info,version=test"] == 1
+
+
+def test_every_database_tells_the_same(database_url: str) -> None:
+    with Horae(database_url, clock=VirtualClock()) as app:
+        migrate(app.engine)
+        assert isinstance(app._clock, VirtualClock)
+        a_story(app.world, app._clock)
+        told = {family.name: family.points for family in families(survey(app.world))}
+    assert told["horae_recent_runs"]["mail", "good", "succeeded"] == 2
+    assert told["horae_recent_run_seconds_mean"]["mail", "good"] == 1.5
+    assert told["horae_recent_start_delay_seconds_mean"]["mail",] == 1
+    assert told["horae_queue_depth"]["other", "queued"] == 2
+    assert told["horae_queue_lag_seconds"]["other",] == 90
+    assert told["dead_letter_count"][()] == 1
+
+
+def test_only_an_operator_may_scrape(connect: Connect) -> None:
+    """The figures are of all tenants together."""
+    assert connect().get("/metrics").status_code == 401
+    refused = connect("alice", "read").get("/metrics")
+    assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+    assert connect("system", "worker").get("/metrics").status_code == 403
+    assert connect("system", "read").get("/metrics").status_code == 200
+    assert connect("system", "admin").get("/metrics").status_code == 200
+
+
+def test_an_operator_can_open_it(connect: Connect) -> None:
+    answer = connect(open_metrics=True).get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+
+
+def test_labels_are_bounded_and_name_no_tenant(operator: TestClient, world: World) -> None:
+    """Security check 20: neither owners nor ids nor error texts; whoever invents queues cannot flood the list."""
+    secret = "canary-4711"
+    requests = [
+        Request("work", queue=f"q{n}", owner="alice-the-tenant", payload={"s": secret}) for n in range(MOST * 2)
+    ]
+    verbs.enqueue_many(world, requests)
+    (job,) = verbs.pull(world, worker_id="w", queues=("q7",))
+    verbs.fail(world, job.id, job.token, f"it broke: {secret}", final=True)
+    text = operator.get("/metrics").text
+    depths = [line for line in text.splitlines() if line.startswith("horae_queue_depth{")]
+    assert len(depths) <= MOST + 3
+    assert sum(float(line.rsplit(" ", 1)[1]) for line in depths) == MOST * 2
+    assert 'queue="other"' in text
+    for hidden in (secret, "alice", job.id):
+        assert hidden not in text
+
+
+def test_queues_that_a_worker_serves_keep_their_names(operator: TestClient, world: World, clock: VirtualClock) -> None:
+    now = clock.now()
+    node = Node("host:1:a", "host", 1, "1", now, now, {"zzz": 4})
+    world.store.transact(lambda tx: tx.nodes.put(node))
+    verbs.enqueue_many(world, [Request("work", queue=f"a{n}") for n in range(MOST * 2)])
+    verbs.enqueue(world, Request("work", queue="zzz"))
+    assert scraped(operator)["horae_queue_depth,queue=zzz,state=queued"] == 1
+
+
+def test_scraping_often_asks_the_store_seldom(operator: TestClient, world: World, clock: VirtualClock) -> None:
+    assert scraped(operator)["jobs_due_count"] == 0
+    verbs.enqueue(world, Request("work"))
+    clock.advance(4 * SECOND)
+    assert scraped(operator)["jobs_due_count"] == 0
+    clock.advance(SECOND)
+    assert scraped(operator)["jobs_due_count"] == 1
+
+
+def test_without_the_store_the_rest_is_still_told() -> None:
+    def away() -> World:
+        raise StoreUnavailable("postgresql://u:pw@db/x does not answer")
+
+    client = TestClient(build(away, Options(version="1", open_metrics=True)))
+    told = client.get("/metrics")
+    assert told.status_code == 200
+    assert samples(told.text)["horae_store_up"] == 0
+    assert "jobs_due_count" not in told.text
+    assert "pw" not in told.text
+
+
+# -- the service itself ------------------------------------------------------------------------------------------
+
+
+def test_requests_are_counted_by_the_template_of_their_route(connect: Connect) -> None:
+    seconds = iter(range(1000))
+    client = connect("system", "admin", monotonic=lambda: float(next(seconds)))
+    client.get("/healthz")
+    client.get("/healthz")
+    client.get("/nowhere/at/all?token=secret")
+    client.get("/scheduler/jobs/job_12")
+    client.request("BREW", "/healthz")
+    told = scraped(client)
+    assert told["horae_http_requests_total,method=GET,route=/healthz,status=200"] == 2
+    assert told["horae_http_requests_total,method=GET,route=unmatched,status=404"] == 1
+    assert told["horae_http_requests_total,method=GET,route=/scheduler/jobs/{job_id},status=404"] == 1
+    assert [name for name in told if "method=other" in name and "requests" in name]
+    assert told["horae_http_request_seconds_count,method=GET,route=/healthz"] == 2
+    assert told["horae_http_problems_total,code=not_found"] == 1
+
+
+def test_an_ending_that_came_too_late_is_counted_once_for_each_source(
+    connect: Connect, world: World, clock: VirtualClock
+) -> None:
+    measures = Measures()
+    client = connect("system", "admin", figures=measures.families)
+    made = verbs.enqueue(world, Request("work", queue="scheduler"))
+    (held,) = verbs.pull(world, worker_id="w", queues=("scheduler",))
+    measures.ended(held, "stale")
+    late = client.post(f"/scheduler/jobs/{made.id}/ack", json={"token": held.token + 1, "result": "succeeded"})
+    assert (late.status_code, late.json()["code"]) == (409, "lease_lost")
+    told = scraped(client)
+    assert told["horae_stale_acks_total,by=http"] == 1
+    assert told["horae_stale_acks_total,by=worker"] == 1
+
+
+def test_a_worker_in_the_same_process_tells_with_the_service(connect: Connect, world: World) -> None:
+    measures = Measures()
+    verbs.enqueue(world, Request("work"))
+    (job,) = verbs.pull(world, worker_id="w")
+    measures.started([job], world.clock)
+    measures.ran(job, "succeeded", 0.2)
+    measures.ended(job, "succeeded")
+    told = scraped(connect("system", "read", figures=measures.families))
+    assert told["horae_runs_total,handler=work,outcome=succeeded,queue=default"] == 1
+    assert told["horae_run_duration_seconds_bucket,handler=work,le=0.25,queue=default"] == 1
+    assert told["horae_run_duration_seconds_bucket,handler=work,le=0.1,queue=default"] == 0
+    assert told["horae_run_duration_seconds_sum,handler=work,queue=default"] == 0.2
+    assert told["horae_start_delay_seconds_count,queue=default"] == 1
+
+
+# -- the documents -----------------------------------------------------------------------------------------------
+
+
+def test_the_reference_lists_exactly_what_is_exposed(connect: Connect) -> None:
+    """Every row of the table: name, kind, labels and meaning as /metrics tells them."""
+    app = connect("system", "admin", figures=Measures().families, open_metrics=True).app
+    meter = app.state.meter  # type: ignore[attr-defined]
+    told: list[Family] = meter.families()
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| ([^|]*) \| ([^|]*) \|", PAGE.read_text(encoding="utf-8"), re.M)
+    exposed = {family.name: (family.kind, ", ".join(f"`{label}`" for label in family.labels)) for family in told}
+    assert {name: (kind, labels.strip()) for name, kind, labels, _ in rows} == exposed
+    words = {family.name: family.text for family in told}
+    assert {name: text.strip() for name, _, _, text in rows} == words
+
+
+def test_every_alert_asks_for_a_metric_that_exists(connect: Connect) -> None:
+    app = connect("system", "admin", figures=Measures().families, open_metrics=True).app
+    known = {family.name for family in app.state.meter.families()}  # type: ignore[attr-defined]
+    page = (PAGE.parents[1] / "how-to" / "observe.md").read_text(encoding="utf-8")
+    rules = "\n".join(re.findall(r"```yaml\n(.*?)```", page, re.S))
+    asked = set(
+        re.findall(r"\b(?:horae_\w+|jobs?_\w+|dead_letter_count)\b", "\n".join(re.findall(r"expr: (.*)", rules)))
+    )
+    assert asked
+    assert {re.sub(r"_(bucket|sum|count)$", "", name) if name not in known else name for name in asked} <= known
