@@ -26,6 +26,7 @@ from horae.errors import (
 )
 from horae.outgoing.sealing import sealer_from
 from horae.ports import World
+from horae.service import jwt
 from horae.service.asgi import build
 from horae.service.limits import Rates
 from horae.service.options import Options
@@ -34,6 +35,7 @@ from horae.settings import Settings
 from horae.version import VERSION
 
 log = logging.getLogger("horae.server")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 FATAL = (ConfigurationError, SchemaMissing, SchemaTooNew)  # waiting mends none of these
 FIRST_PATIENCE = 3.0  # seconds that a start waits for the store before it goes on without
 KEEP_ALIVE = 75  # seconds: longer than what proxies keep, so that they close first
@@ -55,6 +57,17 @@ def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -
         "names": SystemDice().name,
         "rates": Rates(settings.calls_per_token, settings.calls_per_address, settings.wrong_per_address),
     }
+    rules = jwt.Rules(
+        settings.jwt_secret,
+        settings.jwt_jwks_url,
+        settings.jwt_issuer,
+        settings.jwt_audience,
+        frozenset(settings.jwt_scopes),
+    )
+    if rules.are_any:
+        told["recognisers"] = (jwt.Recogniser(rules, lambda: opens().clock.now(), told["monotonic"]),)
+    if given.get("open_to_all"):
+        told["hosts"] = LOOPBACK  # or a page in somebody's browser could reach us under a name of its own
     return Options(**{**told, **given})
 
 

@@ -23,6 +23,7 @@ from horae.errors import (
     HoraeError,
     InvalidCron,
     InvalidInput,
+    KeysUnavailable,
     LeaseLost,
     NotAllowed,
     NotFound,
@@ -43,6 +44,7 @@ STATUS: tuple[tuple[type[HoraeError], int], ...] = (
     (Unauthorized, 401),
     (Forbidden, 403),
     (TooManyRequests, 429),
+    (KeysUnavailable, 503),
     (NotFound, 404),
     (VersionConflict, 412),
     (NotAllowed, 409),
@@ -86,9 +88,10 @@ def told(request: Request, error: HoraeError) -> JSONResponse:
     more: dict[str, Any] = {}
     if isinstance(error, Unauthorized):
         headers["WWW-Authenticate"] = 'Bearer realm="horae"'
-    if isinstance(error, TooManyRequests):
+    if isinstance(error, TooManyRequests | KeysUnavailable):
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
-        more |= {"limit": error.limit} if error.limit else {}
+    if isinstance(error, TooManyRequests) and error.limit:
+        more |= {"limit": error.limit}
     if isinstance(error, StoreError):
         headers["Retry-After"] = str(RETRY_AFTER)
         log.warning("the store: %s", error, extra={"request_id": request_id(request)})
