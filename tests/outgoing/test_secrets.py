@@ -110,6 +110,21 @@ async def test_a_failed_delivery_tells_no_secret_e6_20(
         assert CANARY not in f"{runs} {story.ended(job)} {caplog.text}"
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_a_redirect_gets_no_credentials_anywhere_e6_8(status: int, telling: Telling) -> None:
+    """Security check 8: where a target points to is never called, least of all with what it was shown."""
+    async with serving(answering()) as inner, serving(answering(status, location=inner.url)) as outer:
+        async with telling(outer, **STORED) as story:
+            settings = OwnerSettings(("127.0.0.0/8",), allow_http=True, ports=(inner.port, outer.port))
+            owners.set_owner(story.lab.world, "alice", settings)
+            put(story, "api", BEARER)
+            job = await story.send(outer, headers={"authorization": {"$secret": "api"}})
+
+            assert outer.received[0].headers["authorization"] == BEARER
+            assert "redirects are not followed" in story.ended(job)[1]
+        assert inner.received == []
+
+
 @pytest.mark.parametrize(
     "payload",
     [

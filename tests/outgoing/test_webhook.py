@@ -19,7 +19,11 @@ from tests.outgoing.ground import CANARY, Received, Respond, answering, serving
 LOOPBACKS = [
     "https://127.0.0.1/",
     "https://[::1]/",
+    "https://169.254.169.254/latest/meta-data",
     "https://2130706433/",
+    "https://[::ffff:7f00:1]/",
+    "https://[64:ff9b::7f00:1]/",
+    "https://100.64.0.1/",
     "https://１２７.０.０.１/",
     "https://u:p@a.com/",
 ]
