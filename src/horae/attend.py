@@ -1,0 +1,55 @@
+"""The built-in handlers of attention: what comes due in lanes, and ``attend``, by which schedules reach agents."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from horae.actions import attending
+from horae.actions.lanes import DEADLINE, QUEUE, START, TIMEOUT
+from horae.core.attention import NORMAL
+from horae.core.outcomes import Snooze
+from horae.core.retry import Retry
+from horae.handles import Jobs
+from horae.ports import World
+from horae.runtime.context import Context
+
+ATTEND = "attend"
+RETRY = Retry.fixed(5, attempts=50)
+
+
+class App(Protocol):
+    """What an application is here: declarations, and a world that opens when it is needed."""
+
+    @property
+    def world(self) -> World: ...
+
+
+def register(app: Jobs) -> None:
+    """Declare the handlers in an application, unless it has them."""
+    if app.definitions.find(ATTEND) is not None:
+        return
+    home: App = app
+
+    def attend(
+        ctx: Context,
+        lane: str,
+        kind: str,
+        payload: Any = None,
+        priority: int = NORMAL,
+        key: str | None = None,
+    ) -> dict[str, Any]:
+        """Put a task into an agent's backlog; an attempt that is repeated finds the task that it made."""
+        added = attending.add(
+            home.world, lane, kind, payload, priority=priority, key=key or f"attend:{ctx.idempotency_key}",
+            owner=ctx.job.owner, actor=f"job/{ctx.job.id}",
+        )  # fmt: skip
+        return {"task": added.task.id, "lane": lane, "created": added.created}
+
+    def due(ctx: Context, lane: int, wait: int | None = None, task: int | None = None) -> None:
+        again = attending.come_due(home.world, ctx.job.handler, {"lane": lane, "wait": wait, "task": task})
+        if again is not None:
+            raise Snooze(again - home.world.clock.now(), "not due by this clock")
+
+    app.job(ATTEND, retry=RETRY)(attend)
+    for handler in (TIMEOUT, START, DEADLINE):
+        app.job(handler, queue=QUEUE, retry=RETRY)(due)
