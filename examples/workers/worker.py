@@ -22,7 +22,7 @@ from typing import Any
 import httpx
 
 log = logging.getLogger("worker")
-LEASE = 60.0  # seconds; renewed at a third of it
+LEASE = float(os.environ.get("HORAE_LEASE", "60"))  # seconds; renewed at a third of it
 WAIT = 25.0  # how long a pull may wait for a job
 PAUSE = 2.0  # when the server does not answer
 TRIES = 10  # to tell it how a job ended

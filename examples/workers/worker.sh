@@ -12,7 +12,7 @@ set -u
 : "${HORAE_URL:?the address of the service}" "${HORAE_TOKEN:?a token with the scope worker}"
 QUEUES=${HORAE_QUEUES:-scheduler}
 WORKER=${HORAE_WORKER_ID:-$(hostname):$$}
-LEASE=60
+LEASE=${HORAE_LEASE:-60} # seconds; renewed at a third of it
 [ $# -gt 0 ] || { echo "usage: $0 command [argument …]" >&2; exit 2; }
 
 folder=$(mktemp -d)
@@ -68,7 +68,7 @@ run() { # a job as JSON, and the command
     wait "$renewer" 2> /dev/null
 }
 
-jq -n --arg worker "$WORKER" --arg queues "$QUEUES" --argjson lease $LEASE \
+jq -n --arg worker "$WORKER" --arg queues "$QUEUES" --argjson lease "$LEASE" \
     '{worker_id: $worker, queues: ($queues | split(",")), limit: 1, lease_sec: $lease, wait: 25}' > "$folder/pull"
 echo "serving $QUEUES as $WORKER"
 while [ -z "$stopping" ]; do

@@ -56,8 +56,8 @@ def start(served: Served) -> Iterator[Start]:
 
     yield run
     for worker in started:
-        worker.kill()
-        worker.communicate()
+        worker.terminate()  # in order, so that no child of its own stays behind
+        worker.communicate(timeout=PATIENCE)
 
 
 @pytest.fixture(params=["python", "shell"])
@@ -124,6 +124,30 @@ def until_running(served: Served, job_id: str) -> None:
     while verbs.get(served.world, job_id).state != "running":
         assert time.monotonic() < ends, f"{job_id} did not start"
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("kind", ["python", "shell"])
+def test_a_worker_renews_a_job_that_takes_long(kind: str, served: Served, start: Start, tmp_path: Path) -> None:
+    flag = tmp_path / "go"
+    if kind == "shell":
+        script = with_tools(f"until [ -e {flag} ]; do sleep 0.05; done")
+        start("env", "HORAE_LEASE=3", str(WORKERS / "worker.sh"), "bash", "-c", script)
+    else:
+        (tmp_path / "slow.py").write_text(
+            "import pathlib, sys, time, worker\n"
+            f"def slow(job):\n    while not pathlib.Path({str(flag)!r}).exists():\n        time.sleep(0.05)\n"
+            "worker.HANDLERS['slow'] = slow\nworker.main()\n"
+        )
+        start("env", "HORAE_LEASE=3", f"PYTHONPATH={WORKERS}", sys.executable, str(tmp_path / "slow.py"))
+    job = put(served, "slow")
+    until_running(served, job)
+    first = verbs.get(served.world, job).leased_until
+    ends = time.monotonic() + PATIENCE
+    while verbs.get(served.world, job).leased_until == first:
+        assert time.monotonic() < ends, "it was not renewed"
+        time.sleep(0.02)
+    flag.touch()
+    assert (ended(served, job).state, ended(served, job).attempt) == ("succeeded", 0)
 
 
 def test_a_worker_waits_for_a_server_that_is_not_there_yet(start: Start, served: Served) -> None:
