@@ -23,6 +23,7 @@ from horae.service import (
     schedules,
     secrets,
     tasks,
+    tokens,
     workers,
 )
 from horae.service.guard import Guard, untimed
@@ -44,6 +45,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     admin.router,
     queues.router,
     workers.router,
+    tokens.router,
     audit.router,
     forecast.router,
 )  # fmt: skip

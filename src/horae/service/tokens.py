@@ -1,0 +1,121 @@
+"""Tokens over HTTP, for operators: make one, list them, revoke one."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from horae.actions import tokens
+from horae.core.access import ID_LENGTH, Caller, Scope, Token
+from horae.core.instants import iso
+from horae.service.paging import Limit
+from horae.service.state import Here, needs
+
+router = APIRouter(tags=["tokens"])
+LONGEST_DAYS = 3650
+
+
+def operator(caller: Annotated[Caller, Depends(needs("admin"))]) -> Caller:
+    """Who may see and make tokens: ``read`` is not enough, not even for looking."""
+    caller.require("admin")
+    return caller
+
+
+Operator = Annotated[Caller, Depends(operator)]
+TokenId = Annotated[str, Path(pattern=f"^[0-9a-f]{{{ID_LENGTH}}}$", description="The token's id, not its secret.")]
+
+
+class NewToken(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"owner": "alice", "scopes": ["tasks", "worker"], "expires_in_days": 90}]},
+    )
+
+    owner: str = Field(min_length=1, max_length=255, description="The tenant; `system` for the operator.")
+    scopes: list[Scope] = Field(min_length=1, max_length=10)
+    name: str = Field("", max_length=255, description="What it is for, to tell it apart.")
+    queues: list[str] = Field(default=[], max_length=100, description="Which queues it may serve; empty: all.")
+    expires_in_days: float | None = Field(
+        90, ge=1 / 1440, le=LONGEST_DAYS, allow_inf_nan=False, description="`null`: until it is revoked."
+    )
+
+
+class ShownToken(BaseModel):
+    id: str = Field(examples=["6f1c0d2b9a47"])
+    owner: str = Field(examples=["alice"])
+    name: str = Field(examples=["laptop"])
+    scopes: list[str] = Field(examples=[["tasks", "worker"]])
+    queues: list[str] = Field(examples=[[]])
+    state: str = Field(description="valid, expired or revoked", examples=["valid"])
+    created_at: str = Field(examples=["2030-01-07T12:00:00Z"])
+    created_by: str = Field(examples=["cli/bob"])
+    expires_at: str | None = Field(examples=["2030-04-07T12:00:00Z"])
+    used_at: str | None = Field(examples=[None])
+    used_from: str | None = Field(examples=["192.0.2.7"])
+    revoked_at: str | None = Field(examples=[None])
+    revoked_by: str | None = Field(examples=[None])
+
+
+class MadeToken(ShownToken):
+    token: str = Field(description="The token itself; shown only now.", examples=["horae_6f1c0d2b9a47_…"])
+
+
+class TokenPage(BaseModel):
+    items: list[ShownToken]
+
+
+def shown(token: Token, now: datetime) -> dict[str, object]:
+    def moment(value: datetime | None) -> str | None:
+        return None if value is None else iso(value)
+
+    return {
+        "id": token.token_id,
+        "owner": token.owner,
+        "name": token.name,
+        "scopes": list(token.scopes),
+        "queues": list(token.queues),
+        "state": token.state(now),
+        "created_at": iso(token.created_at),
+        "created_by": token.created_by,
+        "expires_at": moment(token.expires_at),
+        "used_at": moment(token.used_at),
+        "used_from": token.used_from,
+        "revoked_at": moment(token.revoked_at),
+        "revoked_by": token.revoked_by,
+    }
+
+
+@router.post("/tokens", operation_id="create_token", summary="Make a token, shown this once", status_code=201)
+def create_token(wanted: NewToken, world: Here, caller: Operator) -> MadeToken:
+    made, text = tokens.create_token(
+        world,
+        owner=wanted.owner,
+        scopes=wanted.scopes,
+        title=wanted.name,
+        queues=wanted.queues,
+        expires_in=None if wanted.expires_in_days is None else timedelta(days=wanted.expires_in_days),
+        actor=caller.actor,
+    )
+    return MadeToken.model_validate({**shown(made, world.clock.now()), "token": text})
+
+
+@router.get("/tokens", operation_id="list_tokens", summary="The tokens there are, newest first")
+def list_tokens(
+    world: Here,
+    caller: Operator,
+    owner: Annotated[str | None, Query(max_length=255, description="Only this tenant's.")] = None,
+    limit: Limit = 100,
+) -> TokenPage:
+    now = world.clock.now()
+    found = tokens.find_tokens(world, owner=owner, limit=limit)
+    return TokenPage.model_validate({"items": [shown(token, now) for token in found]})
+
+
+@router.delete("/tokens/{token_id}", operation_id="revoke_token", summary="Let nobody be recognised by it any more")
+def revoke_token(token_id: TokenId, world: Here, caller: Operator) -> ShownToken:
+    """From the next request on. Revoking twice is no mistake."""
+    revoked = tokens.revoke_token(world, token_id, actor=caller.actor)
+    return ShownToken.model_validate(shown(revoked, world.clock.now()))
