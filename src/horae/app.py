@@ -23,6 +23,7 @@ from horae.actions.jobs import Enqueued, Request
 from horae.checking import plan_of, problems_of, seed_from
 from horae.clock import StoreClock, SystemClock, SystemDice, pause, zone_database_version
 from horae.configuration import JobsFile, find_file, read_files
+from horae.core.figures import Family
 from horae.core.fires import Schedule
 from horae.core.jobs import SLOTS, Job
 from horae.core.retry import Retry, span
@@ -37,6 +38,7 @@ from horae.runtime.declared import Declared
 from horae.runtime.hosted import Hosted
 from horae.runtime.janitor import Chore
 from horae.runtime.listeners import DeadListener, JobExecutionListener, Listeners
+from horae.runtime.measuring import Measures
 from horae.runtime.services import Services
 from horae.runtime.worker import Worker, WorkerSettings
 from horae.settings import Settings, database_url, is_on
@@ -96,6 +98,7 @@ class Horae(Jobs):
         self._opening = threading.Lock()
         self._world: World | None = None
         self._hosted: Hosted | None = None
+        self._measures: Measures | None = None
 
     # -- the world -----------------------------------------------------------------------------------------------
 
@@ -295,7 +298,8 @@ class Horae(Jobs):
             raise ConfigurationError(
                 f"The service needs {problem.name!r}, which is not installed. Run: pip install 'horae[server]'"
             ) from problem
-        told = {"handlers": lambda: {each.name: each for each in self.definitions}, **options}
+        known = {"handlers": lambda: {each.name: each for each in self.definitions}, "figures": self.figures}
+        told = {**known, **options}
         opens = told.pop("opens", lambda: self.world)
         return application(settings or Settings.read(os.environ), opens, **told)
 
@@ -306,7 +310,7 @@ class Horae(Jobs):
         settings = settings or WorkerSettings()
         fault = settings.fault or os.environ.get("HORAE_FAULT", "")
         database = self.database if isinstance(self.database, str) else None
-        return Worker(
+        made = Worker(
             self.world,
             self.definitions.find,
             replace(
@@ -320,6 +324,12 @@ class Horae(Jobs):
             Children(database=database, max_bytes=self.max_payload_bytes),
             Declared(self.world, self.listeners, plan=self.plan, services=self.services, locks=lambda: self.locks),
         )
+        self._measures = made.measures
+        return made
+
+    def figures(self) -> list[Family]:
+        """What the worker of this process has counted, for ``/metrics``; nothing where there is none."""
+        return [] if self._measures is None else self._measures.families()
 
     async def start(
         self,

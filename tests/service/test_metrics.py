@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -21,6 +22,7 @@ from horae.service.asgi import build
 from horae.service.options import Options
 from horae.stores.schema import migrate
 from horae.testing.clock import VirtualClock
+from tests.runtime.serving import ended, serving
 from tests.service.conftest import Connect
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
@@ -246,3 +248,18 @@ def test_every_alert_asks_for_a_metric_that_exists(connect: Connect) -> None:
     )
     assert asked
     assert {re.sub(r"_(bucket|sum|count)$", "", name) if name not in known else name for name in asked} <= known
+
+
+async def test_a_mounted_service_tells_of_the_worker_beside_it(tmp_path: Path) -> None:
+    with Horae(f"sqlite:///{tmp_path / 'horae.db'}") as app:
+        job = app.job("work")(lambda: None).enqueue()
+        outer = FastAPI()
+        outer.mount("/horae", app.asgi(open_metrics=True))
+        client = TestClient(outer)
+        assert "horae_runs_total" not in client.get("/horae/metrics").text
+        async with serving(app):
+            await ended(app, job)
+        told = samples(client.get("/horae/metrics").text)
+        assert told["horae_runs_total,handler=work,outcome=succeeded,queue=default"] == 1
+        assert told["horae_http_requests_total,method=GET,route=/metrics,status=200"] == 1
+        assert client.get("/horae/readyz").status_code == 200
