@@ -20,9 +20,12 @@ class Owners:
 
     def lock(self, owner: str, now: datetime) -> Mapping[str, Any]:
         """Let nobody else count this tenant's things until the transaction ends; its settings."""
-        self._make(owner, now)
         query = select(owners.c.settings).where(owners.c.owner == owner).with_for_update()
-        return dict(json.loads(self.connection.execute(query).scalar_one()))
+        found = self.connection.execute(query).scalar()
+        if found is None:  # looking first: to insert what is there takes a weaker lock, and two such holders deadlock
+            self._make(owner, now)
+            found = self.connection.execute(query).scalar_one()
+        return dict(json.loads(found))
 
     def settings(self, owner: str) -> Mapping[str, Any]:
         found = self.connection.execute(select(owners.c.settings).where(owners.c.owner == owner)).scalar()
