@@ -11,8 +11,9 @@ import pytest
 
 from horae.core.retry import Retry
 from horae.core.signatures import SigningSecret, verify
+from horae.core.webhooks import checked_headers
 from horae.outgoing import new_secret
-from horae.outgoing.webhook import checked_headers, retry_after
+from horae.outgoing.webhook import retry_after
 from tests.outgoing.conftest import Telling
 from tests.outgoing.ground import CANARY, Received, Respond, answering, serving
 

@@ -22,7 +22,8 @@ from horae.core.jobs import SYSTEM, Job, Run
 from horae.core.payloads import label
 from horae.core.readings import instant_from
 from horae.core.retry import Retry
-from horae.core.targets import Rules, target_of
+from horae.core.targets import Rules
+from horae.core.webhooks import check_webhook
 from horae.core.zones import zone_named
 from horae.errors import InvalidInput, InvalidPayload
 
@@ -40,7 +41,6 @@ LONGEST_INTERVAL = 10**9
 RETRY = Retry.fixed(60, attempts=5)  # S1-28, with the cap of C-11 and C-30
 DISPATCH, WEBHOOK = "dispatch", "webhook"
 RESERVED = ("ctx", "self")  # what a handler's own parameters are called
-WEBHOOK_KEYS = {"url", "body", "headers", "secret"}
 NO_HANDLER = "There is no handler"
 BY_KEY = "request"  # the source of this "value" is the hash of the request that made the task
 _ID = re.compile(rf"{PREFIX}[0-9a-f]{{{ID_LENGTH}}}")
@@ -274,7 +274,7 @@ def check_payload(handler: str, payload: Mapping[str, Any], rules: Rules) -> tup
     if taken is not None:
         raise InvalidPayload(f"The payload cannot have a key {taken!r}: handlers use that name. Choose another.")
     if handler == WEBHOOK:
-        _check_webhook(payload, rules)
+        check_webhook(payload, rules)
     if handler != DISPATCH:
         return dict(payload), ()
     kept, warnings = without_routing(payload)
@@ -283,17 +283,6 @@ def check_payload(handler: str, payload: Mapping[str, Any], rules: Rules) -> tup
     except InvalidPayload as problem:
         warnings = [*warnings, f"Its runs will fail: {problem}"]
     return kept, warnings
-
-
-def _check_webhook(payload: Mapping[str, Any], rules: Rules) -> None:
-    """Said now, where somebody listens; the address itself is checked again whenever it is connected to."""
-    unknown = sorted(set(payload) - WEBHOOK_KEYS)
-    if unknown:
-        raise InvalidPayload(f"A webhook has no {unknown[0][:60]!r}; its payload is url, body, headers and secret.")
-    url = payload.get("url")
-    if not isinstance(url, str):
-        raise InvalidPayload("The payload of a webhook needs a url, such as https://example.org/hook.")
-    rules.check(target_of(url))
 
 
 def _asked(text: str, zone: str) -> datetime:

@@ -15,7 +15,6 @@ A target that keeps failing is left alone for a while, and its jobs are snoozed 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -26,9 +25,10 @@ from horae.core.jobs import Job
 from horae.core.outcomes import Snooze
 from horae.core.payloads import encode
 from horae.core.retry import Retry
-from horae.core.secrets import hidden, reference_of, references, resolved, secret_name
+from horae.core.secrets import hidden, references, resolved
 from horae.core.signatures import SigningSecret, signed_headers
 from horae.core.targets import Rules, Target, target_of
+from horae.core.webhooks import checked_headers, signing_name
 from horae.errors import AddressRefused, CallFailed, DeliveryFailed, DeliveryRefused, InvalidInput
 from horae.handles import Jobs
 from horae.outgoing.breakers import Breakers
@@ -46,10 +46,6 @@ SNOOZE_FOR_AT_MOST = timedelta(days=3)  # since the job was planned; so that a t
 SHORTEST_SNOOZE, LONGEST_SNOOZE = timedelta(seconds=10), timedelta(days=1)
 TRY_AGAIN = {408, 425, 429}
 SAYS_WHEN = {429, 503}
-MOST_HEADERS = 20
-_HEADER = re.compile(r"accept-language|x-(?!forwarded-|real-ip|http-method|original-)[a-z0-9-]{1,60}")
-_VALUE = re.compile(r"[\x20-\x7e]{0,1024}")
-CREDENTIALS = "authorization"  # only by reference: a payload is stored, and shown
 
 RulesFor = Callable[[str], Rules]
 
@@ -160,15 +156,9 @@ class Webhooks:
         return Snooze(min(LONGEST_SNOOZE, max(SHORTEST_SNOOZE, wait)), reason)
 
     def _keys(self, owner: str, secret: Any) -> tuple[SigningSecret, ...]:
-        """The secrets that a reference means, ``"name"`` or ``{"$secret": "name"}``, the current one first."""
-        if secret is None:
-            return ()
-        name = secret_name(secret) if isinstance(secret, str) else reference_of(secret)
-        if name is None:
-            raise DeliveryRefused(
-                "A webhook names its secret and never holds it: keep it in the keyring, pass its name."
-            )
-        return tuple(SigningSecret.read(text) for text in self._texts(owner, name))
+        """The secrets that sign, the current one first."""
+        name = signing_name(secret)
+        return () if name is None else tuple(SigningSecret.read(text) for text in self._texts(owner, name))
 
     def _texts(self, owner: str, name: str) -> Sequence[str]:
         texts = self._keyring.texts(owner, name)
@@ -198,24 +188,6 @@ def _target(url: str, rules: Rules, *, is_secret: bool) -> Target:
         raise
     rules.check(target)
     return target
-
-
-def checked_headers(headers: Mapping[str, str], written: Mapping[str, Any] | None = None) -> dict[str, str]:
-    """Headers that a payload may set: its own ``x-…`` ones, and credentials if they were *written* as a reference.
-    None that routes or describes the message.
-    """
-    if not isinstance(headers, dict) or len(headers) > MOST_HEADERS:
-        raise DeliveryRefused(f"The headers of a webhook are an object with at most {MOST_HEADERS} entries.")
-    for name, value in headers.items():
-        if name.lower() == CREDENTIALS and reference_of((written or headers)[name]) is None:
-            raise DeliveryRefused('Credentials are stored as a secret and named: "Authorization": {"$secret": "name"}.')
-        if name.lower() != CREDENTIALS and not _HEADER.fullmatch(name.lower()):
-            raise DeliveryRefused(f"The header {name[:60]!r} may not be set; use names that begin with x-.")
-        if not isinstance(value, str) or not _VALUE.fullmatch(value) or value != value.strip():
-            raise DeliveryRefused(
-                f"The value of the header {name[:60]!r} is not one line of at most 1,024 plain characters."
-            )
-    return {name.lower(): value for name, value in headers.items()}
 
 
 def retry_after(text: str, now: datetime) -> timedelta | None:

@@ -1,0 +1,65 @@
+"""What a webhook may say: where it goes, which headers it sets, which secrets it names.
+
+Checked twice by the same code: when a payload is saved, so that no credential is ever stored in one, and when it is
+sent, with every secret in its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from horae.core.secrets import reference_of, references, secret_name
+from horae.core.targets import Rules, target_of
+from horae.errors import InvalidInput, InvalidPayload
+
+KEYS = ("url", "body", "headers", "secret")
+MOST_HEADERS = 20
+CREDENTIALS = "authorization"  # only by reference: a payload is stored, and shown
+_HEADER = re.compile(r"accept-language|x-(?!forwarded-|real-ip|http-method|original-)[a-z0-9-]{1,60}")
+_VALUE = re.compile(r"[\x20-\x7e]{0,1024}")
+
+
+def check_webhook(payload: Mapping[str, Any], rules: Rules) -> None:
+    """Refuse a payload that could never be delivered; the address is checked again whenever it is connected to."""
+    unknown = sorted(set(payload) - set(KEYS))
+    if unknown:
+        raise InvalidPayload(f"A webhook has no {unknown[0][:60]!r}; its payload is {', '.join(KEYS)}.")
+    url, headers = payload.get("url"), payload.get("headers") or {}
+    if reference_of(url) is None:
+        if not isinstance(url, str):
+            raise InvalidPayload("The payload of a webhook needs a url, such as https://example.org/hook.")
+        rules.check(target_of(url))
+    references([payload.get("body"), headers])
+    plain = headers.items() if isinstance(headers, dict) else ()
+    checked_headers({name: "" if reference_of(value) else value for name, value in plain} or headers, headers)
+    signing_name(payload.get("secret"))
+
+
+def signing_name(secret: Any) -> str | None:
+    """The name in ``"name"`` or ``{"$secret": "name"}``; None where nothing is to be signed."""
+    if secret is None:
+        return None
+    name = secret_name(secret) if isinstance(secret, str) else reference_of(secret)
+    if name is None:
+        raise InvalidInput("A webhook names its secret and never holds it: keep it in the keyring, pass its name.")
+    return name
+
+
+def checked_headers(headers: Mapping[str, str], written: Mapping[str, Any] | None = None) -> dict[str, str]:
+    """Headers that a payload may set: its own ``x-…`` ones, and credentials if they were *written* as a reference.
+    None that routes or describes the message.
+    """
+    if not isinstance(headers, dict) or len(headers) > MOST_HEADERS:
+        raise InvalidInput(f"The headers of a webhook are an object with at most {MOST_HEADERS} entries.")
+    for name, value in headers.items():
+        if name.lower() == CREDENTIALS and reference_of((written or headers)[name]) is None:
+            raise InvalidInput('Credentials are stored as a secret and named: "Authorization": {"$secret": "name"}.')
+        if name.lower() != CREDENTIALS and not _HEADER.fullmatch(name.lower()):
+            raise InvalidInput(f"The header {name[:60]!r} may not be set; use names that begin with x-.")
+        if not isinstance(value, str) or not _VALUE.fullmatch(value) or value != value.strip():
+            raise InvalidInput(
+                f"The value of the header {name[:60]!r} is not one line of at most 1,024 plain characters."
+            )
+    return {name.lower(): value for name, value in headers.items()}
