@@ -10,7 +10,7 @@ import typer
 
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.errors import InvalidInput
-from horae.settings import LEVELS
+from horae.settings import LEVELS, Settings
 
 if TYPE_CHECKING:
     from horae.app import Horae
@@ -61,7 +61,7 @@ def server(
     _serve(told, known_to(told, target), no_auth)
 
 
-def placed(terminal: Terminal, host: str | None, port: int | None) -> Any:
+def placed(terminal: Terminal, host: str | None, port: int | None) -> Settings:
     """The settings, with the address from the command line."""
     settings = terminal.settings
     return replace(settings, host=settings.host if host is None else host, port=settings.port if port is None else port)
@@ -78,18 +78,19 @@ def known_to(terminal: Terminal, target: str | None) -> Horae:
     else:
         settings = terminal.settings
         app = Horae(settings.database_url, name="server", synchronous=settings.synchronous)  # type: ignore[arg-type]
-    add_built_in(app)
+    add_built_in(app, terminal.settings)
     return app
 
 
-def add_built_in(app: Horae) -> None:
-    """The jobs that call out, unless the extra is missing or the application declares its own."""
+def add_built_in(app: Horae, settings: Settings) -> None:
+    """The jobs that call out, where the extra is there; the application's own of that name stay."""
     try:
+        from horae.outgoing import Outgoing
         from horae.outgoing import register as register_outgoing
+        from horae.outgoing.sealing import sealer_from
     except ModuleNotFoundError:
         return
-    if app.definitions.find("webhook") is None and app.definitions.find("dispatch") is None:
-        register_outgoing(app)
+    register_outgoing(app, Outgoing.read(sealer=sealer_from({"HORAE_SECRET_KEY": settings.secret_key or ""})))
 
 
 def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:

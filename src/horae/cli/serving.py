@@ -24,9 +24,10 @@ LOOK_EVERY = timedelta(milliseconds=200)
 class Serving:
     """One worker, from its first claim to its last settlement."""
 
-    def __init__(self, terminal: Terminal, worker: Worker) -> None:
+    def __init__(self, terminal: Terminal, worker: Worker, ending: Callable[[], None] | None = None) -> None:
         self.terminal = terminal
         self.worker = worker
+        self.ending = ending  # told with the worker: whatever else this process does
         self.signals = 0
         self._asked_at = 0.0
 
@@ -74,6 +75,8 @@ class Serving:
         self.terminal.say(f"\n{name}: claims nothing more, finishes what runs (up to {grace}); once more ends at once")
         self.terminal.event({"event": "stopping", "signal": name})
         self.worker.stop()
+        if self.ending is not None:
+            self.ending()
 
     async def _until_empty(self) -> None:
         """Stop once the served queues hold neither waiting nor running jobs."""

@@ -1,51 +1,64 @@
-"""``horae up``: Horae at work on this machine, offline, with jobs to look at."""
+"""``horae up``: the service and a worker in one process, offline, with jobs to look at."""
 
 from __future__ import annotations
 
 import logging
 import shutil
 import sys
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from horae.cli.server import Host, Port, add_built_in, placed
 from horae.cli.terminal import Terminal, command, shown_url
+from horae.errors import ConfigurationError, StoreError
 from horae.version import VERSION
 
 if TYPE_CHECKING:
+    from horae.app import Horae
     from horae.ports import World
+    from horae.runtime.worker import Worker
+    from horae.server import HttpServer
 
 SLOTS = 4
+TOKEN_LIFE = timedelta(hours=12)
 
 
 def register(app: typer.Typer) -> None:
     command(app, "up")(up)
 
 
-def up(terminal: Terminal) -> None:
-    """See Horae at work, with example jobs.
+def up(terminal: Terminal, host: Host = None, port: Port = None) -> None:
+    """See Horae at work: the service and a worker in one process, with example jobs.
 
-    Starts a worker with a small example application, tells a short story, and goes on serving until Ctrl-C.
+    Tells a short story with a small example application, and goes on serving until Ctrl-C. The token that it prints
+    may do everything and is valid until it ends, for twelve hours at most.
     """
     import asyncio
 
     from horae.cli.example import app
 
-    app.database = terminal.settings.database_url
-    told = Story(terminal)
+    chosen = replace(terminal, settings=placed(terminal, host, port))
+    app.database = chosen.settings.database_url
+    told = Story(chosen)
     logging.basicConfig(level="INFO", handlers=[told], force=True)
-    logging.getLogger("alembic").setLevel("WARNING")
+    for chatty in ("alembic", "horae.access", "httpx", "uvicorn"):
+        logging.getLogger(chatty).setLevel("WARNING")
+    add_built_in(app, chosen.settings)
     try:
-        ended = asyncio.run(_tell(terminal, told))
+        app.wait_for_store()
+        ended = asyncio.run(_tell(chosen, told, or_any=port is None))
     finally:
         app.close()
     if ended:
         raise typer.Exit(ended)
 
 
-async def _tell(terminal: Terminal, told: Story) -> int:
+async def _tell(terminal: Terminal, told: Story, *, or_any: bool) -> int:
     import asyncio
 
     from horae.cli.example import QUEUE, app, enqueue_samples
@@ -53,19 +66,76 @@ async def _tell(terminal: Terminal, told: Story) -> int:
     from horae.runtime.worker import WorkerSettings
 
     settings = terminal.settings
-    world = app.world
     terminal.say(f"Horae {VERSION} on {shown_url(settings.database_url)}")
-    terminal.say(f"A worker serves the queue {QUEUE!r}, {SLOTS} jobs at once. Times are UTC. Ctrl-C ends it.\n")
+    queues = {QUEUE: SLOTS, "default": SLOTS}
+    worker = app.worker(WorkerSettings(queues=queues, lease=settings.lease, grace=settings.grace))
+    door = Door(terminal, app, worker, or_any=or_any)
+    await asyncio.to_thread(door.open)
+    served = " and ".join(repr(queue) for queue in queues)
+    terminal.say(f"A worker serves the queues {served}, {SLOTS} jobs at once. Times are UTC. Ctrl-C ends it.\n")
     samples = enqueue_samples()
     for made, shows in samples:
         told.line(made.job.created_at, made.id, f"enqueued {made.job.handler}: it {shows}")
-    queues = {QUEUE: SLOTS}
-    serving = Serving(terminal, app.worker(WorkerSettings(queues=queues, lease=settings.lease, grace=settings.grace)))
-    async with asyncio.TaskGroup() as both:
-        after = both.create_task(_after_the_story(terminal, world, [made.id for made, _ in samples]))
+    serving = Serving(terminal, worker, door.stop)
+    async with asyncio.TaskGroup() as all_three:
+        after = all_three.create_task(_after_the_story(terminal, app.world, [made.id for made, _ in samples]))
+        answering = all_three.create_task(door.serve())
         ended = await serving.run()
+        door.stop()
         after.cancel()
+        await answering
+    await asyncio.to_thread(door.close)
     return ended
+
+
+class Door:
+    """The service beside the worker, and the token that opens it while it stands; none without the extra."""
+
+    def __init__(self, terminal: Terminal, app: Horae, worker: Worker, *, or_any: bool) -> None:
+        self.terminal, self.app, self.worker, self.or_any = terminal, app, worker, or_any
+        self._http: HttpServer | None = None
+        self._token_id: str | None = None
+
+    def open(self) -> None:
+        """Begin to listen, and print the URL."""
+        from horae.actions.tokens import create_token
+
+        settings = self.terminal.settings
+        try:
+            service = self.app.asgi(settings, figures=self.worker.measures.families)
+        except ConfigurationError as problem:
+            if not isinstance(problem.__cause__, ModuleNotFoundError):
+                raise
+            self.terminal.say(f"No service, only a worker: {problem}")
+            return
+        from horae.server import HttpServer, listen, url_of
+
+        listening = listen(settings.host, settings.port, or_any=self.or_any)
+        self._http = HttpServer(service, listening, grace=settings.grace, proxies=settings.trusted_proxies)
+        made, text = create_token(
+            self.app.world, owner="system", scopes=["admin"], title="horae up", expires_in=TOKEN_LIFE, actor="cli/up"
+        )
+        self._token_id = made.token_id
+        url = url_of(listening)
+        self.terminal.say(f"The service answers at {url}    its API: {url}/docs")
+        self.terminal.say(f'  curl -H "Authorization: Bearer {text}" {url}/scheduler/jobs')
+        self.terminal.event({"event": "serving", "url": url, "port": listening.getsockname()[1], "token": text})
+
+    async def serve(self) -> None:
+        if self._http is not None:
+            await self._http.run_until_stopped()
+
+    def stop(self) -> None:
+        if self._http is not None:
+            self._http.stop()
+
+    def close(self) -> None:
+        """The token ends with the process that printed it."""
+        from horae.actions.tokens import revoke_token
+
+        if self._token_id is not None:
+            with suppress(StoreError):  # it ends by itself, only later
+                revoke_token(self.app.world, self._token_id, actor="cli/up")
 
 
 async def _after_the_story(terminal: Terminal, world: World, job_ids: list[str]) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from horae.cli.check import Config, named
+from horae.cli.server import add_built_in
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.cli.words import span
 from horae.errors import ConfigurationError, InvalidInput
@@ -89,6 +91,8 @@ def _serve(terminal: Terminal, app: Horae, until_empty: bool, metrics: tuple[str
     from horae.runtime.worker import WorkerSettings
 
     settings = terminal.settings
+    names = sorted(each.name for each in app.definitions)
+    add_built_in(app, settings)
     found = app.problems()
     raise_for(found)
     for each in found:
@@ -99,7 +103,9 @@ def _serve(terminal: Terminal, app: Horae, until_empty: bool, metrics: tuple[str
     serving = Serving(terminal, worker)
     close = None if metrics is None else _tell_figures(worker, *metrics)
     try:
-        ended = asyncio.run(serving.run(until_empty=until_empty, started=lambda: _tell_start(terminal, app, worker)))
+        ended = asyncio.run(
+            serving.run(until_empty=until_empty, started=lambda: _tell_start(terminal, app, worker, names))
+        )
     finally:
         if close is not None:
             close()
@@ -117,10 +123,9 @@ def _tell_figures(worker: Worker, host: str, port: int) -> Callable[[], None]:
     return serve(worker.measures.families, host=host, port=port)
 
 
-def _tell_start(terminal: Terminal, app: Horae, worker: Worker) -> None:
+def _tell_start(terminal: Terminal, app: Horae, worker: Worker, names: list[str]) -> None:
     settings = worker.settings
     url = shown_url(app.database) if isinstance(app.database, str) else str(app.database.url)
-    names = sorted(each.name for each in app.definitions)
     unserved = sorted({each.queue for each in app.definitions} - set(settings.queues))
     terminal.say(f"Horae {settings.version} worker {worker.node_id} on {url}")
     terminal.say("  serves  " + ", ".join(f"{queue} ({slots} at once)" for queue, slots in settings.queues.items()))
