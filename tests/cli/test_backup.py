@@ -10,6 +10,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from alembic.config import Config
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 
 from horae import Horae
 from horae.actions import jobs
@@ -17,7 +21,8 @@ from horae.actions.jobs import Request
 from horae.core.jobs import Lease
 from horae.errors import InvalidInput, LeaseLost, StoreFull
 from horae.ports import Claim
-from horae.stores import backup
+from horae.stores import backup, schema
+from horae.stores.opening import create_store_engine
 from tests.cli.conftest import Command, Process
 
 LIVE = Path(".horae/horae.db")
@@ -338,24 +343,26 @@ def test_a_process_that_has_it_open_sees_the_restored_rows_at_once(app: Horae, h
 
 def test_an_older_copy_is_migrated_on_the_way(app: Horae, horae: Command) -> None:
     enqueue(app)
-    horae("db", "backup", "copy.db")
     app.close()
-    with sqlite3.connect("copy.db") as copy:
-        copy.execute("DROP TABLE horae_secrets")
-        copy.execute("DROP TABLE horae_owners")
-        copy.execute("DROP TABLE horae_tokens")
-        copy.execute("DROP INDEX horae_audit_owner")
-        copy.execute("DROP INDEX horae_schedules_owner")
-        copy.execute("DROP INDEX horae_jobs_owned")
-        copy.execute("DROP INDEX horae_jobs_owner")
-        copy.execute("ALTER TABLE horae_schedules DROP COLUMN title")
-        copy.execute("ALTER TABLE horae_schedules DROP COLUMN toggled")
-        copy.execute("UPDATE horae_version SET version_num = '0003'")
-    copy.close()
+    migrated_to("0003", Path("copy.db"))
 
     ended = horae("db", "restore", "copy.db", "--json")
 
     assert ended.code == 0, ended.err
     assert ended.json["restore"]["schema"] == "0003"
     assert horae("db", "check").code == 0
-    assert states(app) == {"queued": 1}
+    assert states(app) == {}
+
+
+def migrated_to(version: str, path: Path) -> None:
+    """A database as an older Horae left it."""
+    config = Config()
+    config.set_main_option("script_location", str(schema.SCRIPTS))
+    scripts = ScriptDirectory.from_config(config)
+    engine = create_store_engine(f"sqlite:///{path}")
+    options = {"version_table": schema.VERSION_TABLE, "fn": lambda found, _: scripts._upgrade_revs(version, found)}
+    with engine.begin() as connection:
+        context = MigrationContext.configure(connection, opts=options)
+        with Operations.context(context):
+            context.run_migrations()
+    engine.dispose()
