@@ -12,6 +12,7 @@ from horae.service import (
     admin,
     audit,
     compat,
+    documents,
     forecast,
     health,
     jobs,
@@ -69,6 +70,8 @@ def build(opens: Callable[[], World], options: Options | None = None) -> FastAPI
         app.include_router(router)
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
     app.add_middleware(Guard, options=how, limits=service.limits)
+    app.include_router(documents.router)
+    documents.describe(app, how.public_url)
     health.install(app)
     metrics.install(app)
     return app

@@ -1,0 +1,185 @@
+"""The API as a document: OpenAPI 3.1 in which every answer is named, and a page of it that works offline.
+
+What FastAPI cannot know is added here: that every refusal is problem+json, who may call what, and where the service is
+reached from outside.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator
+from html import escape
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import HTMLResponse
+from fastapi.routing import APIRoute
+
+from horae.service.problems import MEDIA, TYPE
+from horae.service.state import service_of
+
+router = APIRouter()
+METHODS = ("get", "put", "post", "delete", "patch")
+OPEN = frozenset({"/healthz", "/readyz", "/version"})
+TAGS = {
+    "health": "Is it alive, is it ready, what are its figures.",
+    "jobs": "Document 000: enqueue, and serve as a worker in any language.",
+    "tasks": "Document 001: users' own scheduled tasks.",
+    "tokens": "Who may call.",
+}
+DESCRIPTION = (
+    "Send `Authorization: Bearer <token>`. Times are UTC, ISO 8601. Lists go on with `next_cursor`. Every refusal is "
+    "`application/problem+json` with a stable `code`; what belongs to somebody else is not found."
+)
+PROBLEM: dict[str, Any] = {
+    "type": "object",
+    "title": "Problem",
+    "description": "A refusal (RFC 9457). `code` is stable; `detail` is for people.",
+    "required": ["type", "title", "status", "code", "detail"],
+    "properties": {
+        "type": {"type": "string", "format": "uri"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "code": {"type": "string"},
+        "detail": {"type": "string"},
+        "request_id": {"type": "string"},
+        "limit": {"type": "string", "description": "Which limit was reached."},
+        "errors": {"type": "array", "items": {"type": "object"}, "description": "Where the input does not fit."},
+    },
+    "additionalProperties": True,
+    "examples": [
+        {
+            "type": TYPE.format(code="not_found"),
+            "title": "Not Found",
+            "status": 404,
+            "code": "not_found",
+            "detail": "There is no job job_7.",
+        }
+    ],
+}
+REFUSALS = {
+    "401": "No token, or none that is valid.",
+    "403": "Recognised, and not allowed to do that.",
+    "413": "The body is too long.",
+    "422": "Something in the request does not fit.",
+    "429": "Too often; `Retry-After` says when to come again.",
+    "503": "The store does not answer at the moment; nothing was changed.",
+}
+GENERATED = ("HTTPValidationError", "ValidationError")  # FastAPI's own, which we never send
+
+
+def describe(app: FastAPI, public_url: str = "") -> None:
+    """Let the application tell the whole truth at /openapi.json."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = polished(app, public_url)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def polished(app: FastAPI, public_url: str) -> dict[str, Any]:
+    used = {tag for route in app.routes if isinstance(route, APIRoute) for tag in route.tags}
+    document = get_openapi(
+        title=app.title,
+        version=app.version,
+        summary=app.summary,
+        description=DESCRIPTION,
+        routes=app.routes,
+        tags=[{"name": name, "description": text} for name, text in TAGS.items() if name in used],
+        servers=[{"url": public_url}] if public_url else None,
+    )
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    schemas["Problem"] = PROBLEM
+    for path, _, operation in operations(document):
+        refuse_in_our_words(operation, is_open=path in OPEN)
+    for name in GENERATED:
+        schemas.pop(name, None)
+    return document
+
+
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, item in document["paths"].items():
+        for method in METHODS:
+            if method in item:
+                yield path, method, item[method]
+
+
+def refuse_in_our_words(operation: dict[str, Any], *, is_open: bool) -> None:
+    told: dict[str, Any] = operation.setdefault("responses", {})
+    if "HTTPValidationError" in json.dumps(told.get("422", "")):
+        del told["422"]
+    expected = ("429", "503") if is_open else tuple(REFUSALS)
+    for status in expected:
+        told.setdefault(status, problem_answer(REFUSALS[status]))
+    told.setdefault("default", problem_answer("Any other refusal."))
+
+
+def problem_answer(description: str) -> dict[str, Any]:
+    return {"description": description, "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+
+
+# -- the page ------------------------------------------------------------------------------------------------------
+
+STYLE = """
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}
+h2{margin-top:2.5rem;border-bottom:1px solid #8886}summary{cursor:pointer;padding:.3rem 0}
+code,pre{font:14px/1.5 ui-monospace,monospace}pre{overflow:auto;padding:.75rem;border:1px solid #8886;border-radius:6px}
+.m{display:inline-block;min-width:4.5rem;font-weight:600}td{padding:.15rem 1rem .15rem 0;vertical-align:top}
+"""
+POLICY = (
+    f"default-src 'none'; style-src 'sha256-{base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()}'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+
+
+@router.get("/docs", include_in_schema=False)
+async def docs(request: Request) -> HTMLResponse:
+    """Every operation, readable without a network and without a script."""
+    base = service_of(request).options.public_url or str(request.base_url).rstrip("/")
+    return HTMLResponse(page(request.app.openapi(), base), headers={"Content-Security-Policy": POLICY})
+
+
+def page(document: dict[str, Any], base: str) -> str:
+    rooms: dict[str, list[str]] = {}
+    for path, method, operation in operations(document):
+        for tag in operation.get("tags", ["other"])[:1]:
+            rooms.setdefault(tag, []).append(entry(path, method, operation, document, base))
+    parts = [f"<h2>{escape(room)}</h2>{''.join(entries)}" for room, entries in rooms.items()]
+    title = f"{document['info']['title']} {document['info']['version']}"
+    return (
+        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        f"<title>{escape(title)}</title><style>{STYLE}</style><h1>{escape(title)}</h1>"
+        f"<p>{escape(document['info'].get('description', '')).replace('`', '')}</p>"
+        f"<p>For machines: <a href='openapi.json'>openapi.json</a></p>{''.join(parts)}</html>"
+    )
+
+
+def entry(path: str, method: str, operation: dict[str, Any], document: dict[str, Any], base: str) -> str:
+    rows = [
+        f"<tr><td><code>{escape(each['name'])}</code><td>{escape(each['in'])}<td>{escape(each.get('description', ''))}"
+        for each in operation.get("parameters", [])
+    ]
+    example = example_of(operation, document)
+    body = "" if example is None else f" \\\n  -H 'Content-Type: application/json' -d '{json.dumps(example)}'"
+    secured = ' \\\n  -H "Authorization: Bearer $HORAE_TOKEN"' if operation.get("security") else ""
+    curl = f"curl -X {method.upper()} {base}{path}{secured}{body}"
+    return (
+        f"<details><summary><span class=m>{method.upper()}</span> <code>{escape(path)}</code> "
+        f"{escape(operation.get('summary', ''))}</summary><p>{escape(operation.get('description', ''))}</p>"
+        f"<table>{''.join(rows)}</table><pre>{escape(curl)}</pre></details>"
+    )
+
+
+def example_of(operation: dict[str, Any], document: dict[str, Any]) -> Any:
+    """The first example of its JSON body, where it has one."""
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json")
+    if content is None:
+        return None
+    schema = content.get("schema", {})
+    named = document["components"]["schemas"].get(schema.get("$ref", "").rpartition("/")[2], schema)
+    return next(iter(named.get("examples", [])), {})
