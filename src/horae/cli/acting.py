@@ -12,11 +12,12 @@ import typer
 from horae.cli import shapes, words
 from horae.cli.failures import Exit, as_json, exit_code
 from horae.cli.terminal import Terminal
-from horae.errors import HoraeError, InvalidInput, StoreError
+from horae.errors import HoraeError, InvalidInput, ServiceUnavailable, StoreError
 
 if TYPE_CHECKING:
+    from horae.cli.verbs import Verbs
     from horae.core.jobs import Job
-    from horae.ports import Filter, World
+    from horae.ports import Filter
 
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the audit.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without, a bulk act only counts.")]
@@ -39,16 +40,16 @@ class Bulk:
     """One verb, done to named jobs or to all that match, one after the other; a refusal stops nobody else."""
 
     terminal: Terminal
-    world: World
+    here: Verbs
     verb: str
-    act: Callable[[World, str], Job]
+    act: Callable[[Verbs, str], Job]
     done: list[dict[str, Any]] = field(default_factory=list)
     worst: Exit = Exit.OK
 
     def named(self, job_ids: list[str]) -> None:
         """The jobs given; a single one fails like any other command."""
         if len(job_ids) == 1:
-            job = self.act(self.world, job_ids[0])
+            job = self.act(self.here, job_ids[0])
             self.done.append({"id": job.id, "ok": True, "job": shapes.job(job)})
         else:
             for job_id in job_ids:
@@ -57,7 +58,7 @@ class Bulk:
 
     def matching(self, wanted: Filter, *, really: bool) -> None:
         """All that match now: counted first, done only when *really*."""
-        job_ids = list(matching(self.world, wanted))
+        job_ids = list(matching(self.here, wanted))
         if not really:
             number = words.count(len(job_ids), "job")
             told = {"dry_run": True, "verb": self.verb, "count": len(job_ids), "ids": job_ids[:PAGE]}
@@ -69,9 +70,9 @@ class Bulk:
 
     def _one(self, job_id: str) -> None:
         try:
-            job = self.act(self.world, job_id)
+            job = self.act(self.here, job_id)
             self.done.append({"id": job.id, "ok": True, "job": shapes.job(job)})
-        except StoreError:
+        except (StoreError, ServiceUnavailable):
             raise
         except HoraeError as problem:
             self.worst = self.worst or exit_code(problem)
@@ -89,14 +90,12 @@ class Bulk:
             raise typer.Exit(self.worst)
 
 
-def matching(world: World, wanted: Filter) -> Iterator[str]:
+def matching(here: Verbs, wanted: Filter) -> Iterator[str]:
     """The ids of all jobs that match, page by page."""
-    from horae.actions import jobs
-
-    page = jobs.find(world, wanted, limit=PAGE)
+    page = here.jobs.find(wanted, limit=PAGE)
     while page:
         yield from (job.id for job in page)
-        page = jobs.find(world, wanted, limit=PAGE, before=page[-1].id) if len(page) == PAGE else []
+        page = here.jobs.find(wanted, limit=PAGE, before=page[-1].id) if len(page) == PAGE else []
 
 
 def either(job_ids: list[str] | None, bulk: bool, flag: str) -> None:

@@ -12,14 +12,16 @@ from horae.cli import shapes, words
 from horae.cli.acting import Bulk, Reason, Yes, actor, either
 from horae.cli.arguments import arguments_from, instant_from, priority_from
 from horae.cli.showing import job_page, job_table
-from horae.cli.terminal import Terminal, command, opened
+from horae.cli.terminal import Terminal, command
+from horae.cli.verbs import reached
 from horae.errors import InvalidInput, NotAllowed
 from horae.settings import span_from
 
 if TYPE_CHECKING:
-    from horae.actions.jobs import Enqueued, Request
+    from horae.actions.jobs import Request
+    from horae.cli.verbs import Verbs
     from horae.core.jobs import Job
-    from horae.ports import Filter, World
+    from horae.ports import Filter
 
 group = typer.Typer(help="Enqueue jobs, look at them, act on them.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -31,7 +33,7 @@ TagOf = Annotated[str | None, typer.Option("--tag", metavar="TAG", help="Only wi
 OwnerOf = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only of this owner.")]
 
 
-@command(group, "enqueue")
+@command(group, "enqueue", by_url=True)
 def enqueue(
     terminal: Terminal,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The job to run, as declared with @app.job(NAME).")],
@@ -101,25 +103,29 @@ def _through_app(
     max_attempts: int | None,
 ) -> None:
     """As the application itself would: its signature checks the arguments, its declaration gives queue and retry."""
-    from horae.actions import jobs
     from horae.app import JobHandle
     from horae.cli.targets import application
+    from horae.cli.verbs import Near
 
     with application(target, terminal.database) as app:
         handle: JobHandle[..., Any] = JobHandle(app, app.definitions.get(name)).using(**given)
         request = _limited(handle.request(**arguments), max_attempts)
-        _tell_enqueued(terminal, app.world, jobs.enqueue(app.world, request))
+        if terminal.url is None:
+            _enqueue(terminal, Near(app.world), request)
+            return
+    with reached(terminal) as far:
+        _enqueue(terminal, far, request)
 
 
 def _through_store(
     terminal: Terminal, name: str, arguments: dict[str, Any], given: dict[str, Any], max_attempts: int | None
 ) -> None:
     """Without the application: the name and the arguments are taken as they are."""
-    from horae.actions import jobs
+    from horae.actions.jobs import Request
 
-    request = _limited(jobs.Request(name, arguments, **given), max_attempts)
-    with opened(terminal, may_create=True) as world:
-        _tell_enqueued(terminal, world, jobs.enqueue(world, request))
+    request = _limited(Request(name, arguments, **given), max_attempts)
+    with reached(terminal, may_create=True) as here:
+        _enqueue(terminal, here, request)
 
 
 def _limited(request: Request, max_attempts: int | None) -> Request:
@@ -128,15 +134,16 @@ def _limited(request: Request, max_attempts: int | None) -> Request:
     return replace(request, retry=replace(request.retry, attempts=max_attempts))
 
 
-def _tell_enqueued(terminal: Terminal, world: World, made: Enqueued) -> None:
+def _enqueue(terminal: Terminal, here: Verbs, request: Request) -> None:
+    made = here.jobs.enqueue(request)
     job = made.job
     what = "is the job of this key already" if made.deduplicated else "enqueued"
     told = {"job": shapes.job(job), "deduplicated": made.deduplicated, "late": made.late}
-    due = words.both(job.run_at, world.clock.now())
+    due = words.both(job.run_at, here.now())
     terminal.result(told, f"{job.id} {what}: {job.handler} in queue {job.queue}, due {due}")
 
 
-@command(group, "list")
+@command(group, "list", by_url=True)
 def list_(
     terminal: Terminal,
     state: Annotated[
@@ -154,13 +161,12 @@ def list_(
     ] = None,
 ) -> None:
     """Jobs, newest first, live and finished."""
-    from horae.actions import jobs
     from horae.ports import Filter
 
     wanted = Filter(states=tuple(state or ()), queue=queue, handler=handler, tag=tag, owner=owner, key=key)
-    with opened(terminal) as world:
-        found = jobs.find(world, wanted, limit=limit, before=before)
-        now = world.clock.now()
+    with reached(terminal) as here:
+        found = here.jobs.find(wanted, limit=limit, before=before)
+        now = here.now()
     further = found[-1].id if len(found) == limit else None
     text = job_table(terminal, found, now) if found else "No such jobs." if wanted != Filter() else "No jobs yet."
     terminal.result({"jobs": [shapes.job(job) for job in found], "next": further}, text)
@@ -168,21 +174,19 @@ def list_(
         terminal.say(f"There may be more: --before {further}")
 
 
-@command(group, "show")
+@command(group, "show", by_url=True)
 def show(terminal: Terminal, job_id: JobId) -> None:
     """One job: its state, why, runs and error."""
-    from horae.actions import jobs, reasons
-
-    with opened(terminal) as world:
-        job = jobs.get(world, job_id)
-        past = jobs.runs(world, job_id)
-        why = reasons.why(world, job)
-        now = world.clock.now()
+    with reached(terminal) as here:
+        job = here.jobs.get(job_id)
+        past = here.jobs.runs(job_id)
+        why = here.reasons.why(job)
+        now = here.now()
     told = {"job": shapes.job(job), "why": shapes.reasons(why), "runs": [shapes.run(run) for run in past]}
     terminal.result(told, job_page(terminal, job, why, past, now))
 
 
-@command(group, "cancel")
+@command(group, "cancel", by_url=True)
 def cancel(
     terminal: Terminal,
     job_ids: JobIds = None,
@@ -194,14 +198,12 @@ def cancel(
     yes: Yes = False,
 ) -> None:
     """End waiting jobs; ask running ones to stop."""
-    from horae.actions import jobs
-
     either(job_ids, all_queued, "--all-queued")
-    act = _by_hand(terminal, jobs.cancel, reason)
+    act = _by_hand(terminal, _cancel, reason)
     _in_bulk(terminal, "cancel", act, job_ids, _filter("queued", queue, handler, tag), yes)
 
 
-@command(group, "revive")
+@command(group, "revive", by_url=True)
 def revive(
     terminal: Terminal,
     job_ids: JobIds = None,
@@ -216,14 +218,12 @@ def revive(
 
     They are due now.
     """
-    from horae.actions import jobs
-
     either(job_ids, all_dead, "--all-dead")
-    act = _by_hand(terminal, jobs.revive, reason)
+    act = _by_hand(terminal, _revive, reason)
     _in_bulk(terminal, "revive", act, job_ids, _filter("dead", queue, handler, tag), yes)
 
 
-@command(group, "retry")
+@command(group, "retry", by_url=True)
 def retry(
     terminal: Terminal,
     job_ids: JobIds = None,
@@ -243,21 +243,26 @@ def retry(
     _in_bulk(terminal, "retry", act, job_ids, _filter("dead", queue, handler, tag), yes)
 
 
-def _retry(world: World, job_id: str, *, actor: str, reason: str) -> Job:
-    from horae.actions import jobs
+def _cancel(here: Verbs, job_id: str, **told: str) -> Job:
+    return here.jobs.cancel(job_id, **told)
 
-    job = jobs.get(world, job_id)
+
+def _revive(here: Verbs, job_id: str, **told: str) -> Job:
+    return here.jobs.revive(job_id, **told)
+
+
+def _retry(here: Verbs, job_id: str, **told: str) -> Job:
+    job = here.jobs.get(job_id)
     if job.state == "dead":
-        return jobs.revive(world, job_id, actor=actor, reason=reason)
+        return here.jobs.revive(job_id, **told)
     if job.state == "queued":
-        due = min(job.run_at, world.clock.now())
-        return jobs.reschedule(world, job_id, run_at=due, actor=actor, reason=reason)
+        return here.jobs.reschedule(job_id, run_at=min(job.run_at, here.now()), **told)
     advice = "wait for it, or cancel it" if job.state == "running" else "enqueue it anew"
     raise NotAllowed(f"Job {job.id} is {job.state}; only dead and waiting jobs can be tried again. Instead {advice}.")
 
 
-def _by_hand(terminal: Terminal, verb: Callable[..., Job], reason: str) -> Callable[[World, str], Job]:
-    return lambda world, job_id: verb(world, job_id, actor=actor(terminal), reason=reason)
+def _by_hand(terminal: Terminal, verb: Callable[..., Job], reason: str) -> Callable[[Verbs, str], Job]:
+    return lambda here, job_id: verb(here, job_id, actor=actor(terminal), reason=reason)
 
 
 def _filter(state: str, queue: str | None, handler: str | None, tag: str | None) -> Filter:
@@ -269,7 +274,7 @@ def _filter(state: str, queue: str | None, handler: str | None, tag: str | None)
 def _in_bulk(
     terminal: Terminal,
     verb: str,
-    act: Callable[[World, str], Job],
+    act: Callable[[Verbs, str], Job],
     job_ids: list[str] | None,
     wanted: Filter,
     yes: bool,
@@ -278,8 +283,8 @@ def _in_bulk(
 
     if job_ids and wanted != Filter(states=wanted.states):
         raise InvalidInput("--queue, --handler and --tag choose among all jobs; they do not go with named ones.")
-    with opened(terminal) as world:
-        bulk = Bulk(terminal, world, verb, act)
+    with reached(terminal) as here:
+        bulk = Bulk(terminal, here, verb, act)
         if job_ids:
             bulk.named(job_ids)
         else:

@@ -8,7 +8,8 @@ import typer
 
 from horae.cli import shapes, words
 from horae.cli.acting import Reason, actor
-from horae.cli.terminal import Terminal, command, opened
+from horae.cli.terminal import Terminal, command
+from horae.cli.verbs import reached
 from horae.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -18,13 +19,11 @@ group = typer.Typer(help="See, pause, resume and limit queues.", no_args_is_help
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The queue.")]
 
 
-@command(group, "list")
+@command(group, "list", by_url=True)
 def list_(terminal: Terminal) -> None:
     """Every queue with settings, jobs or a worker."""
-    from horae.actions import queues
-
-    with opened(terminal) as world:
-        found = queues.list_queues(world)
+    with reached(terminal) as here:
+        found = here.queues.list_queues()
     headers = ("QUEUE", "STATUS", "WAITING", "RUNNING", "DEAD", "SUCCEEDED", "CANCELLED", "LIMIT", "WORKERS")
     text = terminal.table(headers, [_row(view) for view in found]) if found else "No queue yet."
     terminal.result({"queues": [shapes.queue_view(view) for view in found]}, text)
@@ -37,30 +36,26 @@ def _row(view: QueueView) -> tuple[str, ...]:
     return (queue.name, status, *numbers, str(queue.max_running or "-"), str(len(view.workers)))
 
 
-@command(group, "pause")
+@command(group, "pause", by_url=True)
 def pause(terminal: Terminal, name: Name, reason: Reason = "") -> None:
     """Hand out no more jobs of a queue.
 
     Running jobs go on, enqueueing goes on.
     """
-    from horae.actions import queues
-
-    with opened(terminal) as world:
-        changed = queues.pause_queue(world, name, actor=actor(terminal), reason=reason)
+    with reached(terminal) as here:
+        changed = here.queues.pause_queue(name, actor=actor(terminal), reason=reason)
     terminal.result({"queue": shapes.queue(changed)}, f"{name} is paused; `horae queue resume {name}` lets it go on")
 
 
-@command(group, "resume")
+@command(group, "resume", by_url=True)
 def resume(terminal: Terminal, name: Name, reason: Reason = "") -> None:
     """Hand out jobs of a paused queue again."""
-    from horae.actions import queues
-
-    with opened(terminal) as world:
-        changed = queues.resume_queue(world, name, actor=actor(terminal), reason=reason)
+    with reached(terminal) as here:
+        changed = here.queues.resume_queue(name, actor=actor(terminal), reason=reason)
     terminal.result({"queue": shapes.queue(changed)}, f"{name} is open")
 
 
-@command(group, "limit")
+@command(group, "limit", by_url=True)
 def limit(
     terminal: Terminal,
     name: Name,
@@ -71,11 +66,9 @@ def limit(
 
     The limit holds over all workers.
     """
-    from horae.actions import queues
-
     number = _limit(max_running)
-    with opened(terminal) as world:
-        changed = queues.limit_queue(world, name, number, actor=actor(terminal), reason=reason)
+    with reached(terminal) as here:
+        changed = here.queues.limit_queue(name, number, actor=actor(terminal), reason=reason)
     told = "has no limit" if number is None else f"runs at most {words.count(number, 'job')} at once"
     terminal.result({"queue": shapes.queue(changed)}, f"{name} {told}")
 

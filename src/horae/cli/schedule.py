@@ -14,13 +14,14 @@ from horae.cli.failures import Exit
 from horae.cli.schedule_options import values_from, with_options, zone_told
 from horae.cli.schedule_showing import Page, fire_table, schedule_page, schedule_table
 from horae.cli.shapes import moment, reasons
-from horae.cli.terminal import Terminal, command, opened
+from horae.cli.terminal import Terminal, command
+from horae.cli.verbs import reached
 from horae.errors import InvalidInput
 from horae.settings import span_from
 
 if TYPE_CHECKING:
+    from horae.cli.verbs import Verbs
     from horae.core.fires import Schedule
-    from horae.ports import World
 
 group = typer.Typer(help="Make, see, explain and steer schedules.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -35,7 +36,7 @@ LISTED = 1000
 # -- look --------------------------------------------------------------------------------------------------------
 
 
-@command(group, "list")
+@command(group, "list", by_url=True)
 def list_(
     terminal: Terminal,
     group: Annotated[str | None, typer.Option("--group", metavar="NAME", help="Only of this group.")] = None,
@@ -50,13 +51,12 @@ def list_(
 
     In UTC, in its own zone, and in words.
     """
-    from horae.actions import schedules
     from horae.ports import ScheduleFilter
 
     wanted = ScheduleFilter(owner=owner, group=group, handler=handler)
-    with opened(terminal) as world:
-        found = schedules.find(world, wanted, limit=limit, after=after)
-        now = world.clock.now()
+    with reached(terminal) as here:
+        found = here.schedules.find(wanted, limit=limit, after=after)
+        now = here.now()
     further = found[-1].key if len(found) == limit else None
     nothing = "No schedules yet." if wanted == ScheduleFilter(owner="system") and not after else "No such schedules."
     told = {"schedules": [schedule_shapes.schedule(each) for each in found], "next": further}
@@ -65,21 +65,20 @@ def list_(
         terminal.say(f"There may be more: --after {further}")
 
 
-@command(group, "show")
+@command(group, "show", by_url=True)
 def show(terminal: Terminal, key: Key, owner: Owner = "system") -> None:
     """All about one schedule.
 
     When it fires next or why it does not, each value with its source, its last fires and results, and who changed it.
     """
-    from horae.actions import schedules
     from horae.core.standing import why_silent
 
-    with opened(terminal) as world:
-        schedule = schedules.get(world, key, owner=owner)
-        tally = schedules.tally(world, schedule)
-        fires = schedules.history(world, key, owner=owner, limit=LAST_FIRES)
-        changes = schedules.versions(world, key, owner=owner, limit=LAST_FIRES)
-        now = world.clock.now()
+    with reached(terminal) as here:
+        schedule = here.schedules.get(key, owner=owner)
+        tally = here.schedules.tally(schedule)
+        fires = here.schedules.history(key, owner=owner, limit=LAST_FIRES)
+        changes = here.schedules.versions(key, owner=owner, limit=LAST_FIRES)
+        now = here.now()
     why = why_silent(schedule, now)
     told = {
         "schedule": schedule_shapes.schedule(schedule),
@@ -91,7 +90,7 @@ def show(terminal: Terminal, key: Key, owner: Owner = "system") -> None:
     terminal.result(told, schedule_page(terminal, Page(schedule, why, tally, fires, changes, now)))
 
 
-@command(group, "history")
+@command(group, "history", by_url=True)
 def history(
     terminal: Terminal,
     key: Key,
@@ -105,13 +104,12 @@ def history(
 
     It ran as a job, was skipped for a reason, or was merged into a later one.
     """
-    from horae.actions import schedules
     from horae.core.readings import instant_from
 
-    with opened(terminal) as world:
-        schedule = schedules.get(world, key, owner=owner)
+    with reached(terminal) as here:
+        schedule = here.schedules.get(key, owner=owner)
         until = None if before is None else instant_from(before, schedule.zone, "--before")
-        fires = schedules.history(world, key, owner=owner, limit=limit, before=until)
+        fires = here.schedules.history(key, owner=owner, limit=limit, before=until)
     further = moment(fires[-1][0].fire_at) if len(fires) == limit else None
     told = {"fires": [schedule_shapes.fire(fire, job_id) for fire, job_id in fires], "next": further}
     terminal.result(told, fire_table(terminal, schedule, fires) if fires else "It has not fired yet.")
@@ -119,19 +117,18 @@ def history(
         terminal.say(f"There may be more: --before {further}")
 
 
-@command(group, "preview")
+@command(group, "preview", by_url=True)
 def preview(terminal: Terminal, key: Key, count: Count = 10, owner: Owner = "system") -> None:
     """The next fires of a stored schedule, and in words.
 
     One that is paused or disabled is told as if it were not.
     """
-    from horae.actions import schedules
     from horae.core.standing import why_silent
 
-    with opened(terminal) as world:
-        schedule = schedules.get(world, key, owner=owner)
-        fires = schedules.preview(world, schedule, count)
-        now = world.clock.now()
+    with reached(terminal) as here:
+        schedule = here.schedules.get(key, owner=owner)
+        fires = here.schedules.preview(schedule, count)
+        now = here.now()
     why = why_silent(schedule, now)
     told = {
         "key": key,
@@ -149,7 +146,7 @@ def preview(terminal: Terminal, key: Key, count: Count = 10, owner: Owner = "sys
 # -- make and change ---------------------------------------------------------------------------------------------
 
 
-@command(group, "add")
+@command(group, "add", by_url=True)
 @with_options
 def add(
     terminal: Terminal,
@@ -164,19 +161,18 @@ def add(
 
     Give exactly one of --cron, --every, --once and --after. It fires from now on, as soon as a worker runs.
     """
-    from horae.actions import schedules
     from horae.core.fires import Schedule
 
     zone = given["zone"]
     values = values_from(given, zone, required=True)
     sources = {} if zone is None else {"zone": "api"}
     schedule = Schedule(key=key, handler=handler, owner=owner, enabled=not disabled, sources=sources, **values)
-    with opened(terminal, may_create=True) as world:
-        made = schedules.create(world, schedule, actor=actor(terminal), reason=reason)
-        _tell(terminal, world, made, "added")
+    with reached(terminal, may_create=True) as here:
+        made = here.schedules.create(schedule, actor=actor(terminal), reason=reason)
+        _tell(terminal, here, made, "added")
 
 
-@command(group, "change")
+@command(group, "change", by_url=True)
 @with_options
 def change(
     terminal: Terminal,
@@ -194,19 +190,17 @@ def change(
 
     The next fire is computed anew; what it was before stays in the audit.
     """
-    from horae.actions import schedules
-
-    with opened(terminal) as world:
-        before = schedules.get(world, key, owner=owner)
+    with reached(terminal) as here:
+        before = here.schedules.get(key, owner=owner)
         values = values_from(given, zone_told(given["zone"], before), required=False)
         values |= {name: value for name, value in (("handler", handler), ("enabled", enabled)) if value is not None}
         if not values:
             raise InvalidInput("Nothing to change was given; `horae schedule change --help` shows what can be.")
         told: dict[str, Any] = {"owner": owner, "version": version, "actor": actor(terminal), "reason": reason}
-        _tell(terminal, world, schedules.change(world, key, values, **told), "changed")
+        _tell(terminal, here, here.schedules.change(key, values, **told), "changed")
 
 
-@command(group, "pause")
+@command(group, "pause", by_url=True)
 def pause(
     terminal: Terminal, key: KeyOrGroup = None, group: Group = None, owner: Owner = "system", reason: Reason = ""
 ) -> None:
@@ -214,12 +208,10 @@ def pause(
 
     Running jobs go on; it can still be triggered by hand.
     """
-    from horae.actions import schedules
-
-    _one_or_group(terminal, "paused", (schedules.pause, schedules.pause_group), key, group, owner, reason)
+    _one_or_group(terminal, "pause", key, group, owner, reason)
 
 
-@command(group, "resume")
+@command(group, "resume", by_url=True)
 def resume(
     terminal: Terminal, key: KeyOrGroup = None, group: Group = None, owner: Owner = "system", reason: Reason = ""
 ) -> None:
@@ -227,28 +219,25 @@ def resume(
 
     What it missed while it was paused is not made up for; backfill does that.
     """
-    from horae.actions import schedules
-
-    _one_or_group(terminal, "resumed", (schedules.resume, schedules.resume_group), key, group, owner, reason)
+    _one_or_group(terminal, "resume", key, group, owner, reason)
 
 
-def _one_or_group(
-    terminal: Terminal, done: str, verbs: tuple[Any, Any], key: str | None, group: str | None, owner: str, reason: str
-) -> None:
+def _one_or_group(terminal: Terminal, verb: str, key: str | None, group: str | None, owner: str, reason: str) -> None:
     if (key is None) == (group is None):
         raise InvalidInput(f"Name one schedule, or a --group, not {'neither' if key is None else 'both'}.")
     told = {"owner": owner, "actor": actor(terminal), "reason": reason}
-    with opened(terminal) as world:
+    done = f"{verb.removesuffix('e')}ed"
+    with reached(terminal) as here:
         if key is not None:
-            _tell(terminal, world, verbs[0](world, key, **told), done)
+            _tell(terminal, here, getattr(here.schedules, verb)(key, **told), done)
             return
-        changed: list[Schedule] = verbs[1](world, group, **told)
+        changed: list[Schedule] = getattr(here.schedules, f"{verb}_group")(group, **told)
     said = f"{words.count(len(changed), 'schedule')} of group {group} {done}"
     lines = [said, *(f"  {each.key}" for each in changed)]
     terminal.result({"schedules": [schedule_shapes.schedule(each) for each in changed]}, "\n".join(lines))
 
 
-@command(group, "delete")
+@command(group, "delete", by_url=True)
 def delete(
     terminal: Terminal,
     key: Key,
@@ -260,12 +249,10 @@ def delete(
 
     Jobs that it made live on; the audit keeps what it was.
     """
-    from horae.actions import schedules
-
-    with opened(terminal) as world:
-        schedule = schedules.get(world, key, owner=owner)
+    with reached(terminal) as here:
+        schedule = here.schedules.get(key, owner=owner)
         if yes:
-            schedules.delete(world, key, owner=owner, actor=actor(terminal), reason=reason)
+            here.schedules.delete(key, owner=owner, actor=actor(terminal), reason=reason)
     said = f"{key} is deleted" if yes else f"would delete {key} ({schedule_shapes.described(schedule)}); add --yes"
     terminal.result({"dry_run": not yes, "verb": "delete", "schedule": schedule_shapes.schedule(schedule)}, said)
 
@@ -273,7 +260,7 @@ def delete(
 # -- fire by hand ------------------------------------------------------------------------------------------------
 
 
-@command(group, "trigger")
+@command(group, "trigger", by_url=True)
 def trigger(
     terminal: Terminal,
     key: Key,
@@ -291,11 +278,9 @@ def trigger(
     Its rhythm stays as it is. When a job of it is unfinished and its overlap forbids another, it is skipped: exit
     code 5.
     """
-    from horae.actions import firing
-
     parameters = arguments_from(arg or [], args, None)
-    with opened(terminal) as world:
-        done = firing.trigger(world, key, parameters, owner=owner, actor=actor(terminal), reason=reason)
+    with reached(terminal) as here:
+        done = here.firing.trigger(key, parameters, owner=owner, actor=actor(terminal), reason=reason)
     told = {"job_id": done.job_id, "fire": schedule_shapes.fire(done.fire, done.job_id)}
     skipped = f"skipped: a job of {key} is unfinished, and its overlap is {done.schedule.overlap}"
     terminal.result(told, done.job_id or skipped)
@@ -303,7 +288,7 @@ def trigger(
         raise typer.Exit(Exit.CONFLICT)
 
 
-@command(group, "backfill")
+@command(group, "backfill", by_url=True)
 def backfill(
     terminal: Terminal,
     key: Key,
@@ -318,15 +303,14 @@ def backfill(
 
     Times without an offset are read in the zone of the schedule. Without --yes it only says how many.
     """
-    from horae.actions import firing, schedules
     from horae.core.readings import instant_from
 
-    with opened(terminal) as world:
-        schedule = schedules.get(world, key, owner=owner)
+    with reached(terminal) as here:
+        schedule = here.schedules.get(key, owner=owner)
         bounds = (instant_from(start, schedule.zone, "--from"), instant_from(end, schedule.zone, "--to"))
         told: dict[str, Any] = {"owner": owner, "actor": actor(terminal), "reason": reason}
         over = span_from(spread, "span")
-        done = firing.backfill(world, key, *bounds, dry_run=not yes, spread=over, **told)
+        done = here.firing.backfill(key, *bounds, dry_run=not yes, spread=over, **told)
     number = words.count(len(done.fires), "job")
     said = f"enqueued {number}" if yes else f"would enqueue {number}" + ("; add --yes" if done.fires else "")
     if done.present:
@@ -341,11 +325,11 @@ def backfill(
     terminal.result(shape, said)
 
 
-def _tell(terminal: Terminal, world: World, schedule: Schedule, done: str) -> None:
+def _tell(terminal: Terminal, here: Verbs, schedule: Schedule, done: str) -> None:
     """What a schedule is now."""
     from horae.core.standing import why_silent
 
-    now = world.clock.now()
+    now = here.now()
     lines = [f"{schedule.key} {done}: {schedule_shapes.described(schedule)}, version {schedule.version}"]
     if schedule.next_fire_at is not None:
         zone = "" if schedule.zone == "UTC" else f", {clock(schedule.next_fire_at, schedule.zone)}"

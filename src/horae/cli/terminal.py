@@ -12,14 +12,14 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from horae.cli.words import table
-from horae.errors import NotFound
+from horae.errors import InvalidInput, NotFound
 from horae.settings import Settings, unknown_names
 
 if TYPE_CHECKING:
@@ -29,15 +29,27 @@ Db = Annotated[
     str | None,
     typer.Option("--db", metavar="URL", help="The database; else $HORAE_DATABASE_URL, else a SQLite file in .horae/."),
 ]
+Url = Annotated[
+    str | None,
+    typer.Option("--url", metavar="URL", help="Ask this service instead of opening a database; else $HORAE_URL."),
+]
+Token = Annotated[
+    str | None, typer.Option("--token", metavar="TOKEN", help="The token for it; better in $HORAE_TOKEN.")
+]
+NoUrl = Annotated[str | None, typer.Option("--url", hidden=True)]
+NoToken = Annotated[str | None, typer.Option("--token", hidden=True)]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the result.")]
 NoColor = Annotated[bool, typer.Option("--no-color", help="No colours; $NO_COLOR does the same.")]
 SHARED: tuple[tuple[str, Any, Any], ...] = (
     ("db", Db, None),
+    ("url", Url, None),
+    ("token", Token, None),
     ("as_json", Json, False),
     ("quiet", Quiet, False),
     ("no_color", NoColor, False),
 )
+NEAR_ONLY = {"url": NoUrl, "token": NoToken}  # for commands that no service can do in our place
 STATE_COLOURS = {"queued": "yellow", "running": "cyan", "succeeded": "green", "dead": "red", "cancelled": "magenta"}
 
 
@@ -47,6 +59,8 @@ class Terminal:
 
     settings: Settings
     database: str | None = None  # only where the command line itself named it
+    url: str | None = None  # the service to ask instead of a database
+    token: str | None = field(default=None, repr=False)
     is_json: bool = False
     is_quiet: bool = False
     is_plain: bool = False
@@ -93,8 +107,14 @@ def dumped(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2, default=str)
 
 
-def command(group: typer.Typer, name: str, **options: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a function ``(terminal, …)`` as a command that also takes the shared options."""
+def command(
+    group: typer.Typer, name: str, *, by_url: bool = False, **options: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a function ``(terminal, …)`` as a command that also takes the shared options.
+
+    With *by_url* it works on the verbs of :mod:`horae.cli.verbs`, so that a service can do it in our place.
+    """
+    known = {each: kind if by_url else NEAR_ONLY.get(each, kind) for each, kind, _ in SHARED}
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(function, include_extras=True)
@@ -103,11 +123,11 @@ def command(group: typer.Typer, name: str, **options: Any) -> Callable[[Callable
             for each in list(inspect.signature(function).parameters.values())[1:]
         ]
         keyword = inspect.Parameter.KEYWORD_ONLY
-        shared = [inspect.Parameter(each, keyword, default=value, annotation=kind) for each, kind, value in SHARED]
+        shared = [inspect.Parameter(each, keyword, default=value, annotation=known[each]) for each, _, value in SHARED]
 
         def run(**given: Any) -> None:
             told = {each: given.pop(each) for each, _, _ in SHARED}
-            function(terminal_for(**told), **given)
+            function(terminal_for(by_url=by_url, **told), **given)
 
         run.__doc__, run.__name__ = function.__doc__, function.__name__
         run.__signature__ = inspect.Signature([each.replace(kind=keyword) for each in own] + shared)  # type: ignore[attr-defined]
@@ -118,12 +138,28 @@ def command(group: typer.Typer, name: str, **options: Any) -> Callable[[Callable
     return register
 
 
-def terminal_for(db: str | None, as_json: bool, quiet: bool, no_color: bool) -> Terminal:
+def terminal_for(
+    db: str | None,
+    url: str | None,
+    token: str | None,
+    as_json: bool,
+    quiet: bool,
+    no_color: bool,
+    *,
+    by_url: bool = False,
+) -> Terminal:
     settings = Settings.read(os.environ)
+    if db and url:
+        raise InvalidInput("Give --db or --url, not both: a database is opened here, a service is asked.")
+    if url and not by_url:
+        raise InvalidInput(
+            "This command needs the database itself; run it where the database is, with --db, not --url."
+        )
     if db:
         settings = replace(settings, database_url=db)
+    place = url or (settings.url if by_url and not db else None)
     plain = no_color or bool(os.environ.get("NO_COLOR")) or as_json or not sys.stdout.isatty()
-    terminal = Terminal(settings, db, as_json, quiet, plain)
+    terminal = Terminal(settings, db, place, token or settings.token, as_json, quiet, plain)
     for name, meant in unknown_names(os.environ).items():
         terminal.say(f"warning: {name} is not a setting of Horae" + (f"; did you mean {meant}?" if meant else "."))
     return terminal

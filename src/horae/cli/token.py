@@ -9,7 +9,8 @@ import typer
 
 from horae.cli import words
 from horae.cli.acting import Reason, actor
-from horae.cli.terminal import Terminal, command, opened
+from horae.cli.terminal import Terminal, command
+from horae.cli.verbs import reached
 from horae.settings import span_from
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ group = typer.Typer(help="Make, list and revoke tokens of the service.", no_args
 Owner = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this tenant's.")]
 
 
-@command(group, "create")
+@command(group, "create", by_url=True)
 def create(
     terminal: Terminal,
     owner: Annotated[
@@ -40,11 +41,8 @@ def create(
 
     Only a digest is stored: whoever loses the token makes another.
     """
-    from horae.actions import tokens
-
-    with opened(terminal, may_create=True) as world:
-        made, text = tokens.create_token(
-            world,
+    with reached(terminal, may_create=True) as here:
+        made, text = here.tokens.create_token(
             owner=owner,
             scopes=scopes.split(","),
             title=name,
@@ -52,7 +50,7 @@ def create(
             expires_in=_life(expires),
             actor=actor(terminal),
         )
-        now = world.clock.now()
+        now = here.now()
     terminal.say(f"{made.token_id}: for {owner}, may {', '.join(made.scopes)}, {_until(made.expires_at, now)}.")
     terminal.say("It is shown only now; keep it where secrets are kept.")
     terminal.result({"token": text, **shape(made, now)}, text)
@@ -62,18 +60,16 @@ def _life(text: str) -> timedelta | None:
     return None if text == "never" else span_from(text, "life of a token")
 
 
-@command(group, "list")
+@command(group, "list", by_url=True)
 def list_(
     terminal: Terminal,
     owner: Owner = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many at most.")] = 100,
 ) -> None:
     """The tokens there are, newest first, without their secrets."""
-    from horae.actions import tokens
-
-    with opened(terminal) as world:
-        found = tokens.find_tokens(world, owner=owner, limit=limit)
-        now = world.clock.now()
+    with reached(terminal) as here:
+        found = here.tokens.find_tokens(owner=owner, limit=limit)
+        now = here.now()
     headers = ("ID", "OWNER", "SCOPES", "STATE", "EXPIRES", "LAST USED", "NAME")
     text = terminal.table(headers, [_row(each, now) for each in found]) if found else "No token yet."
     terminal.result({"tokens": [shape(each, now) for each in found]}, text)
@@ -85,18 +81,16 @@ def _row(token: Token, now: datetime) -> tuple[str, ...]:
     return (token.token_id, token.owner, ",".join(token.scopes), token.state(now), expires, used, token.name)
 
 
-@command(group, "revoke")
+@command(group, "revoke", by_url=True)
 def revoke(
     terminal: Terminal,
     token_id: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as `token list` shows it.")],
     reason: Reason = "",
 ) -> None:
     """Let nobody be recognised by a token any more, from the next request on."""
-    from horae.actions import tokens
-
-    with opened(terminal) as world:
-        revoked = tokens.revoke_token(world, token_id, actor=actor(terminal), reason=reason)
-        now = world.clock.now()
+    with reached(terminal) as here:
+        revoked = here.tokens.revoke_token(token_id, actor=actor(terminal), reason=reason)
+        now = here.now()
     terminal.result({"revoked": shape(revoked, now)}, f"{revoked.token_id} of {revoked.owner} is revoked")
 
 

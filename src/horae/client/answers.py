@@ -173,6 +173,35 @@ class Entry(Told):
 
 
 @dataclass(frozen=True)
+class Token(Told):
+    """A token without its secret; ``state`` is valid, expired or revoked."""
+
+    id: str
+    owner: str
+    name: str
+    scopes: tuple[str, ...]
+    queues: tuple[str, ...]
+    state: str
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None = None
+    used_at: datetime | None = None
+    used_from: str | None = None
+    revoked_at: datetime | None = None
+    revoked_by: str | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class TokenMade(Token):
+    """A token that was just made; ``token`` is its text, told only this once."""
+
+    token: str = ""
+
+    def __repr__(self) -> str:
+        return f"TokenMade(id={self.id!r}, owner={self.owner!r})"
+
+
+@dataclass(frozen=True)
 class Owner(Told):
     """A tenant and what is special about it."""
 

@@ -17,6 +17,7 @@ from horae.client.queues import Audit, Queues, Workers
 from horae.client.schedules import Schedules
 from horae.client.secrets import Secrets
 from horae.client.tasks import Tasks
+from horae.client.tokens import Tokens
 from horae.client.transport import Blocking, Patience, Place, Waiting
 
 
@@ -32,6 +33,7 @@ class Rooms(Generic[S]):
         self.audit: Audit[S] = Audit(sender)
         self.admin: Admin[S] = Admin(sender)
         self.compat: Compat[S] = Compat(sender)
+        self.tokens: Tokens[S] = Tokens(sender)
         self.owners: Owners[S] = Owners(sender)
         self.secrets: Secrets[S] = Secrets(sender)
         self.health: Health[S] = Health(sender)

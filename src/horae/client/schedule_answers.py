@@ -63,6 +63,7 @@ class Schedule(Told):
     pause_reason: str | None = None
     created_at: datetime | None = None
     updated_at: datetime | None = None
+    tzdata: str = ""
 
 
 @dataclass(frozen=True)

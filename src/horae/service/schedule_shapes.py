@@ -190,6 +190,7 @@ class ScheduleShape(BaseModel):
     pause_reason: str | None
     declared: bool
     sources: dict[str, str] = Field(description="Where each value comes from: code, file, api …")
+    tzdata: str = Field(description="The edition of the zone database that its next fire was computed with.")
     version: int = Field(description="Also the ETag.")
     created_at: Instant | None
     updated_at: Instant | None

@@ -6,11 +6,12 @@ from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from horae.actions import tokens
 from horae.core.access import ID_LENGTH, Caller, Scope, Token
 from horae.core.instants import iso
+from horae.service.inputs import storable
 from horae.service.paging import Limit
 from horae.service.state import Here, needs
 
@@ -115,7 +116,12 @@ def list_tokens(
 
 
 @router.delete("/tokens/{token_id}", operation_id="revoke_token", summary="Let nobody be recognised by it any more")
-def revoke_token(token_id: TokenId, world: Here, caller: Operator) -> ShownToken:
+def revoke_token(
+    token_id: TokenId,
+    world: Here,
+    caller: Operator,
+    reason: Annotated[str, Query(max_length=2000, description="For the audit."), AfterValidator(storable)] = "",
+) -> ShownToken:
     """From the next request on. Revoking twice is no mistake."""
-    revoked = tokens.revoke_token(world, token_id, actor=caller.actor)
+    revoked = tokens.revoke_token(world, token_id, actor=caller.actor, reason=reason)
     return ShownToken.model_validate(shown(revoked, world.clock.now()))

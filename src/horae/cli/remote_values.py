@@ -1,0 +1,205 @@
+"""Between the words of the service and the values that commands show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from horae.core.access import Token
+from horae.core.fires import Fire, Schedule
+from horae.core.instants import from_iso
+from horae.core.jobs import Job, Run, job_number
+from horae.core.retry import DEFAULT_RETRY, Retry
+from horae.errors import InvalidInput
+from horae.ports import Queue, Tally
+
+if TYPE_CHECKING:
+    from horae.actions.jobs import Request
+    from horae.client import answers, schedule_answers
+
+STATES: dict[str, Any] = {"dead_letter": "dead"}  # the words of the service that are not ours
+WORDS = {state: word for word, state in STATES.items()}
+SPANS = ("initial_delay", "spread", "grace", "jitter", "timeout", "lock_ttl", "stale_timeout")
+# What the service tells of a schedule under the name that it has here.
+SAME = (
+    "key", "handler", "kind", "expression", "zone", "owner", "group", "payload", "queue", "priority", "day_match",
+    "gap", "fold", "lenient", "anchor", "misfire", "catch_up", "overlap", "mode", "after", "starts_at", "ends_at",
+    "max_fires", "enabled", "declared", "inactive", "paused_at", "paused_by", "pause_reason", "next_fire_at",
+    "next_due_at", "fire_count", "last_fire_at", "sources", "version", "created_at", "updated_at", "title", "toggled",
+    "tzdata",
+)  # fmt: skip
+# What somebody may say about a new schedule; whatever is as by default is left to the service.
+SAID = (*(name for name in SAME if name in (
+    "group", "payload", "queue", "priority", "day_match", "gap", "fold", "lenient", "anchor", "misfire", "catch_up",
+    "overlap", "mode", "starts_at", "ends_at", "max_fires", "enabled", "title",
+)), *SPANS)  # fmt: skip
+
+
+# -- jobs --------------------------------------------------------------------------------------------------------
+
+
+def job(told: answers.Job) -> Job:
+    policy = told.retry
+    retry = DEFAULT_RETRY if policy is None else Retry(
+        policy.kind,  # type: ignore[arg-type]
+        attempts=told.max_attempts,
+        delay=timedelta(seconds=policy.delay_sec),
+        factor=policy.factor,
+        cap=timedelta(seconds=policy.cap_sec),
+        jitter=policy.jitter,
+    )  # fmt: skip
+    return Job(
+        number=job_number(told.job_id),
+        handler=told.handler,
+        payload=told.payload,
+        state=STATES.get(told.status, told.status),
+        queue=told.queue,
+        priority=told.priority,  # type: ignore[arg-type]
+        run_at=told.run_at,
+        planned_at=told.planned_at,
+        created_at=told.created_at,
+        owner=told.owner,
+        attempt=told.attempt,
+        max_attempts=told.max_attempts,
+        retry=retry,
+        timeout=_span(told.timeout_sec),
+        token=told.token,
+        worker_id=told.worker_id,
+        leased_until=told.leased_until,
+        started_at=told.started_at,
+        finished_at=told.finished_at,
+        key=told.idempotency_key,
+        unique=told.unique,
+        concurrency_key=told.concurrency_key,
+        held="held" if told.held else "",
+        tags=told.tags,
+        trace_id=told.trace_id,
+        progress=told.progress,
+        checkpoint=told.checkpoint,
+        result=told.result,
+        last_error=told.last_error,
+        cancel_reason=told.cancel_reason,
+        object_type=told.object_type,
+        object_id=told.object_id,
+        action=told.action,
+    )
+
+
+def run(told: answers.Run, of: answers.Job) -> Run:
+    return Run(
+        job_number=job_number(told.job_id),
+        token=told.token,
+        outcome=told.outcome,
+        attempt=told.attempt,
+        handler=of.handler,
+        queue=of.queue,
+        owner=of.owner,
+        worker_id=told.worker_id,
+        started_at=told.started_at,
+        finished_at=told.finished_at,
+        error=told.error,
+        result=told.result,
+        next_action_at=told.next_action_at,
+        audit_event_id=told.audit_event_id,
+        trace_id=told.trace_id,
+    )
+
+
+def request_told(request: Request) -> dict[str, Any]:
+    """A request as the client's ``enqueue`` takes it."""
+    retry = request.retry
+    if retry.kind == "external":
+        raise InvalidInput(f"{request.handler} lets its own code decide about retries; enqueue it near its database.")
+    told: dict[str, Any] = {
+        name: getattr(request, name)
+        for name in (
+            "handler", "payload", "object_type", "object_id", "action", "run_at", "priority", "queue", "tags", "unique",
+            "concurrency_key", "concurrency_limit", "trace_id",
+        )
+    }  # fmt: skip
+    return told | {
+        "delay_sec": _seconds(request.delay),
+        "timeout_sec": _seconds(request.timeout),
+        "idempotency_key": request.key,
+        "max_attempts": retry.attempts,
+        "retry": {
+            "kind": retry.kind,
+            "delay_sec": _seconds(retry.delay),
+            "factor": retry.factor,
+            "cap_sec": _seconds(retry.cap),
+            "jitter": retry.jitter,
+        },
+    }
+
+
+def queue(told: answers.Queue) -> Queue:
+    return Queue(**{each.name: getattr(told, each.name) for each in fields(Queue)})
+
+
+def token(told: answers.Token) -> Token:
+    same: dict[str, Any] = {
+        each.name: getattr(told, each.name) for each in fields(Token) if each.name not in ("token_id", "digest")
+    }
+    return Token(token_id=told.id, digest="", **same)
+
+
+# -- schedules ---------------------------------------------------------------------------------------------------
+
+
+def schedule(told: schedule_answers.Schedule) -> Schedule:
+    retry = Retry.from_json(told.retry, told.retry.get("attempts", 1))
+    same: dict[str, Any] = {name: getattr(told, name) for name in SAME}
+    spans: dict[str, Any] = {name: _span(getattr(told, name)) for name in SPANS}
+    return Schedule(retry=retry, **same, **spans)
+
+
+def schedule_told(value: Schedule) -> dict[str, Any]:
+    """What is special about a new schedule, as the client's ``create`` takes it."""
+    usual = Schedule(value.key, value.handler, value.kind, value.expression)
+    special = {name: getattr(value, name) for name in SAID if getattr(value, name) != getattr(usual, name)}
+    if value.sources.get("zone"):
+        special["zone"] = value.zone
+    rule = {"kind": value.kind, "expression": value.expression, "after": value.after}
+    return timing_told({"handler": value.handler, **special, **rule})
+
+
+def timing_told(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a schedule as the client takes them: the rule under its own name."""
+    told = {name: value for name, value in changes.items() if name not in ("kind", "expression", "after")}
+    match changes.get("kind"):
+        case "cron":
+            told["cron"] = changes["expression"]
+        case "every":
+            told["every"] = float(changes["expression"])
+        case "once":
+            told["once"] = from_iso(changes["expression"])
+        case "after":
+            told["after"] = list(changes["after"])
+    return told
+
+
+def fire(told: schedule_answers.Fire) -> Fire:
+    return Fire(
+        told.fire_at,
+        told.verdict,  # type: ignore[arg-type]
+        told.kind,  # type: ignore[arg-type]
+        told.reason,
+        told.due_at,
+        told.last_at,
+        told.count,
+        told.merged_into,
+    )
+
+
+def tally(told: schedule_answers.Tally | None) -> Tally:
+    return Tally() if told is None else Tally(**{each.name: getattr(told, each.name) for each in fields(Tally)})
+
+
+def _span(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)
+
+
+def _seconds(span: timedelta | None) -> float | None:
+    return None if span is None else span.total_seconds()

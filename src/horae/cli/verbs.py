@@ -1,0 +1,189 @@
+"""What commands do, wherever the jobs are: in a database that is opened here, or behind a service (``--url``).
+
+A command asks :func:`reached` for these verbs and does not know which it got. Near, they are those of
+``horae.actions``, bound to the store; far, :mod:`horae.cli.remote` asks the service and answers with the same values.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from horae.cli.terminal import Terminal, opened
+
+if TYPE_CHECKING:
+    from horae.actions.firing import Backfill, Triggered
+    from horae.actions.jobs import Enqueued, Request
+    from horae.actions.queues import QueueView
+    from horae.core.access import Token
+    from horae.core.audit import Entry
+    from horae.core.fires import Fire, Schedule
+    from horae.core.jobs import Job, Run
+    from horae.core.reasons import Reason
+    from horae.ports import Filter, Queue, ScheduleFilter, Tally, World
+
+
+class JobVerbs(Protocol):
+    """Of ``horae.actions.jobs``."""
+
+    def enqueue(self, request: Request, /) -> Enqueued: ...
+
+    def find(self, wanted: Filter, /, *, limit: int, before: str | None = None) -> list[Job]: ...
+
+    def get(self, job_id: str, /) -> Job: ...
+
+    def runs(self, job_id: str, /) -> list[Run]: ...
+
+    def cancel(self, job_id: str, /, *, actor: str, reason: str) -> Job: ...
+
+    def revive(self, job_id: str, /, *, actor: str, reason: str) -> Job: ...
+
+    def reschedule(self, job_id: str, /, *, run_at: datetime, actor: str, reason: str) -> Job: ...
+
+
+class ReasonVerbs(Protocol):
+    """Of ``horae.actions.reasons``."""
+
+    def why(self, job: Job, /) -> Sequence[Reason]: ...
+
+
+class QueueVerbs(Protocol):
+    """Of ``horae.actions.queues``."""
+
+    def list_queues(self) -> list[QueueView]: ...
+
+    def pause_queue(self, queue: str, /, *, actor: str, reason: str) -> Queue: ...
+
+    def resume_queue(self, queue: str, /, *, actor: str, reason: str) -> Queue: ...
+
+    def limit_queue(self, queue: str, max_running: int | None, /, *, actor: str, reason: str) -> Queue: ...
+
+
+class ScheduleVerbs(Protocol):
+    """Of ``horae.actions.schedules``."""
+
+    def create(self, schedule: Schedule, /, *, actor: str, reason: str) -> Schedule: ...
+
+    def change(
+        self, key: str, changes: Mapping[str, Any], /, *, owner: str, version: int | None, actor: str, reason: str
+    ) -> Schedule: ...
+
+    def pause(self, key: str, /, *, owner: str, actor: str, reason: str) -> Schedule: ...
+
+    def resume(self, key: str, /, *, owner: str, actor: str, reason: str) -> Schedule: ...
+
+    def pause_group(self, group: str, /, *, owner: str, actor: str, reason: str) -> list[Schedule]: ...
+
+    def resume_group(self, group: str, /, *, owner: str, actor: str, reason: str) -> list[Schedule]: ...
+
+    def delete(self, key: str, /, *, owner: str, actor: str, reason: str) -> None: ...
+
+    def get(self, key: str, /, *, owner: str) -> Schedule: ...
+
+    def find(self, wanted: ScheduleFilter, /, *, limit: int, after: str | None = None) -> list[Schedule]: ...
+
+    def history(
+        self, key: str, /, *, owner: str, limit: int, before: datetime | None = None
+    ) -> list[tuple[Fire, str | None]]: ...
+
+    def versions(self, key: str, /, *, owner: str, limit: int) -> list[Entry]: ...
+
+    def tally(self, schedule: Schedule, /) -> Tally: ...
+
+    def preview(self, schedule: Schedule, count: int, /) -> list[datetime]: ...
+
+
+class FiringVerbs(Protocol):
+    """Of ``horae.actions.firing``."""
+
+    def trigger(
+        self, key: str, parameters: Mapping[str, Any], /, *, owner: str, actor: str, reason: str
+    ) -> Triggered: ...
+
+    def backfill(
+        self,
+        key: str,
+        start: datetime,
+        end: datetime,
+        /,
+        *,
+        dry_run: bool,
+        spread: timedelta,
+        owner: str,
+        actor: str,
+        reason: str,
+    ) -> Backfill: ...
+
+
+class TokenVerbs(Protocol):
+    """Of ``horae.actions.tokens``."""
+
+    def create_token(
+        self,
+        *,
+        owner: str,
+        scopes: Iterable[str],
+        title: str,
+        queues: Iterable[str],
+        expires_in: timedelta | None,
+        actor: str,
+    ) -> tuple[Token, str]: ...
+
+    def find_tokens(self, *, owner: str | None, limit: int) -> list[Token]: ...
+
+    def revoke_token(self, token_id: str, /, *, actor: str, reason: str) -> Token: ...
+
+
+class Verbs(Protocol):
+    """Everything that a command may want done."""
+
+    jobs: JobVerbs
+    reasons: ReasonVerbs
+    queues: QueueVerbs
+    schedules: ScheduleVerbs
+    firing: FiringVerbs
+    tokens: TokenVerbs
+
+    def now(self) -> datetime: ...
+
+
+class Bound:
+    """The verbs of one room of ``horae.actions``, each with its world."""
+
+    def __init__(self, world: World, room: ModuleType) -> None:
+        self._world, self._room = world, room
+
+    def __getattr__(self, verb: str) -> Any:
+        return functools.partial(getattr(self._room, verb), self._world)
+
+
+class Near:
+    """A database that is opened here."""
+
+    def __init__(self, world: World) -> None:
+        from horae.actions import firing, jobs, queues, reasons, schedules, tokens
+
+        self.now = world.clock.now
+        self.jobs = cast("JobVerbs", Bound(world, jobs))
+        self.reasons = cast("ReasonVerbs", Bound(world, reasons))
+        self.queues = cast("QueueVerbs", Bound(world, queues))
+        self.schedules = cast("ScheduleVerbs", Bound(world, schedules))
+        self.firing = cast("FiringVerbs", Bound(world, firing))
+        self.tokens = cast("TokenVerbs", Bound(world, tokens))
+
+
+@contextmanager
+def reached(terminal: Terminal, *, may_create: bool = False) -> Iterator[Verbs]:
+    """The verbs, near or far, until the command is done."""
+    if terminal.url is None:
+        with opened(terminal, may_create=may_create) as world:
+            yield Near(world)
+    else:
+        from horae.cli.remote import asked
+
+        with asked(terminal) as far:
+            yield far

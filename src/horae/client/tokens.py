@@ -1,0 +1,38 @@
+"""Tokens, for operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from horae.client import reading
+from horae.client.answers import Token, TokenMade
+from horae.client.calls import DELETE, GET, POST, Call, Room, S, given
+
+
+class Tokens(Room[S]):
+    """Needs a token with the scope ``admin``."""
+
+    @POST("/tokens")
+    def create(
+        self,
+        owner: str,
+        scopes: Iterable[str],
+        *,
+        name: str = "",
+        queues: Iterable[str] = (),
+        expires_in_days: float | None = 90,
+    ) -> Call[TokenMade]:
+        """Make a token; its text is in ``token``, this once. With *expires_in_days* None it lives until revoked."""
+        body = given(owner=owner, scopes=list(scopes), name=name, queues=list(queues))
+        return Call(reading.one(TokenMade), body={**body, "expires_in_days": expires_in_days})
+
+    @GET("/tokens")
+    def list(self, *, owner: str | None = None, limit: int | None = None) -> Call[tuple[Token, ...]]:
+        """The tokens there are, newest first, without their secrets."""
+        return Call(reading.many(Token, "items"), query=given(owner=owner, limit=limit))
+
+    @DELETE("/tokens/{token_id}")
+    def revoke(self, token_id: str, *, reason: str = "") -> Call[Token]:
+        """Let nobody be recognised by it any more, from the next request on."""
+        query = given(reason=reason or None)
+        return Call(reading.one(Token), at={"token_id": token_id}, query=query, repeats=True)

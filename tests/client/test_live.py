@@ -1,0 +1,223 @@
+"""Both clients against a running service: real sockets, a real database, real time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import horae
+from horae import errors
+from horae.service.options import Options
+from tests.support.serving import Served, serving
+
+LATER = datetime(2040, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder: Path = tmp_path_factory.mktemp("live")
+    with serving(f"sqlite:///{folder / 'horae.db'}", Options(version="test")) as running:
+        yield running
+
+
+@pytest.fixture
+def operator(served: Served) -> Iterator[horae.Client]:
+    with horae.Client(served.url, served.token("system", "admin")) as client:
+        yield client
+
+
+@pytest.fixture
+def alice(served: Served) -> Iterator[horae.Client]:
+    with horae.Client(served.url, served.token("alice", "tasks", "worker")) as client:
+        yield client
+
+
+# -- jobs --------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_goes_from_enqueue_to_its_result(alice: horae.Client) -> None:
+    made = alice.jobs.enqueue("resize", {"image": 7}, tags=["thumb"])
+    pulled = alice.jobs.pull("w1", wait=5)
+    (job,) = pulled.jobs
+    assert (job.job_id, job.payload, job.status) == (made.job_id, {"image": 7}, "running")
+    assert job.leased_until is not None
+    assert job.leased_until > pulled.now
+
+    alice.jobs.renew(job.job_id, job.token)
+    alice.jobs.progress(job.job_id, job.token, {"done": 1})
+    done = alice.jobs.ack(job.job_id, job.token, result={"bytes": 9})
+
+    assert (done.status, done.result, done.progress) == ("succeeded", {"bytes": 9}, {"done": 1})
+    assert [run.outcome for run in alice.jobs.runs(job.job_id)] == ["succeeded"]
+    assert [reason.code for reason in alice.jobs.why(job.job_id)] == ["succeeded"]
+    with pytest.raises(errors.LeaseLost):
+        alice.jobs.ack(job.job_id, job.token)
+
+
+async def test_the_async_client_does_the_same(served: Served) -> None:
+    async with horae.AsyncClient(served.url, served.token("ann", "tasks", "worker")) as client:
+        made = await client.jobs.enqueue("resize", {"image": 7})
+        (job,) = (await client.jobs.pull("w1", wait=5)).jobs
+        assert job.job_id == made.job_id
+        failed = await client.jobs.fail(job.job_id, "no such image", job.token, final=True)
+        assert failed.status == "dead_letter"
+        assert [each.job_id async for each in client.jobs.dead_letters()] == [made.job_id]
+        assert (await client.jobs.revive(made.job_id)).status == "queued"
+        with pytest.raises(errors.NotFound):
+            await client.jobs.get("job_999999")
+
+
+def test_pages_follow_each_other_to_the_end(alice: horae.Client) -> None:
+    many = alice.jobs.enqueue_many({"handler": "count", "payload": {"n": n}, "run_at": LATER} for n in range(230))
+    assert len({job.job_id for job in many}) == 230
+
+    found = [job.job_id for job in alice.jobs.list(handler="count")]
+    assert found == [job.job_id for job in reversed(many)]
+    assert [job.job_id for job in alice.jobs.list(handler="count", limit=7)] == found[:7]
+    assert [job.job_id for job in alice.jobs.list(handler="count", limit=2, before=found[3])] == found[4:6]
+
+
+def test_the_same_key_is_the_same_job_and_no_key_is_another_one(alice: horae.Client) -> None:
+    first = alice.jobs.enqueue("mail", idempotency_key="mail:1", run_at=LATER)
+    again = alice.jobs.enqueue("mail", idempotency_key="mail:1", run_at=LATER)
+    assert (first.deduplicated, again.deduplicated) == (False, True)
+    assert first.job_id == again.job_id
+    assert alice.jobs.enqueue("mail", run_at=LATER).job_id != alice.jobs.enqueue("mail", run_at=LATER).job_id
+    with pytest.raises(errors.KeyConflict):
+        alice.jobs.enqueue("mail", {"to": "bob"}, idempotency_key="mail:1", run_at=LATER)
+
+
+def test_a_governed_job_keeps_the_key_that_its_object_gives_it(alice: horae.Client) -> None:
+    """S0-8: two requests that mean the same are one job, also without a key."""
+    told = {"object_type": "cognition", "object_id": "cg_1", "action": "revalidate", "run_at": LATER}
+    first, again = (alice.jobs.enqueue(**told) for _ in range(2))  # type: ignore[arg-type]
+    assert first.job_id == again.job_id
+    assert first.idempotency_key == "cognition:cg_1:revalidate:2040-01-01T00:00:00Z"
+
+
+def test_a_waiting_job_is_moved_and_cancelled(alice: horae.Client) -> None:
+    job = alice.jobs.enqueue("mail", run_at=LATER)
+    sooner = alice.jobs.reschedule(job.job_id, run_at=LATER - timedelta(days=1), priority="high")
+    assert (sooner.run_at, sooner.priority) == (LATER - timedelta(days=1), "high")
+    assert alice.jobs.cancel(job.job_id, reason="not needed").cancel_reason == "not needed"
+
+
+def test_dead_letters_are_counted_before_they_are_revived(alice: horae.Client) -> None:
+    alice.jobs.enqueue("hopeless")
+    (job,) = alice.jobs.pull("w1").jobs
+    alice.jobs.fail(job.job_id, "never", job.token, final=True)
+    assert alice.jobs.revive_many(handler="hopeless").revived == 0
+    assert alice.jobs.revive_many(handler="hopeless", dry_run=False).revived == 1
+    (job,) = alice.jobs.pull("w1").jobs
+    assert alice.jobs.release(job.job_id, job.token, reason="not mine").status == "queued"
+    alice.jobs.cancel(job.job_id)
+
+
+# -- tasks and schedules -------------------------------------------------------------------------------------------
+
+
+def test_a_task_of_a_user(alice: horae.Client, served: Served) -> None:
+    task = alice.tasks.create(
+        name="stand-up", schedule_expr="0 9 * * 1-5", timezone="Asia/Shanghai", payload={"text": "stand up"}
+    )
+    assert task in list(alice.tasks.list())
+    assert alice.tasks.update(task.id, enabled=False, version=task.version).enabled is False
+    with pytest.raises(errors.VersionConflict):
+        alice.tasks.update(task.id, enabled=True, version=task.version)
+    assert alice.tasks.preview(task.id, count=2).next[0].local.endswith("T09:00:00+08:00")
+    assert alice.tasks.why(task.id).standing == "disabled"
+    done = alice.tasks.trigger(task.id, {"text": "now"})
+    assert [run.job_id for run in alice.tasks.runs(task.id)] in ([], [done.job_id])
+    alice.tasks.delete(task.id)
+    with horae.Client(served.url, served.token("bob", "tasks")) as bob, pytest.raises(errors.NotFound):
+        bob.tasks.get(task.id)
+
+
+def test_a_naive_time_is_one_of_the_tasks_own_zone(alice: horae.Client) -> None:
+    task = alice.tasks.create(
+        schedule_type="once",
+        timezone="Asia/Shanghai",
+        next_run_at=datetime(2040, 1, 1, 9),  # noqa: DTZ001
+        payload={"text": "x"},
+    )
+    assert task.next_run_at == datetime(2040, 1, 1, 1, tzinfo=UTC)
+    alice.tasks.delete(task.id)
+
+
+def test_a_schedule_is_made_changed_fired_and_forgotten(operator: horae.Client) -> None:
+    made = operator.schedules.create(
+        "reports/nightly", handler="report", cron="0 3 * * *", zone="Europe/Berlin", jitter=timedelta(minutes=2)
+    )
+    assert (made.jitter, made.next_fire_at is not None) == (120, True)
+    assert operator.schedules.change("reports/nightly", every=timedelta(hours=1), version=1).expression == "3600"
+    with pytest.raises(errors.VersionConflict):
+        operator.schedules.change("reports/nightly", every=60, version=1)
+    assert operator.schedules.pause("reports/nightly", reason="moving").pause_reason == "moving"
+    assert operator.schedules.resume("reports/nightly").paused_at is None
+    assert len(operator.schedules.preview("reports/nightly", count=3).fires) == 3
+    done = operator.schedules.trigger("reports/nightly", {"day": 1})
+    assert [fire.job_id for fire in operator.schedules.history("reports/nightly")] == [done.job_id]
+    assert operator.schedules.versions("reports/nightly")[-1].verb == "create"
+    assert {entry.verb for entry in operator.audit.list(object_id="reports/nightly")} >= {"create", "pause", "resume"}
+    assert "reports/nightly" in {fire.key for fire in operator.schedules.forecast(hours=3).fires}
+    assert "reports/nightly" in {job.id for job in operator.admin.list()}
+    assert operator.admin.get("reports/nightly").handler == "report"
+    assert operator.admin.update_status("reports/nightly", False).enabled is False
+    assert list(operator.admin.log(job_id="reports/nightly")) == []
+    operator.schedules.delete("reports/nightly")
+    with pytest.raises(errors.NotFound):
+        operator.schedules.get("reports/nightly")
+
+
+def test_a_mistake_in_cron_says_where(operator: horae.Client) -> None:
+    with pytest.raises(errors.InvalidCron) as told:
+        operator.schedules.create("bad", handler="x", cron="61 * * * *")
+    assert (told.value.field, told.value.expression) == ("minute", "61 * * * *")
+
+
+# -- the house -----------------------------------------------------------------------------------------------------
+
+
+def test_queues_are_paused_limited_and_listed(operator: horae.Client) -> None:
+    assert operator.queues.pause("mail", reason="moving").pause_reason == "moving"
+    assert operator.queues.resume("mail").paused_at is None
+    assert operator.queues.limit("mail", 2).max_running == 2
+    assert operator.queues.limit("mail", None).max_running is None
+    assert operator.queues.order("mail", "run_at").order == "run_at"
+    assert "mail" in {queue.name for queue in operator.queues.list()}
+    assert operator.queues.get("mail").order == "run_at"
+    assert operator.workers.list() == ()
+
+
+def test_what_is_special_about_a_tenant(operator: horae.Client, alice: horae.Client) -> None:
+    operator.owners.put("alice", max_enabled_tasks=3)
+    assert operator.owners.get("alice").max_enabled_tasks == 3
+    assert "alice" in {each.owner for each in operator.owners.list()}
+    operator.owners.put("alice")
+    with pytest.raises(errors.Forbidden):
+        list(alice.owners.list())
+
+
+def test_health_version_and_figures(served: Served, operator: horae.Client) -> None:
+    with horae.Client(served.url) as nobody:
+        assert nobody.health.alive() == {"status": "ok"}
+        assert nobody.health.version() == "test"
+        with pytest.raises(errors.Unauthorized):
+            nobody.health.metrics()
+    assert {check.name for check in operator.health.ready().checks} >= {"store"}
+    assert "jobs_due_count" in operator.health.metrics()
+
+
+def test_the_scheduler_of_document_004(operator: horae.Client) -> None:
+    operator.schedules.create("sync", handler="sync", every=3600)
+    assert operator.compat.schedule("sync", 7, 30, timezone="Asia/Shanghai").status == "scheduled"
+    assert operator.compat.start("sync", 5).enabled is True
+    assert "sync" in {job.id for job in operator.compat.status().jobs}
+    assert operator.compat.trigger("sync", {"day": "20300107"}).triggered is True
+    assert operator.compat.stop("sync").enabled is False
+    assert operator.compat.executions(job_id="sync", limit=5) == ()
+    assert operator.admin.clean_log(older_than_days=30, dry_run=True).removed == 0
+    operator.schedules.delete("sync")
