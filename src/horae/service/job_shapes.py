@@ -82,13 +82,8 @@ class RetryTold(BaseModel):
 
     @classmethod
     def of(cls, retry: Retry) -> Self:
-        return cls(
-            kind=retry.kind,
-            delay_sec=retry.delay.total_seconds(),
-            factor=retry.factor,
-            cap_sec=retry.cap.total_seconds(),
-            jitter=retry.jitter,
-        )
+        delay, cap = retry.delay.total_seconds(), retry.cap.total_seconds()
+        return cls(kind=retry.kind, delay_sec=delay, factor=retry.factor, cap_sec=cap, jitter=retry.jitter)
 
 
 class NewJob(Body):
@@ -170,8 +165,46 @@ class NewJob(Body):
         )
 
 
+EXAMPLE: dict[str, Any] = {
+    "job_id": "job_12",
+    "object_type": "cognition",
+    "object_id": "cg_123",
+    "action": "revalidate",
+    "run_at": "2030-02-21T00:00:00Z",
+    "priority": "medium",
+    "attempt": 0,
+    "max_attempts": 3,
+    "idempotency_key": "cognition:cg_123:revalidate:2030-02-21T00:00:00Z",
+    "status": "running",
+    "last_error": None,
+    "queue": SCHEDULER,
+    "handler": GOVERN,
+    "payload": {},
+    "owner": "alice",
+    "token": 1,
+    "worker_id": "worker-1",
+    "leased_until": "2030-02-21T00:02:00Z",
+    "planned_at": "2030-02-21T00:00:00Z",
+    "created_at": "2030-02-20T08:00:00Z",
+    "started_at": "2030-02-21T00:00:00Z",
+    "finished_at": None,
+    "timeout_sec": None,
+    "tags": [],
+    "unique": None,
+    "concurrency_key": None,
+    "trace_id": None,
+    "progress": None,
+    "checkpoint": None,
+    "result": None,
+    "cancel_requested": False,
+    "cancel_reason": None,
+}
+
+
 class JobShape(BaseModel):
     """A job: document 000's fields first, ours after them."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
     job_id: str = Field(examples=["job_12"])
     object_type: str | None
@@ -250,6 +283,8 @@ class JobShape(BaseModel):
 
 
 class Enqueued(JobShape):
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE | {"status": "queued", "deduplicated": False}]})
+
     deduplicated: bool = Field(description="It was there before: same key, same request.")
 
 
