@@ -79,3 +79,19 @@ def test_the_audit_is_narrowed_alike_everywhere(store: SqlStore) -> None:
     assert verbs() == ["pause", "create"]
     assert verbs(actor="ann") == verbs(verb="create") == ["create"]
     assert verbs(owner="system") == verbs(object_type="queue") == []
+
+
+def test_whose_last_fire_led_to_no_run_is_found_everywhere(store: SqlStore) -> None:
+    """C-22: a fire while the job before it still runs; document 003 calls it SKIPPED."""
+    clock = VirtualClock()
+    world = World(store, clock, LoadedDice())
+    made = [schedules.create(world, a_schedule(key)).number for key in ("busy", "idle")]
+    for _ in range(2):
+        clock.advance(MINUTE)
+        firing.fire_due(world)
+        for job in jobs.pull(world, worker_id="w"):
+            if job.schedule_id == made[1]:
+                jobs.ack(world, job.id, job.token)
+
+    assert store.read(lambda tx: tx.schedules.skipped(made)) == {made[0]}
+    assert store.read(lambda tx: tx.schedules.skipped([])) == set()

@@ -7,7 +7,7 @@ an application only ever retires its own.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from graphlib import CycleError, TopologicalSorter
@@ -153,32 +153,24 @@ def statuses(world: World, schedules: Sequence[Schedule]) -> list[JobStatus]:
     now = world.clock.now()
 
     def work(tx: Tx) -> list[JobStatus]:
-        tallies = tx.schedules.tallies([schedule.number for schedule in schedules if schedule.number])
-        return [_status(tx, each, tallies, now) for each in schedules]
+        numbers = [schedule.number for schedule in schedules if schedule.number]
+        tallies, skipped = tx.schedules.tallies(numbers), tx.schedules.skipped(numbers)
+        return [_status(each, tallies.get(each.number, Tally()), each.number in skipped, now=now) for each in schedules]
 
     return world.store.read(work)
 
 
-def _status(tx: Tx, schedule: Schedule, tallies: Mapping[int, Tally], now: datetime) -> JobStatus:
-    tally = tallies.get(schedule.number, Tally())
+def _status(schedule: Schedule, tally: Tally, was_skipped: bool, *, now: datetime) -> JobStatus:
     local = schedule.mode == "ALL_NODES" and schedule.is_active  # no node's timer is ours; this is the rule's answer
     return status_of(
         schedule,
         next_fire_at=first_fire(schedule, now) if local else schedule.next_fire_at,
-        outcome="skipped" if _was_skipped(tx, schedule) else tally.last_outcome,
+        outcome="skipped" if was_skipped else tally.last_outcome,
         started_at=tally.last_started_at,
         finished_at=tally.last_finished_at,
         run_count=tally.run_count,
         fail_count=tally.fail_count,
     )
-
-
-def _was_skipped(tx: Tx, schedule: Schedule) -> bool:
-    """Whether the last fire led to no run: another was running, or somebody else held the lock."""
-    for fire, number in tx.schedules.history(schedule.number, limit=1, before=None) if schedule.number else ():
-        job = None if number is None else tx.jobs.get(number)
-        return fire.verdict == "skipped" or (job is not None and job.state == "cancelled" and job.last_error == "lock")
-    return False
 
 
 # -- the parts -----------------------------------------------------------------------------------------------------

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
-from sqlalchemy import Connection, and_, case, delete, func, insert, not_, or_, select, update
+from sqlalchemy import Connection, and_, case, delete, func, insert, not_, or_, select, tuple_, update
 from sqlalchemy.exc import IntegrityError
 
-from horae.core.fires import Fire, Schedule, Unfinished
+from horae.core.fires import Fire, FireKind, Schedule, Unfinished
 from horae.core.instants import micros
 from horae.errors import Conflict, VersionConflict
 from horae.ports import ScheduleFilter, Tally
@@ -25,6 +25,7 @@ from horae.stores.schedule_rows import (
 from horae.stores.tables import fires, follows, jobs, runs, schedules
 
 RAN = ("succeeded", "failed", "timed_out", "lost")  # what was given back, put off or called off does not count as run
+FIRE_KINDS = get_args(FireKind)
 FIRE_SELECT = [fires.c[name] for name in FIRE_COLUMNS]
 
 
@@ -149,6 +150,32 @@ class Schedules:
             rows = [row for row in rows if row.fire_at > last]
             rows += self.connection.execute(query.where(fires.c.fire_at == last)).all()
         return [fire_from(row) for row in rows]
+
+    def skipped(self, numbers: Iterable[int]) -> set[int]:
+        """Those whose last fire led to no run: another was running, or somebody else held the lock."""
+        latest = [
+            select(func.max(fires.c.fire_at))
+            .where(fires.c.schedule_id == schedules.c.id, fires.c.kind == kind)
+            .scalar_subquery()
+            for kind in FIRE_KINDS
+        ]
+        asked = select(schedules.c.id, *latest).where(schedules.c.id.in_(list(numbers)))
+        spots = []
+        for number, *moments in self.connection.execute(asked):
+            fired = [(moment, kind) for moment, kind in zip(moments, FIRE_KINDS, strict=True) if moment is not None]
+            if fired:
+                moment, kind = max(fired)
+                spots.append((number, kind, moment))
+        if not spots:
+            return set()
+        among = tuple_(fires.c.schedule_id, fires.c.kind, fires.c.fire_at).in_(spots)
+        found = self.connection.execute(select(fires.c.schedule_id, fires.c.verdict, fires.c.job_id).where(among)).all()
+        made = {row.job_id: row.schedule_id for row in found if row.job_id is not None}
+        locked_out = select(runs.c.job_id).where(
+            runs.c.job_id.in_(list(made)), runs.c.state == "cancelled", runs.c.error == "lock"
+        )
+        without = {made[job] for job in self.connection.execute(locked_out).scalars()} if made else set()
+        return without | {row.schedule_id for row in found if row.verdict == "skipped"}
 
     def tallies(self, numbers: Iterable[int]) -> dict[int, Tally]:
         """Runs and failures of schedules, counted from the history, and how the last one went."""
