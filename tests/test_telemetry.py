@@ -256,3 +256,11 @@ def test_a_job_that_a_request_makes_stays_in_its_trace_and_shows_its_id(app: Hor
     job_id = made.json()["job_id"]
     assert app.get(job_id).trace_id == PARENT
     assert client.get(f"/scheduler/jobs/{job_id}").json()["trace_id"] == TRACE
+
+
+def test_what_is_triggered_by_hand_stays_in_the_trace(app: Horae, provider: TracerProvider) -> None:
+    app.job("nightly", cron="0 3 * * *")(lambda: None)
+    with provider.get_tracer("test").start_as_current_span("click") as span:
+        by_hand = app.trigger("nightly")
+    assert by_hand is not None
+    assert trace_id_of(app.get(by_hand).trace_id) == f"{span.get_span_context().trace_id:032x}"
