@@ -12,6 +12,8 @@ from fastapi.testclient import TestClient
 from horae.actions import jobs as verbs
 from horae.core.instants import iso
 from horae.ports import World
+from horae.service.job_shapes import EXAMPLE as EXAMPLE_JOB
+from horae.service.job_shapes import JobShape
 from horae.testing.clock import VirtualClock
 from tests.support.serving import serving
 
@@ -526,3 +528,8 @@ def test_what_cannot_be_an_id_is_refused(alice: TestClient, job_id: str) -> None
 
 def test_an_id_beyond_every_database_is_only_unknown(alice: TestClient) -> None:
     assert alice.get(f"{JOBS}/job_9999999999999999999").status_code == 404
+
+
+def test_the_example_of_a_job_in_the_openapi_document_is_whole() -> None:
+    assert set(EXAMPLE_JOB) == set(JobShape.model_fields)
+    assert JobShape.model_validate(EXAMPLE_JOB).model_dump(mode="json") == EXAMPLE_JOB

@@ -198,6 +198,8 @@ EXAMPLE: dict[str, Any] = {
     "result": None,
     "cancel_requested": False,
     "cancel_reason": None,
+    "held": False,
+    "retry": {"kind": "fixed", "delay_sec": 300.0, "factor": 2.0, "cap_sec": 3600.0, "jitter": True},
 }
 
 
@@ -229,7 +231,7 @@ class JobShape(BaseModel):
     started_at: Instant | None
     finished_at: Instant | None
     timeout_sec: float | None
-    tags: list[str]
+    tags: tuple[str, ...]
     unique: str | None
     concurrency_key: str | None
     trace_id: str | None
@@ -243,43 +245,23 @@ class JobShape(BaseModel):
 
     @classmethod
     def of(cls, job: Job, **more: Any) -> Self:
+        same = {name: getattr(job, name) for name in SAME}
         return cls(
             job_id=job.id,
-            object_type=job.object_type,
-            object_id=job.object_id,
-            action=job.action,
-            run_at=job.run_at,
-            priority=job.priority,
-            attempt=job.attempt,
-            max_attempts=job.max_attempts,
             idempotency_key=job.key,
             status=WORDS[job.state],
-            last_error=job.last_error,
-            queue=job.queue,
-            handler=job.handler,
-            payload=job.payload,
-            owner=job.owner,
-            token=job.token,
-            worker_id=job.worker_id,
-            leased_until=job.leased_until,
-            planned_at=job.planned_at,
-            created_at=job.created_at,
-            started_at=job.started_at,
-            finished_at=job.finished_at,
             timeout_sec=None if job.timeout is None else job.timeout.total_seconds(),
-            tags=list(job.tags),
-            unique=job.unique,
             concurrency_key=shown_key(job.owner, job.concurrency_key),
             trace_id=trace_id_of(job.trace_id),
-            progress=job.progress,
-            checkpoint=job.checkpoint,
-            result=job.result,
-            cancel_requested=job.cancel_requested,
-            cancel_reason=job.cancel_reason,
             held=bool(job.held),
             retry=RetryTold.of(job.retry),
+            **same,
             **more,
         )
+
+
+RETOLD = {"job_id", "idempotency_key", "status", "timeout_sec", "concurrency_key", "trace_id", "held", "retry"}
+SAME = tuple(name for name in JobShape.model_fields if name not in RETOLD)
 
 
 class Enqueued(JobShape):

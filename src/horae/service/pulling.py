@@ -43,7 +43,7 @@ class Pull(Body):
 
     worker_id: Annotated[str, Field(min_length=1, max_length=200)]
     limit: Annotated[int, Field(ge=1, le=verbs.MAX_PULL)] = 100
-    queues: list[Annotated[str, Field(max_length=100)]] = Field(default=[SCHEDULER], min_length=1, max_length=100)
+    queues: list[Annotated[str, Field(max_length=100)]] = Field(default=[SCHEDULER], min_length=1, max_length=20)
     lease_sec: Lease | None = Field(default=None, description="How long the jobs are yours; 120 unless told.")
     wait: Annotated[float, Field(ge=0, le=30, allow_inf_nan=False)] = Field(
         default=0, description="Seconds to wait for a job when none is due."
