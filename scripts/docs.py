@@ -26,6 +26,7 @@ from horae.cli import schedule_shapes, shapes
 from horae.cli.failures import CODES, MEANING
 from horae.cli.main import app as command_line
 from horae.cli.terminal import SHARED
+from horae.client.calls import Endpoint, Listed, Room
 from horae.core.fires import Fire, Schedule
 from horae.core.jobs import Job, Run
 from horae.core.machine import Machine
@@ -90,7 +91,7 @@ def commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
 def command_line_page() -> str:
     tree = list(commands(typer.main.get_command(command_line), "horae"))
     shared = {name for name, _, _ in SHARED}
-    everywhere = [parameter for parameter in tree[0][1].params if parameter.name in shared]
+    everywhere = [parameter for parameter in dict(tree)["horae job list"].params if parameter.name in shared]
     listing = "\n".join(f"{name:<24} {command.get_short_help_str(200)}" for name, command in tree)
     sections = [
         NOTE,
@@ -100,6 +101,8 @@ def command_line_page() -> str:
         "this, `horae --install-completion` completes names in your shell, `horae --version` prints the version.",
         "Every command also takes:",
         option_table(everywhere),
+        f"`--url` and `--token` are for commands that a service can do in our place: {served(tree)}. `$HORAE_URL` "
+        "means the same, and `--db` wins over it. The others need the database itself, and say so.",
         "Spans are written `250ms`, `90s`, `5m`, `2h`, `1d`; instants `2030-01-07T06:00:00Z` or with another offset. "
         "What looks for something does not create a SQLite file; `job enqueue`, `schedule add`, `db migrate`, `up` and "
         "`worker` do.",
@@ -108,6 +111,12 @@ def command_line_page() -> str:
         json_section(),
     ]
     return "\n\n".join(sections) + "\n"
+
+
+def served(tree: list[tuple[str, Any]]) -> str:
+    """The commands that take ``--url``."""
+    names = [name for name, command in tree if any(each.name == "url" and not each.hidden for each in command.params)]
+    return ", ".join(f"`{name.removeprefix('horae ')}`" for name in names)
 
 
 def command_section(name: str, command: Any, shared: set[str]) -> str:
@@ -326,7 +335,36 @@ def marked(text: str) -> str:
     return re.sub(r":\w+:`([^`]+)`", r"`\1`", text).replace("``", "`")
 
 
+def client_page() -> str:
+    sections = [
+        NOTE,
+        "# Client",
+        "`horae.Client(url, token)` room by room. `horae.AsyncClient` has the same: await each call, iterate listings "
+        "with `async for`. Answers are frozen dataclasses with the service's own words as fields; `raw` holds all that "
+        "it said. Errors are [those of the library](errors.md). [How to use it](../how-to/use-the-client.md).",
+    ]
+    with horae.Client("http://127.0.0.1") as client:
+        rooms = [(name, room) for name, room in vars(client).items() if isinstance(room, Room)]
+    for name, room in rooms:
+        rows = [
+            f"| `{escaped(verb + signature(each.__wrapped__, is_method=True))}` "
+            f"| {escaped(answered(each))} | `{each.method} {each.path}` | {escaped(first_sentence(each))} |"
+            for verb, each in vars(type(room)).items()
+            if isinstance(each, Endpoint | Listed)
+        ]
+        table = "\n".join(["| Call | Answer | Request | |", "|---|---|---|---|", *rows])
+        sections += [f"## `client.{name}`", doc(type(room)), table]
+    return "\n\n".join(sections) + "\n"
+
+
+def answered(endpoint: Endpoint[..., Any] | Listed[..., Any]) -> str:
+    kind = str(endpoint.__wrapped__.__annotations__["return"])
+    inner = kind.partition("[")[2].removesuffix("]")
+    return f"`{inner}`, each" if kind.startswith("Listing") else "" if inner == "None" else f"`{inner}`"
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "client.md": client_page,
     "command-line.md": command_line_page,
     "errors.md": errors_page,
     "python.md": python_page,

@@ -248,7 +248,10 @@ class Jobs(Room[S]):
         dry_run: bool = True,
         reason: str = "",
     ) -> Call[Revived]:
-        """Give all dead letters that match a new life; only counts them unless *dry_run* is False."""
+        """Give all dead letters that match a new life; only counts them unless *dry_run* is False.
+
+        While ``more`` is true there are more than one call handles.
+        """
         body = {
             **given(queue=queue, handler=handler, tag=tag, object_type=object_type, object_id=object_id),
             **given(dry_run=dry_run, reason=reason or None),
