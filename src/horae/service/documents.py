@@ -16,7 +16,6 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse
-from fastapi.routing import APIRoute
 
 from horae.service.problems import MEDIA, TYPE
 from horae.service.state import service_of
@@ -26,9 +25,18 @@ METHODS = ("get", "put", "post", "delete", "patch")
 OPEN = frozenset({"/healthz", "/readyz", "/version"})
 TAGS = {
     "health": "Is it alive, is it ready, what are its figures.",
-    "jobs": "Document 000: enqueue, and serve as a worker in any language.",
-    "tasks": "Document 001: users' own scheduled tasks.",
+    "jobs": "Document 000: enqueue a job, look at it, cancel or revive it.",
+    "worker protocol": "Document 000: pull, renew, acknowledge, fail; for workers in any language.",
+    "scheduled tasks": "Document 001: users' own tasks.",
+    "secrets": "What a task may use without seeing it.",
+    "owners": "What is special about a tenant.",
+    "schedules": "When things run.",
+    "scheduler (document 004)": "Document 004's own words for it.",
+    "administration": "Document 003's own words for it.",
+    "queues": "See, pause and limit them.",
+    "workers": "Who serves.",
     "tokens": "Who may call.",
+    "audit": "Who did what.",
 }
 DESCRIPTION = (
     "Send `Authorization: Bearer <token>`. Times are UTC, ISO 8601. Lists go on with `next_cursor`. Every refusal is "
@@ -83,14 +91,13 @@ def describe(app: FastAPI, public_url: str = "") -> None:
 
 
 def polished(app: FastAPI, public_url: str) -> dict[str, Any]:
-    used = {tag for route in app.routes if isinstance(route, APIRoute) for tag in route.tags}
     document = get_openapi(
         title=app.title,
         version=app.version,
         summary=app.summary,
         description=DESCRIPTION,
         routes=app.routes,
-        tags=[{"name": name, "description": text} for name, text in TAGS.items() if name in used],
+        tags=[{"name": name, "description": text} for name, text in TAGS.items()],
         servers=[{"url": public_url}] if public_url else None,
     )
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
@@ -140,7 +147,8 @@ POLICY = (
 @router.get("/docs", include_in_schema=False)
 async def docs(request: Request) -> HTMLResponse:
     """Every operation, readable without a network and without a script."""
-    base = service_of(request).options.public_url or str(request.base_url).rstrip("/")
+    here = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '').rstrip('/')}"
+    base = service_of(request).options.public_url or here
     return HTMLResponse(page(request.app.openapi(), base), headers={"Content-Security-Policy": POLICY})
 
 

@@ -1,0 +1,146 @@
+"""Tokens over HTTP, and a walk over every route: nobody comes in without the right one (security check 1)."""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from fastapi.testclient import TestClient
+
+from horae.actions.tokens import create_token
+from horae.ports import World
+from horae.service.asgi import build
+from horae.service.documents import operations
+from horae.service.options import Options
+from horae.testing.clock import VirtualClock
+from tests.service.conftest import Connect
+
+OPEN = {"/healthz", "/readyz", "/version", "/docs", "/openapi.json"}
+
+
+def test_a_token_is_made_shown_once_used_listed_and_revoked(operator: TestClient, nobody: TestClient) -> None:
+    wanted = {"owner": "carol", "scopes": ["tasks", "read"], "name": "laptop", "expires_in_days": 1}
+    made = operator.post("/tokens", json=wanted)
+    assert made.status_code == 201, made.text
+    told = made.json()
+    assert (told["owner"], told["scopes"], told["expires_at"]) == ("carol", ["tasks", "read"], "2030-01-08T12:00:00Z")
+    nobody.headers["Authorization"] = f"Bearer {told['token']}"
+    assert nobody.get("/scheduled-tasks").status_code == 200
+
+    (listed,) = operator.get("/tokens", params={"owner": "carol"}).json()["items"]
+    assert (listed["id"], listed["state"], listed["used_from"]) == (told["id"], "valid", "testclient")
+    assert told["token"][-40:] not in operator.get("/tokens").text
+
+    revoked = operator.delete(f"/tokens/{told['id']}")
+    assert (revoked.status_code, revoked.json()["state"]) == (200, "revoked")
+    assert operator.delete(f"/tokens/{told['id']}").status_code == 200
+    assert nobody.get("/scheduled-tasks").status_code == 401  # at once
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"owner": "carol", "scopes": ["everything"]},
+        {"owner": "carol", "scopes": []},
+        {"owner": "", "scopes": ["tasks"]},
+        {"owner": "a\nb", "scopes": ["tasks"]},
+        {"owner": "carol", "scopes": ["tasks"], "expires_in_days": 0},
+        {"owner": "carol", "scopes": ["tasks"], "expires_in_days": 1e9},
+        {"owner": "carol", "scopes": ["tasks"], "queues": ["no spaces"]},
+        {"owner": "carol", "scopes": ["tasks"], "secret": "mine"},
+    ],
+    ids=str,
+)
+def test_a_token_that_makes_no_sense_is_refused(wrong: dict[str, Any], operator: TestClient) -> None:
+    assert operator.post("/tokens", json=wrong).status_code == 422
+
+
+def test_a_token_that_is_not_there_cannot_be_revoked(operator: TestClient) -> None:
+    assert operator.delete("/tokens/000000000000").status_code == 404
+    assert operator.delete("/tokens/x").status_code == 422
+
+
+def test_neither_tenants_nor_readers_see_tokens(connect: Connect) -> None:
+    for scope in ("tasks", "worker", "read"):
+        assert connect("alice", scope).get("/tokens").status_code == 403
+
+
+# -- every route ---------------------------------------------------------------------------------------------------
+
+
+def scopes_of(dependant: Dependant) -> Iterator[tuple[str, ...]]:
+    """What the dependencies of a route demand, at any depth."""
+    call: Callable[..., Any] | None = dependant.call
+    if hasattr(call, "scopes"):
+        yield call.scopes  # type: ignore[union-attr]
+    for each in dependant.dependencies:
+        yield from scopes_of(each)
+
+
+def routes(app: FastAPI) -> list[APIRoute]:
+    found = list(inside(app.routes))
+    assert len(found) > 50
+    return found
+
+
+def inside(listed: Iterable[Any]) -> Iterator[APIRoute]:
+    """FastAPI keeps an included router whole."""
+    for route in listed:
+        if isinstance(route, APIRoute):
+            yield route
+        elif hasattr(route, "original_router"):
+            yield from inside(route.original_router.routes)
+
+
+def test_every_route_declares_who_may_call_it(world: World) -> None:
+    undeclared = [
+        route.path
+        for route in routes(build(lambda: world, Options()))
+        if route.path not in OPEN and not list(scopes_of(route.dependant))
+    ]
+    assert undeclared == []
+
+
+def calls(app: FastAPI) -> list[tuple[str, str]]:
+    """Every operation of the document, with something in its blanks."""
+    found = [(method, path) for path, method, _ in operations(app.openapi()) if path not in OPEN]
+    return [(method, "/".join("job_1" if "{" in part else part for part in path.split("/"))) for method, path in found]
+
+
+def test_every_route_refuses_strangers(world: World, clock: VirtualClock, connect: Connect) -> None:
+    """Security check 1: no token, a wrong one, an expired one, a revoked one; the table comes from OpenAPI."""
+    _, expired = create_token(world, owner="alice", scopes=["admin"], expires_in=timedelta(hours=1))
+    clock.advance(timedelta(hours=2))
+    client = connect()
+    told = calls(client.app)  # type: ignore[arg-type]
+    assert len(told) > 50
+    for header in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Bearer {expired}"},
+                   {"Authorization": "Basic YTpi"}):  # fmt: skip
+        entered = [
+            (method, path, status)
+            for method, path in told
+            if (status := client.request(method, path, headers=header, json={}).status_code) != 401
+        ]
+        assert entered == []
+
+
+def test_every_route_refuses_other_scopes(connect: Connect) -> None:
+    """Security check 1: each operation is tried with every scope that it does not name."""
+    clients = {scope: connect("alice", scope) for scope in ("tasks", "worker", "read")}
+    app: FastAPI = clients["read"].app  # type: ignore[assignment]
+    entered = []
+    for route in routes(app):
+        demanded = list(scopes_of(route.dependant))
+        for scope, client in clients.items():
+            method = sorted(route.methods)[0]
+            enough = any(scope in each or (scope == "read" and method == "GET") for each in demanded)
+            if route.path in OPEN or enough:
+                continue
+            path = "/".join("job_1" if "{" in part else part for part in route.path.split("/"))
+            status = client.request(method, path, json={}).status_code
+            if status != 403:
+                entered.append((scope, method, route.path, status))
+    assert entered == []
