@@ -12,11 +12,13 @@ from horae.actions import alerts, jobs, queues
 from horae.actions.alerts import Alerts, look_round
 from horae.actions.retention import Retention
 from horae.alerts import watch
+from horae.cli.server import add_built_in
 from horae.core.retry import Retry
 from horae.errors import StoreUnavailable
 from horae.ports import Filter, Node, World
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.janitor import Chore, Janitor
+from horae.settings import Settings
 from horae.stores.opening import create_store_engine, open_store
 from horae.testing import Lab
 from horae.testing.builders import a_request
@@ -189,3 +191,13 @@ def test_what_an_application_wants_done_reaches_its_workers(app: Horae) -> None:
     watch(app, URL)
 
     assert [chore.name for chore in app.worker().settings.chores] == ["alerts"]
+
+
+@pytest.mark.parametrize(("url", "chores"), [(None, []), (URL, ["alerts"])])
+def test_the_environment_says_whether_anybody_is_told(app: Horae, url: str | None, chores: list[str]) -> None:
+    settings = Settings.read({"HORAE_ALERT_WEBHOOK_URL": url or "", "HORAE_ALERT_STALLED_AFTER": "10m"})
+
+    add_built_in(app, settings)
+
+    assert settings.alert_stalled_after == 10 * MINUTE
+    assert [chore.name for chore in app.chores] == chores

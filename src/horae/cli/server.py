@@ -91,6 +91,10 @@ def add_built_in(app: Horae, settings: Settings) -> None:
     except ModuleNotFoundError:
         return
     register_outgoing(app, Outgoing.read(sealer=sealer_from({"HORAE_SECRET_KEY": settings.secret_key or ""})))
+    if settings.alert_webhook_url is not None:
+        from horae.alerts import watch
+
+        watch(app, settings.alert_webhook_url, stalled_after=settings.alert_stalled_after)
 
 
 def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:
