@@ -248,6 +248,19 @@ def test_a_token_that_ends_soon(world: World, horae: Command) -> None:
     assert text not in ended.out
 
 
+def test_a_service_that_listens_to_others_while_nobody_has_a_token(
+    world: World, horae: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HORAE_HOST", "0.0.0.0")
+    monkeypatch.setenv("HORAE_PORT", "0")
+
+    before = horae("doctor", "--json")
+    create_token(world, owner="system", scopes=["admin"], expires_in=None)
+
+    assert found(before, "door")["mend"] == "horae token create --owner system --scopes admin"
+    assert levels(horae("doctor", "--json"))["door"] == "ok"
+
+
 def test_a_secret_without_its_key(world: World, horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     from horae.outgoing.sealing import KeySealer
 
@@ -366,6 +379,10 @@ def test_every_command_of_ours_that_mends_exists(world: World, horae: Command, e
     assert commands_in(told)
     for words in commands_in(told):
         assert horae(*words, "--help").code == 0, words
+
+
+def test_a_command_names_the_application_that_was_asked_about(project: Path, world: World, horae: Command) -> None:
+    assert found(horae("doctor", "tasks:app", "--json"), "workers")["mend"] == "horae worker tasks:app"
 
 
 def test_a_command_names_the_database_that_was_asked_about(horae: Command, environment: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import event, text
 
@@ -20,7 +19,6 @@ from horae.errors import StoreError, StoreFull
 from horae.ports import World
 from horae.service.asgi import build
 from horae.service.options import Options
-from horae.service.state import Here
 from horae.stores.opening import create_store_engine, store_on
 from horae.testing.builders import a_new_job
 from horae.testing.conformance_support import put
@@ -156,26 +154,20 @@ def test_a_server_without_room_is_full_and_not_away(kind: str, request: pytest.F
 
 
 def serving(opens: Callable[[], World]) -> TestClient:
-    app: FastAPI = build(opens, Options(version="test", open_to_all=True))
+    return TestClient(build(opens, Options(version="test", open_to_all=True)), raise_server_exceptions=False)
 
-    @app.post("/enqueue")
-    def write(world: Here) -> dict[str, str]:
-        return {"id": enqueue(world, Request("a", {"ballast": BALLAST})).id}
 
-    @app.get("/count")
-    def count(world: Here) -> dict[str, int]:
-        return {"jobs": len(world.store.read(lambda tx: tx.jobs.counts(None, None)))}
-
-    return TestClient(app, raise_server_exceptions=False)
+def post(client: TestClient) -> Any:
+    return client.post("/scheduler/jobs", json={"handler": "a", "payload": {"ballast": BALLAST}})
 
 
 def test_the_service_answers_507_while_the_disk_is_full_and_recovers_by_itself(app: Horae, disk: Disk) -> None:
     client = serving(lambda: app.world)
-    assert client.post("/enqueue").status_code == 200
+    assert post(client).status_code == 201
     disk.is_full()
 
-    refused = [client.post("/enqueue") for _ in range(50)][-1]
-    looked = client.get("/count")
+    refused = [post(client) for _ in range(50)][-1]
+    looked = client.get("/scheduler/jobs")
     disk.holds(2**30)
 
     assert refused.status_code == 507
@@ -183,7 +175,7 @@ def test_the_service_answers_507_while_the_disk_is_full_and_recovers_by_itself(a
     assert refused.json()["code"] == "store_full"
     assert int(refused.headers["retry-after"]) > 0
     assert looked.status_code == 200, "looking needs no room"
-    assert client.post("/enqueue").status_code == 200
+    assert post(client).status_code == 201
 
 
 def test_a_token_is_recognised_while_its_use_cannot_be_noted(app: Horae, disk: Disk) -> None:
@@ -201,40 +193,40 @@ def test_a_token_is_recognised_while_its_use_cannot_be_noted(app: Horae, disk: D
 def test_the_service_answers_503_while_postgres_is_down_and_recovers_by_itself(
     own_server: Callable[..., PostgresServer],
 ) -> None:
-    server = own_server(PostgresServer)
+    server = own_server(PostgresServer, durable=True)
     url = server.create_database()
     opened(url).close()
     with Horae(url) as app:
         client = serving(lambda: app.world)
-        assert client.post("/enqueue").status_code == 200
+        assert post(client).status_code == 201
         server.stop("immediate")
 
-        refused, alive = client.post("/enqueue"), client.get("/healthz")
+        refused, alive = post(client), client.get("/healthz")
         server.start()
 
         assert refused.status_code == 503
         assert refused.headers["content-type"] == "application/problem+json"
         assert int(refused.headers["retry-after"]) > 0
         assert alive.status_code == 200
-        assert client.post("/enqueue").status_code == 200
+        assert post(client).status_code == 201
 
 
 @pytest.mark.server
 def test_a_service_that_starts_before_its_database_answers_once_it_is_there(
     own_server: Callable[..., PostgresServer],
 ) -> None:
-    server = own_server(PostgresServer)
+    server = own_server(PostgresServer, durable=True)
     url = server.create_database()
     opened(url).close()
     server.stop("fast")
     with Horae(url) as app:
         client = serving(lambda: app.world)
 
-        early = client.post("/enqueue")
+        early = post(client)
         server.start()
 
         assert early.status_code == 503
-        assert client.post("/enqueue").status_code == 200
+        assert post(client).status_code == 201
 
 
 def test_an_error_of_the_store_is_no_more_than_that(app: Horae, disk: Disk) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 
 from horae.actions.reasons import SILENT
 from horae.checks.findings import Check, Finding, Place, ok, problem, some, warning
@@ -147,6 +147,25 @@ def expiring_tokens(place: Place) -> Iterator[Finding]:
         yield ok("tokens", "no token ends within two weeks")
 
 
+def door(place: Place) -> Iterator[Finding]:
+    """Who listens to others has given somebody a token, or trusts somebody's signatures."""
+    host, how = place.settings.host, place.settings
+    if host == "localhost" or host.startswith("127.") or host == "::1":
+        yield ok("door", f"the service listens on {host}, for this machine alone")
+        return
+    open_end = or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > micros(place.now))
+    valid = select(func.count()).where(tokens.c.revoked_at.is_(None), open_end)
+    count = _world(place).store.read(lambda tx: int(tx.connection.execute(valid).scalar() or 0))
+    if count or how.jwt_secret or how.jwt_jwks_url:
+        yield ok("door", f"the service listens on {host} and asks everybody for a token")
+    else:
+        yield warning(
+            "door",
+            f"The service listens on {host}, and nobody has a token that is valid.",
+            "horae token create --owner system --scopes admin",
+        )
+
+
 def sealed_secrets(place: Place) -> Iterator[Finding]:
     """Stored secrets can be opened with the key of this process."""
     stored = select(secrets.c.owner, secrets.c.name, secrets.c.sealed).limit(MANY)
@@ -211,6 +230,6 @@ def _shown(node: Node) -> str:
 
 
 CHECKS: tuple[Check, ...] = (
-    workers, lateness, leases, dead_letters, paused_queues, fires, zone_stamps, expiring_tokens, sealed_secrets,
+    workers, lateness, leases, dead_letters, paused_queues, fires, zone_stamps, expiring_tokens, door, sealed_secrets,
     orchestrator,
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,7 +37,8 @@ def doctor(terminal: Terminal, target: Target = None, support_bundle: Bundle = N
     from horae.checks.examining import examine
 
     settings = terminal.settings
-    found = [*_of_the_app(terminal, target), *examine(settings, os.environ, sqlite_file(settings.database_url))]
+    looked = [*_of_the_app(terminal, target), *examine(settings, os.environ, sqlite_file(settings.database_url))]
+    found = [replace(finding, mend=_typed(terminal, target, finding.mend)) for finding in looked]
     if support_bundle is not None:
         from horae.checks.bundle import write_bundle
 
@@ -47,7 +48,7 @@ def doctor(terminal: Terminal, target: Target = None, support_bundle: Bundle = N
     told = {
         "healthy": not levels["problem"],
         "database": shown_url(settings.database_url),
-        "checks": [asdict(finding) | {"mend": _typed(terminal, finding.mend)} for finding in found],
+        "checks": [asdict(finding) for finding in found],
     }
     lines = [line for finding in found for line in _lines(terminal, finding)]
     lines.append(
@@ -85,12 +86,14 @@ def _lines(terminal: Terminal, finding: Finding) -> list[str]:
     level = f"{finding.level:<8}"
     coloured = level if terminal.is_plain else typer.style(level, fg=COLOURS[finding.level])
     lines = [f"{coloured} {finding.check:<12} {' '.join(finding.text.split())}"]
-    mend = _typed(terminal, finding.mend)
-    return lines if mend is None else [*lines, f"{'':<22}→ {mend}"]
+    return lines if finding.mend is None else [*lines, f"{'':<22}→ {finding.mend}"]
 
 
-def _typed(terminal: Terminal, mend: str | None) -> str | None:
-    """The command as it must be typed for the database that was asked about."""
-    if mend is None or terminal.database is None or not mend.startswith("horae ") or "--db" in mend:
-        return mend
-    return f"{mend} --db {shown_url(terminal.database)}"
+def _typed(terminal: Terminal, target: str | None, mend: str | None) -> str | None:
+    """The command as it must be typed for the application and the database that were asked about."""
+    if mend is None:
+        return None
+    told = mend.replace("MODULE:APP", target or terminal.settings.app or "MODULE:APP")
+    asked = terminal.database
+    is_ours = told.startswith("horae ") and "--db" not in told
+    return f"{told} --db {shown_url(asked)}" if is_ours and asked is not None else told
