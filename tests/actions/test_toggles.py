@@ -8,6 +8,7 @@ from horae.actions import firing, schedules
 from horae.actions.declaring import Plan, bring_in_line
 from horae.actions.toggles import switch
 from horae.core.fires import Schedule
+from horae.core.standing import why_silent
 from horae.errors import NotFound
 from horae.ports import ScheduleFilter, World
 from horae.testing.builders import a_schedule
@@ -121,3 +122,20 @@ def test_a_list_of_what_is_on_counts_toggles(world: World) -> None:
 
     assert schedules.find(world, ScheduleFilter(enabled=True)) == []
     assert [each.key for each in schedules.find(world, ScheduleFilter(toggled=True))] == ["minutely"]
+
+
+def test_a_change_of_enabled_is_for_good_too(world: World) -> None:
+    toggled_off(world, a_schedule())
+
+    changed = schedules.change(world, "minutely", {"enabled": True})
+
+    assert (changed.toggled, changed.is_on) == (None, True)
+
+
+def test_the_audit_tells_a_toggle_and_a_list_says_why_nothing_fires(world: World, clock: VirtualClock) -> None:
+    toggled_off(world, a_schedule())
+
+    entry = schedules.versions(world, "minutely")[0]
+    assert (entry.verb, entry.before["toggled"], entry.after["toggled"]) == ("toggle", None, False)
+    [reason] = why_silent(schedules.get(world, "minutely"), clock.now())
+    assert "until a worker" in reason.text

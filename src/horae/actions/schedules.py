@@ -84,7 +84,10 @@ def change(
                 f"Schedule {key} is at version {before.version}, not {version}; read it again and repeat."
             )
         sources = {**before.sources, **dict.fromkeys(changes, source)}
-        return written(world, tx, before, replace(before, **changes, sources=sources), "change", actor, reason)
+        after = replace(before, **changes, sources=sources)
+        if "enabled" in changes:
+            after = replace(after, toggled=None)  # whoever decides for good does not want to be overruled
+        return written(world, tx, before, after, "change", actor, reason)
 
     changed = world.store.transact(write)
     world.store.wake(["*"])
@@ -321,7 +324,9 @@ def note_follows(tx: Tx, schedule: Schedule) -> None:
 
 def told(schedule: Schedule) -> dict[str, Any]:
     """A schedule as plain values, for the audit and for people."""
-    values = {field: getattr(schedule, field) for field in (*CHANGEABLE, "version", "next_fire_at", "paused_at")}
+    values = {
+        field: getattr(schedule, field) for field in (*CHANGEABLE, "version", "next_fire_at", "paused_at", "toggled")
+    }
     plain: dict[str, Any] = {}
     for field, value in values.items():
         if isinstance(value, datetime):

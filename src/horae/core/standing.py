@@ -40,7 +40,9 @@ def why_silent(schedule: Schedule, now: datetime) -> tuple[Reason, ...]:
 def _stopped(schedule: Schedule) -> Iterator[Reason]:
     if schedule.inactive is not None:
         yield Reason("inactive", f"it is inactive: {schedule.inactive}")
-    if not schedule.is_on:
+    if schedule.toggled is False:
+        yield Reason("disabled", "it is switched off until a worker of its application starts again")
+    elif not schedule.is_on:
         yield Reason("disabled", f"it is disabled (by {schedule.sources.get('enabled', 'default')})")
     if schedule.paused_at is not None:
         because = f": {schedule.pause_reason}" if schedule.pause_reason else ""
