@@ -10,6 +10,7 @@ import pytest
 
 import horae
 from horae import errors
+from horae.outgoing.sealing import KeySealer
 from horae.service.options import Options
 from tests.support.serving import Served, serving
 
@@ -19,7 +20,7 @@ LATER = datetime(2040, 1, 1, tzinfo=UTC)
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder: Path = tmp_path_factory.mktemp("live")
-    with serving(f"sqlite:///{folder / 'horae.db'}", Options(version="test")) as running:
+    with serving(f"sqlite:///{folder / 'horae.db'}", Options(version="test", sealer=KeySealer(b"k" * 32))) as running:
         yield running
 
 
@@ -199,6 +200,30 @@ def test_what_is_special_about_a_tenant(operator: horae.Client, alice: horae.Cli
     operator.owners.put("alice")
     with pytest.raises(errors.Forbidden):
         list(alice.owners.list())
+
+
+def test_a_secret_is_kept_and_told_once_where_it_was_made_here(operator: horae.Client, alice: horae.Client) -> None:
+    kept = alice.secrets.put("orders", "Bearer 5f3a9c1e77d0")
+    made = alice.secrets.put("signing")
+    turned = alice.secrets.rotate("signing", keep_previous_for=60)
+    assert (kept.value, made.value != turned.value) == (None, True)
+    assert str(turned.value) not in repr(turned)
+    assert {each.name for each in alice.secrets.list()} == {"orders", "signing"}
+    assert operator.secrets.reseal() == 0  # they are sealed with the current key already
+    alice.secrets.delete("orders")
+    with pytest.raises(errors.NotFound):
+        alice.secrets.delete("orders")
+
+
+def test_a_token_is_made_used_and_revoked(served: Served, operator: horae.Client) -> None:
+    made = operator.tokens.create("carol", ["read"], name="laptop", expires_in_days=None)
+    assert made.token not in repr(made)
+    with horae.Client(served.url, made.token) as carol:
+        assert list(carol.jobs.list()) == []
+        assert operator.tokens.revoke(made.id, reason="lost").state == "revoked"
+        with pytest.raises(errors.Unauthorized):
+            carol.jobs.get("job_1")
+    assert [each.state for each in operator.tokens.list(owner="carol")] == ["revoked"]
 
 
 def test_health_version_and_figures(served: Served, operator: horae.Client) -> None:

@@ -46,6 +46,14 @@ async def test_so_is_it_by_the_async_client(says: Says, pauses: list[float]) -> 
     assert pauses == [2.0]
 
 
+def test_a_service_that_is_not_ready_is_an_answer_and_not_an_error(says: Says, pauses: list[float]) -> None:
+    check = {"name": "store", "status": "failed", "detail": "does not answer", "seconds": None, "count": None}
+    script = says((503, {"Content-Type": "application/json"}, {"status": "unready", "checks": [check]}))
+    with Client(script.url) as client:
+        assert client.health.ready().checks[0].detail == "does not answer"
+    assert not pauses
+
+
 def test_tries_are_bounded_and_the_last_answer_is_the_error(says: Says, pauses: list[float]) -> None:
     script = says(DOWN)
     with Client(script.url, retries=2) as client, pytest.raises(errors.StoreUnavailable, match="does not answer"):
@@ -232,7 +240,19 @@ def test_a_private_or_encrypted_way_is_not(url: str) -> None:
         Client(url, TOKEN).close()
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8080", "ftp://a.example", "http://", "", "sqlite:///horae.db"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "127.0.0.1:8080",
+        "ftp://a.example",
+        "http://",
+        "",
+        "sqlite:///horae.db",
+        "http://a:99999",
+        "http://[::1",
+        "http://a/?b=c",
+    ],
+)
 def test_what_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(errors.InvalidInput, match="not the URL of a service"):
         Client(url)

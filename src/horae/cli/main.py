@@ -25,7 +25,10 @@ app = typer.Typer(
     help="Horae keeps what is due: durable jobs on SQLite, PostgreSQL or MariaDB.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    epilog="Every command takes --db, --json, --quiet and --no-color. Exit codes: docs/reference/command-line.md.",
+    epilog=(
+        "Every command takes --db, --json, --quiet and --no-color; job, schedule, queue and token also take --url. "
+        "Exit codes: docs/reference/command-line.md."
+    ),
     **PLAIN,  # type: ignore[arg-type]
 )
 app.add_typer(job.group, name="job")

@@ -7,13 +7,14 @@ A command asks :func:`reached` for these verbs and does not know which it got. N
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from horae.cli.terminal import Terminal, opened
+from horae.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from horae.actions.firing import Backfill, Triggered
@@ -183,7 +184,13 @@ def reached(terminal: Terminal, *, may_create: bool = False) -> Iterator[Verbs]:
         with opened(terminal, may_create=may_create) as world:
             yield Near(world)
     else:
-        from horae.cli.remote import asked
-
-        with asked(terminal) as far:
+        with _asked()(terminal) as far:
             yield far
+
+
+def _asked() -> Callable[[Terminal], AbstractContextManager[Verbs]]:
+    try:
+        from horae.cli.remote import asked
+    except ModuleNotFoundError as problem:
+        raise ConfigurationError(f"--url needs {problem.name}. Run: pip install 'horae[server]'") from None
+    return asked

@@ -44,6 +44,7 @@ class Call(Generic[T]):
     creates: bool = False  # sent with an Idempotency-Key, the same in every try
     key: str | None = None  # the caller's own; one is made otherwise
     repeats: bool = False  # a second try finds what the first has done
+    accepts: tuple[int, ...] = ()  # statuses that are an answer here and not a problem
     longer: float = 0.0  # seconds that the server may take by agreement, as a long poll does
     method: str = "GET"
     path: str = ""

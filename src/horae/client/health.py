@@ -19,8 +19,8 @@ class Health(Room[S]):
 
     @GET("/readyz")
     def ready(self) -> Call[Ready]:
-        """Whether the service can do its work; raises ServiceUnavailable while it cannot."""
-        return Call(reading.one(Ready))
+        """Whether the service can do its work: ready, degraded or unready, and what was looked at."""
+        return Call(reading.one(Ready), accepts=(503,))
 
     @GET("/version")
     def version(self) -> Call[str]:

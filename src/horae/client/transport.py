@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, NoReturn, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import httpx
 
@@ -44,8 +44,14 @@ class Place:
     patience: Patience = Patience()
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        parts = _parts(self.url)
+        if (
+            parts is None
+            or parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or parts.query
+            or parts.fragment
+        ):
             raise InvalidInput(
                 f"{_shown(self.url)!r} is not the URL of a service; write for example http://127.0.0.1:8080."
             )
@@ -104,7 +110,7 @@ class Tries:
 
     def after_answer(self, answer: httpx.Response) -> float | None:
         """None where the answer is one to keep; the wait before the next try; or the error it stands for."""
-        if answer.is_success:
+        if answer.is_success or answer.status_code in self._call.accepts:
             return None
         wait = retry_after(answer.headers, _clock.now())
         harmless = answer.status_code == 429 or self._call.is_repeatable
@@ -205,6 +211,15 @@ class Waiting:
             seen, cursor = seen + len(page.items), page.next_cursor
             if listing.is_over(page, seen):
                 return
+
+
+def _parts(url: str) -> SplitResult | None:
+    """A URL in its parts; None where it is none."""
+    try:
+        parts = urlsplit(url)
+        return parts if parts.port is None or parts.port else None
+    except ValueError:
+        return None
 
 
 def is_loopback(host: str) -> bool:
