@@ -103,10 +103,6 @@ class Transaction:
     def attention(self) -> Attention:
         return Attention(self.connection)
 
-    @cached_property
-    def metrics(self) -> Metrics:
-        return Metrics(self.connection)
-
 
 class SqlStore(ABC):
     """The port ``Store`` over SQLAlchemy and a driver; subclasses know one database each."""
