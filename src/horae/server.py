@@ -115,10 +115,10 @@ class Opening:
         while not self._ended and self._world is None:
             try:
                 self._world = self._opens()
-            except HoraeError as problem:
+            except (HoraeError, OSError) as problem:
                 if self._problem is None:
                     log.error("the store does not answer; trying on: %s", problem)
-                self._problem = problem
+                self._problem = problem if isinstance(problem, HoraeError) else StoreUnavailable(str(problem))
                 self._tried.set()
                 pause(wait)
                 wait = min(5.0, wait * 2)

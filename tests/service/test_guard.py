@@ -35,8 +35,8 @@ def send(client: TestClient, body: bytes | Iterator[bytes], **headers: str) -> A
 
 def test_a_sane_request_id_is_kept_and_any_other_replaced(nobody: TestClient) -> None:
     assert nobody.get("/healthz", headers={"X-Request-Id": "deploy-7:a/b"}).headers["x-request-id"] == "deploy-7:a/b"
-    for strange in ("a b", "x" * 200, "<script>", "é".encode(), ""):
-        given = nobody.get("/healthz", headers={"X-Request-Id": strange})  # type: ignore[dict-item]
+    for strange in (b"a b", b"x" * 200, b"<script>", "é".encode(), b""):
+        given = nobody.get("/healthz", headers={b"X-Request-Id": strange})
         assert given.headers["x-request-id"].startswith("r")
 
 

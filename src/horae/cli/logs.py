@@ -9,13 +9,15 @@ from datetime import UTC, datetime
 
 from horae.core.instants import iso
 
-FACTS = ("job_id", "run_id", "handler", "queue", "owner")
+FACTS = ("job_id", "run_id", "handler", "queue", "owner", "request_id")
 
 
 class TextLines(logging.Formatter):
-    """``06:00:00.123 warning job_2 example.charge: failed, …``"""
+    """``06:00:00.123 warning job_2 example.charge: failed, …``; what is a set of facts is JSON here too."""
 
     def format(self, record: logging.LogRecord) -> str:
+        if hasattr(record, "facts"):
+            return JsonLines().format(record)
         at = datetime.fromtimestamp(record.created, UTC)
         about = " ".join(str(getattr(record, fact)) for fact in ("job_id", "handler") if hasattr(record, fact))
         line = f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}Z {record.levelname.lower():<7} "
@@ -29,8 +31,8 @@ class JsonLines(logging.Formatter):
             "time": iso(datetime.fromtimestamp(record.created, UTC)),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
         }
+        told |= getattr(record, "facts", None) or {"message": record.getMessage()}
         told |= {fact: getattr(record, fact) for fact in FACTS if hasattr(record, fact)}
         if record.exc_info:
             told["error"] = self.formatException(record.exc_info)

@@ -1,0 +1,147 @@
+"""A real server process: it says where it is, answers, ends in order, and refuses to stand open."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.cli.conftest import Command, Process
+
+Start = Callable[..., Process]
+
+
+def test_a_server_says_its_url_answers_and_ends_with_sigterm(horae: Command, start: Start) -> None:
+    token = horae("token", "create", "--owner", "alice", "--scopes", "tasks,worker", "--json").json["token"]
+    server = start("server", "--port", "0", "--json")
+    begun = server.until("started")
+    with httpx.Client(base_url=begun["url"]) as anybody:
+        assert anybody.get("/healthz").json() == {"status": "ok"}
+        assert anybody.get("/readyz").status_code == 200
+        assert anybody.get("/scheduler/jobs").status_code == 401
+        mine = anybody.get("/scheduler/jobs", headers={"Authorization": f"Bearer {token}"})
+        assert (mine.status_code, mine.json()["jobs"]) == (200, [])
+        assert "server" not in mine.headers
+
+    server.started.send_signal(signal.SIGTERM)
+    ended = server.ended()
+    events = [json.loads(line) for line in ended.out.splitlines()]
+    assert ended.code == 0, ended.err
+    assert (begun["host"], begun["auth"], begun["ready"]) == ("127.0.0.1", True, True)
+    assert [each["event"] for each in events] == ["stopping", "ended"]
+    assert events[-1]["requests"] == 4
+    lines = [json.loads(line) for line in ended.err.splitlines() if '"horae.access"' in line]
+    assert (lines[0]["route"], lines[0]["status"]) == ("/healthz", 200)
+    assert lines[-1]["owner"] == "alice"
+    assert token not in ended.err
+
+
+def test_sigterm_lets_a_request_finish_that_is_being_sent(horae: Command, start: Start) -> None:
+    """Draining: nothing new is accepted, what was begun is answered."""
+    server = start("server", "--port", "0", "--json", "--no-auth")
+    begun = server.until("started")
+    body = json.dumps({"handler": "a", "payload": {}}).encode()
+    head = "POST /scheduler/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    head += f"Content-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", begun["port"])) as half:
+        half.sendall(head.encode() + body[:5])
+        time.sleep(0.3)
+        server.started.send_signal(signal.SIGTERM)
+        server.until("stopping")
+        time.sleep(0.3)
+        half.sendall(body[5:])
+        answer = half.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 201")
+    assert server.ended().code == 0
+    assert len(horae("job", "list", "--json").json["jobs"]) == 1
+
+
+def test_without_authentication_it_stays_on_this_machine(horae: Command) -> None:
+    refused = horae("server", "--no-auth", "--host", "0.0.0.0", "--port", "0")
+    assert refused.code == 4
+    assert "horae token create" in refused.err
+
+
+def test_a_port_that_is_taken_is_said_with_the_way_out(horae: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        refused = horae("server", "--port", str(taken.getsockname()[1]), "--json")
+    assert refused.code == 78
+    assert "--port" in refused.json["error"]["message"]
+
+
+def test_an_unknown_address_is_refused(horae: Command) -> None:
+    assert horae("server", "--host", "nowhere.invalid").code == 2
+
+
+def test_a_weak_jwt_secret_is_refused_at_the_start(horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HORAE_JWT_SECRET", "secret")
+    refused = horae("server", "--port", "0")
+    assert refused.code == 78
+    assert "openssl rand -hex 32" in refused.err
+
+
+def test_a_missing_extra_is_named_with_the_command_that_mends_it(environment: Path) -> None:
+    program = (
+        "import sys; sys.modules['uvicorn'] = None\n"
+        "from horae.cli.main import main\n"
+        "sys.exit(main(['server', '--port', '0']))"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=environment, check=False)
+    assert told.returncode == 78
+    assert "pip install 'horae[server]'" in told.stderr
+
+
+def test_a_store_that_does_not_answer_yet_is_waited_for(environment: Path, start: Start) -> None:
+    """C-17: the server starts, says that it is not ready, and becomes so by itself."""
+    folder = environment / "later"
+    folder.write_text("a file where the database's folder should be")
+    server = start("server", "--port", "0", "--json", "--no-auth", "--db", f"sqlite:///{folder}/horae.db")
+    begun = server.until("started")
+    assert begun["ready"] is False
+    with httpx.Client(base_url=begun["url"], timeout=30) as client:
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/readyz").status_code == 503
+        away = client.get("/scheduler/jobs")
+        assert (away.status_code, away.headers["content-type"]) == (503, "application/problem+json")
+        folder.unlink()
+        folder.mkdir()
+        ends = time.monotonic() + 30
+        while client.get("/readyz").status_code != 200 and time.monotonic() < ends:
+            time.sleep(0.1)
+        assert client.get("/scheduler/jobs").status_code == 200
+    server.started.send_signal(signal.SIGINT)
+    assert server.ended().code == 0
+
+
+def test_a_server_knows_the_jobs_of_an_application(project: Path, start: Start) -> None:
+    server = start("server", "tasks:app", "--port", "0", "--json", "--no-auth")
+    begun = server.until("started")
+    assert begun["database"] == "sqlite:///app.db"
+    assert httpx.get(f"{begun['url']}/docs").status_code == 200
+
+
+def test_many_who_never_finish_their_request_keep_nobody_out(start: Start) -> None:
+    server = start("server", "--port", "0", "--json", "--no-auth")
+    begun = server.until("started")
+    slow = [socket.create_connection(("127.0.0.1", begun["port"])) for _ in range(100)]
+    for each in slow:
+        each.sendall(b"POST /scheduler/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\n{")
+    answers: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(httpx.get(f"{begun['url']}/healthz", timeout=10).status_code))
+        for _ in range(5)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for each in slow:
+        each.close()
+    assert answers == [200] * 5
