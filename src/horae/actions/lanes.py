@@ -149,7 +149,7 @@ def control_hash(control: Control | None) -> str:
 # -- transactions ------------------------------------------------------------------------------------------------------
 
 
-def in_lane(world: World, lane: str, owner: str, work: Callable[[Pen], T]) -> T:
+def in_lane(world: World, lane: str, owner: str, work: Callable[[Pen], T], *, quietly: bool = False) -> T:
     """Do something in a lane, which is made on first use; whoever sleeps beside it is told."""
     name(lane, "lane", 200)
     label(owner, "owner")
@@ -162,7 +162,7 @@ def in_lane(world: World, lane: str, owner: str, work: Callable[[Pen], T]) -> T:
         assert found is not None
         return found
 
-    return _written(world, find, work)
+    return _written(world, find, work, quietly=quietly)
 
 
 def in_known_lane(world: World, number: int, work: Callable[[Pen], T]) -> T:
@@ -186,10 +186,17 @@ def driving(world: World, drive: Drive, control: Control, work: Callable[[Pen], 
             raise LaneLost(drive.driver, drive.epoch)
         return found
 
-    return _written(world, find, work, control)
+    return _written(world, find, work, control, quietly=True)  # a driver knows what it did
 
 
-def _written(world: World, find: Callable[[Tx], Lane], work: Callable[[Pen], T], control: Control | None = None) -> T:
+def _written(
+    world: World,
+    find: Callable[[Tx], Lane],
+    work: Callable[[Pen], T],
+    control: Control | None = None,
+    *,
+    quietly: bool = False,
+) -> T:
     def write(tx: Tx) -> tuple[Pen, T]:
         lane = find(tx)
         pen = Pen(world, tx, lane, None if control is None else effective(lane, control))
@@ -199,7 +206,7 @@ def _written(world: World, find: Callable[[Tx], Lane], work: Callable[[Pen], T],
 
     pen, told = world.store.transact(write)
     hints = [QUEUE] if pen.has_planned else []
-    world.store.wake(hints if control is not None else [*hints, hint(pen.lane.number)])  # a driver knows what it did
+    world.store.wake(hints if quietly else [*hints, hint(pen.lane.number)])
     return told
 
 
@@ -263,22 +270,34 @@ def acquire(
         held = pen.lane.leased_until is not None and pen.lane.leased_until > pen.now
         if held and pen.lane.driver != driver:
             return None
-        crashed = pen.lane.driver is not None
+        died = pen.lane.driver is not None
         pen.lane = replace(pen.lane, driver=driver, epoch=pen.lane.epoch + 1, leased_until=pen.now + lease)
         focus = next((each for each in pen.tx.attention.live_tasks(pen.lane.number) if each.state == "running"), None)
-        if focus is not None and crashed:
-            recover(pen, focus, how)
+        if focus is not None and (died or focus.phase == "act"):  # one that was told to stop may be inside an action
+            recover(pen, focus, how, died=died)
         return Drive(pen.lane.number, driver, pen.lane.epoch)
 
-    return in_lane(world, lane, owner, write)
+    if _is_driven(world, lane, owner, driver):
+        return None
+    return in_lane(world, lane, owner, write, quietly=True)
 
 
-def recover(pen: Pen, focus: Task, policy: Policy) -> None:
+def _is_driven(world: World, lane: str, owner: str, driver: str) -> bool:
+    """Whether another driver is alive; only a look, so that those who stand by do not queue up for its lock."""
+    found = world.store.read(lambda tx: tx.attention.lane(lane, owner))
+    until = None if found is None else found.leased_until
+    return found is not None and found.driver != driver and until is not None and until > world.clock.now()
+
+
+def recover(pen: Pen, focus: Task, policy: Policy, *, died: bool) -> None:
     """The focus of a driver that died: thinking is done again; an action by the class of its effect."""
-    crashes = focus.crashes + 1
-    if crashes >= policy.crashes:
+    crashes = focus.crashes + died
+    if died and crashes >= policy.crashes:
         pen.forget(focus.deadline_job)
-        pen.move(focus, "failed", "failed", {"reason": "crash_loop"}, reason="crash_loop", crashes=crashes, intent=None)
+        pen.move(
+            focus, "failed", "failed", {"reason": "crash_loop"}, reason="crash_loop", crashes=crashes, intent=None,
+            effect=None, holds=False, held_since=None, deadline_job=None,
+        )  # fmt: skip
         return
     changed = replace(focus, crashes=crashes)
     if focus.phase == "act" and focus.effect == "once":

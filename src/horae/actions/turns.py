@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from horae.actions.attending import end_cancelled
 from horae.actions.lanes import Drive, Pen, driving, effective
-from horae.actions.waits import grant_for, open_waits, take_early
+from horae.actions.waits import closed, grant_for, open_waits, take_early
 from horae.core.attention import Control, Policy, at_safe_point, choose, wait_span
 from horae.core.directives import (
     Act,
@@ -37,6 +37,7 @@ from horae.errors import LaneLost
 from horae.ports import World
 
 BACKOFF = timedelta(seconds=2)
+EXPIRED_BATCH = 100
 MISSED = 50  # how many lines of what happened meanwhile a resumed task is told
 
 
@@ -81,7 +82,7 @@ def next_work(world: World, drive: Drive, control: Control, policy: Policy) -> W
 
     def write(pen: Pen) -> Work | None:
         allowed = effective(pen.lane, control)
-        expire_old(pen)
+        expire_old(pen, policy)
         focus = running(pen)
         if focus is not None and focus.phase == "gap":
             focus = safe_point(pen, focus, allowed, policy)
@@ -121,11 +122,16 @@ def running(pen: Pen) -> Task | None:
     return next((task for task in live if task.state == "running"), None)
 
 
-def expire_old(pen: Pen) -> None:
-    """What nobody needs any more leaves the backlog."""
+def expire_old(pen: Pen, policy: Policy) -> None:
+    """What nobody needs any more leaves the backlog and the mailbox."""
     for task in pen.tx.attention.live_tasks(pen.lane.number):
         if task.state in ("created", "ready") and task.expires_at is not None and task.expires_at <= pen.now:
             end_cancelled(pen, task, "expired")
+    for event in pen.tx.attention.pending_events(pen.lane.number, limit=EXPIRED_BATCH):
+        if event.posted_at + policy.keep_events > pen.now:
+            break
+        closed(pen, event, "expired", reason="nobody waited for it")
+        pen.line("event_expired", None, event=event.number, key=event.key)
 
 
 def dispatch(pen: Pen, control: Control, policy: Policy) -> Task | None:
@@ -156,9 +162,10 @@ def safe_point(pen: Pen, focus: Task, control: Control, policy: Policy) -> Task 
         pen.fact(focus, "hold_exceeded", {"since": iso(focus.held_since)})
         focus = pen.save(focus, replace(focus, held_since=None))
         pen.line("hold_exceeded", focus)
-    if focus.cancel_requested and focus.clean_up == 0:
+    if must_end(focus):
         end_cancelled(pen, focus, focus.reason)
         return None
+    expire_old(pen, policy)
     live = pen.tx.attention.live_tasks(pen.lane.number)
     verdict = at_safe_point(focus.weighed, [task.weighed for task in live], control, policy)
     if verdict.verdict == "cancel":
@@ -205,7 +212,7 @@ def commit_turn(
         if isinstance(directive, Done | Fail):
             _finish(pen, task, directive)
             return None
-        if task.cancel_requested and task.clean_up is None:
+        if must_end(task) and (task.clean_up is None or not isinstance(directive, Act | Proceed)):
             end_cancelled(pen, task, task.reason)
             return None
         return _follow(pen, task, directive, control, policy, effects)
@@ -243,7 +250,10 @@ def _finish(pen: Pen, task: Task, directive: Done | Fail) -> None:
 
 
 def _park(pen: Pen, task: Task, keys: Sequence[str], timeout: timedelta, **told: Any) -> None:
-    """T7; and T12 at once, where what it waits for has come already."""
+    """T7; and T12 at once, where what it waits for has come already. What was asked to end does not begin to wait."""
+    if must_end(task):
+        end_cancelled(pen, task, task.reason)
+        return
     waits = open_waits(pen, task, keys, timeout, **told)
     until = {"keys": list(keys), "deadline": iso(waits[0].deadline)}
     parked = pen.move(task, "parked", "parked", until, phase="gap", intent=None, effect=None)
@@ -251,7 +261,7 @@ def _park(pen: Pen, task: Task, keys: Sequence[str], timeout: timedelta, **told:
 
 
 def _act(pen: Pen, task: Task, directive: Act, control: Control, effects: Mapping[str, Effect]) -> Work | None:
-    intent = directive.intent
+    intent = directive.intent if directive.interruptible else {**directive.intent, "interruptible": False}
     if directive.action not in effects:
         pen.fact(task, "action_failed", {"action": directive.action, "error": "this lane has no such action"})
         task = pen.save(task, replace(task, phase="gap"))
@@ -275,7 +285,7 @@ def _proceed(pen: Pen, task: Task, directive: Proceed, control: Control, effects
         pen.line("grant_refused", task)
         return None
     pen.save(found, replace(found, used_at=pen.now))
-    return _intend(pen, task, intent, control, effects, holds=False)
+    return _intend(pen, task, intent, control, effects, holds=not intent.get("interruptible", True))
 
 
 def _intend(
@@ -335,10 +345,7 @@ def commit_facts(
         if told.ending == "pending":
             assert told.timeout is not None
             pen.line("step_facts", task, action=step.action, ending=told.ending)
-            if task.cancel_requested and task.clean_up is None:
-                end_cancelled(pen, task, task.reason)
-            else:
-                _park(pen, task, told.on, wait_span(told.timeout, policy))
+            _park(pen, task, told.on, wait_span(told.timeout, policy))
             return
         kind = {"ok": "action_ok", "partial": "action_partial", "failed": "action_failed"}[told.ending]
         pen.fact(task, kind, {**told.data, "action": step.action, "step": task.step})  # type: ignore[arg-type]
@@ -357,6 +364,11 @@ def _still(pen: Pen, drive: Drive, seen: Task, phase: str) -> Task:
     if task is None or task.state != "running" or task.phase != phase or task.turn != seen.turn:
         raise LaneLost(drive.driver, drive.epoch)
     return task
+
+
+def must_end(task: Task) -> bool:
+    """Whether a cancel leaves it no further step: none was granted for cleaning up, or all have been used."""
+    return task.cancel_requested and not task.clean_up
 
 
 def _consume(pen: Pen, task: Task, numbers: Sequence[int]) -> None:

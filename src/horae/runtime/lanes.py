@@ -21,12 +21,12 @@ from horae.actions import jobs, journal, lanes, turns
 from horae.actions.attending import come_due
 from horae.actions.lanes import QUEUE, Drive
 from horae.actions.turns import Found, Perform, Think
-from horae.core.attention import CLOSED, Control, Policy, at_safe_point
+from horae.core.attention import CLOSED, Control, Policy, at_safe_point, wait_span
 from horae.core.directives import Directive, Effect, FactList, Facts, Pending, wait_keys
 from horae.core.jobs import Job, Outcome
 from horae.core.lanes import Task
 from horae.core.payloads import decode
-from horae.errors import HoraeError, LaneLost, StoreError
+from horae.errors import HoraeError, InvalidInput, LaneLost, StoreError
 from horae.ports import Tx, World
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.loop import Alarm, Backoff
@@ -35,6 +35,8 @@ from horae.runtime.threads import Threads
 T = TypeVar("T")
 log = logging.getLogger("horae.attention")
 DUE_BATCH = 20
+LEFT_BATCH = 1000
+SEAL_EVERY = 2.0  # seconds, where a lane is never at rest
 DUE_LEASE = timedelta(seconds=30)
 QUIET = timedelta(seconds=1)  # how long to sleep where no hints arrive
 LONG = timedelta(seconds=30)
@@ -107,6 +109,7 @@ class LaneDriver:
         self._effects = {each.name: each.effect for each in mind.actions.values()}
         self._keeper: _Keeper | None = None
         self._stopping = False
+        self._sealed_at = world.clock.monotonic()
         self._alarm: Alarm | None = None
 
     def stop(self) -> None:
@@ -173,9 +176,15 @@ class LaneDriver:
             return await self._work() or bool(done)
         except LaneLost as problem:
             log.warning("%s: %s", self.mind.lane, problem)
-            self._stop_keeping()
-            self.drive = None
+            self._lose()
             return True
+        except StoreError:  # nobody knows what was written: begin again as a new driver would
+            self._lose()
+            raise
+
+    def _lose(self) -> None:
+        self._stop_keeping()
+        self.drive = None
 
     async def _drives(self) -> bool:
         if self.drive is None:
@@ -195,11 +204,16 @@ class LaneDriver:
         control = await self.control()
         work = await self._ask(lambda: turns.next_work(self.world, drive, control, self.mind.policy))
         if work is None:
-            sealed = await self._ask(lambda: journal.seal(self.world, drive.lane))
-            return bool(sealed)
+            return bool(await self._seal(drive))
         while work is not None:
             work = await (self._think(work) if isinstance(work, Think) else self._perform(work))
+        if self.world.clock.monotonic() - self._sealed_at >= SEAL_EVERY:
+            await self._seal(drive)
         return True
+
+    async def _seal(self, drive: Drive) -> int:
+        self._sealed_at = self.world.clock.monotonic()
+        return await self._ask(lambda: journal.seal(self.world, drive.lane))
 
     async def control(self) -> Control:
         """What is allowed now; when nobody can say, as little as possible."""
@@ -231,29 +245,43 @@ class LaneDriver:
             told = f"{type(problem).__name__}: {problem}"
             await self._ask(lambda: turns.commit_error(self.world, drive, think, told, self.mind.policy))
             return None
-        return await self._ask(
-            lambda: turns.commit_turn(
-                self.world, drive, think, directive, policy=self.mind.policy, effects=self._effects
+        asked = replace(think, control=await self.control())  # it may have changed while cognition was thinking
+        try:
+            return await self._ask(
+                lambda: turns.commit_turn(
+                    self.world, drive, asked, directive, policy=self.mind.policy, effects=self._effects
+                )
             )
-        )
+        except InvalidInput as problem:
+            told = str(problem)
+            await self._ask(lambda: turns.commit_error(self.world, drive, asked, told, self.mind.policy))
+            return None
 
     async def _perform(self, perform: Perform) -> None:
         drive, task = self._held(), perform.task
-        action = self.mind.actions[perform.action]
         asks = partial(would_yield, self.world, task, perform.control, self.mind.policy)
-        step = Step(perform.key, task.id, task.step, action.effect, asks)
+        step = Step(perform.key, task.id, task.step, perform.effect, asks)
         try:
-            if action.effect == "transactional":
+            action = self.mind.actions.get(perform.action)
+            if action is None:
+                raise LookupError("this driver has no such action")
+            if perform.effect == "transactional":
                 inside = partial(_inside, action, step, perform.arguments)
-                await self._ask(lambda: turns.commit_facts(self.world, drive, perform, inside, self.mind.policy))
+                await self._write_facts(drive, perform, inside)
                 return
             found = _as_found(await self._call(lambda: action.run(step, **perform.arguments), action.timeout))
+            if found.timeout is not None:
+                wait_span(found.timeout, self.mind.policy)
         except (LaneLost, StoreError):
             raise
         except Exception as problem:  # a transactional one is rolled back with whatever it did
             log.warning("%s of %s failed: %s", perform.action, task.id, problem)
             found = Found("failed", {"error": f"{type(problem).__name__}: {problem}"})
-        await self._ask(lambda: turns.commit_facts(self.world, drive, perform, found, self.mind.policy))
+        await self._write_facts(drive, perform, found)
+
+    async def _write_facts(self, drive: Drive, perform: Perform, found: Found | Callable[[Any], Found]) -> None:
+        asked = replace(perform, control=await self.control())  # this is a safe point: what is allowed now counts
+        await self._ask(lambda: turns.commit_facts(self.world, drive, asked, found, self.mind.policy))
 
     # -- the parts -----------------------------------------------------------------------------------------------
 
@@ -273,7 +301,11 @@ class LaneDriver:
     async def _call(self, work: Callable[[], Any], limit: timedelta) -> Any:
         """Run what may be plain or a coroutine, bounded in time."""
         async with asyncio.timeout(limit.total_seconds()):
-            answer = await self._threads.submit(work)
+            try:
+                answer = await self._threads.submit(work)
+            except asyncio.CancelledError:  # its thread may never come back
+                self._threads.give_up_one()
+                raise
             return await answer if inspect.isawaitable(answer) else answer
 
 
@@ -297,6 +329,8 @@ def _as_found(answer: Any) -> Found:
 
 def serve_due(world: World, name: str) -> int:
     """Handle what has come due in any lane: the effect is the same whoever does it."""
+    left = [job for job in world.store.expired(now=world.clock.now(), limit=LEFT_BATCH) if job.queue == QUEUE]
+    jobs.lose(world, left)  # by a driver that died between taking and settling
     taken = jobs.pull(world, worker_id=name, queues=[QUEUE], limit=DUE_BATCH, lease=DUE_LEASE)
     if taken:
         jobs.settle(world, [(job, outcome_of_due(world, job)) for job in taken])
