@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from horae.actions import jobs as verbs
 from horae.core.instants import iso
-from horae.ports import World
+from horae.ports import Node, World
 from horae.service.job_shapes import EXAMPLE as EXAMPLE_JOB
 from horae.service.job_shapes import JobShape
 from horae.testing.clock import VirtualClock
@@ -20,6 +20,7 @@ from tests.support.serving import serving
 Connect = Callable[..., TestClient]
 JOBS = "/scheduler/jobs"
 PULL = f"{JOBS}/pull"
+QUEUES = ("scheduler", "mine", "default", "attention", "mail")
 
 
 def put(client: TestClient, **fields: Any) -> dict[str, Any]:
@@ -290,6 +291,18 @@ def test_scopes_and_queues_of_a_token_are_kept(connect: Connect) -> None:
     assert connect("alice", "read").get(JOBS).status_code == 200
     assert connect("alice", "worker", queues=("reports",)).post(PULL, json=wanted).status_code == 403
     assert connect().post(PULL, json=wanted).status_code == 401
+
+
+def test_a_tenant_may_use_any_queue_that_the_house_does_not_serve(
+    connect: Connect, alice: TestClient, operator: TestClient, world: World, clock: VirtualClock
+) -> None:
+    node = Node("n1", "host", 1, "test", clock.now(), clock.now(), {"mail": 5})
+    world.store.transact(lambda tx: tx.nodes.put(node))
+    told = {queue: alice.post(JOBS, json={"handler": "w", "queue": queue}).status_code for queue in QUEUES}
+
+    assert told == {"scheduler": 201, "mine": 201, "default": 403, "attention": 403, "mail": 403}
+    assert connect("alice", "tasks", queues=("mail",)).post(JOBS, json={"handler": "w", "queue": "mail"}).is_success
+    assert operator.post(JOBS, json={"handler": "w", "queue": "mail"}).is_success
 
 
 # -- the token ---------------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 from horae.actions import jobs as verbs
+from horae.actions.jobs import DEFAULT_QUEUE
+from horae.actions.lanes import QUEUE
 from horae.actions.reasons import why as explain
 from horae.core.access import Caller
 from horae.core.jobs import Job, check_run_at
@@ -37,7 +39,7 @@ from horae.service.job_shapes import (
 )
 from horae.service.paging import Cursor, Limit, cursor_from, read_cursor
 from horae.service.pulling import JobId
-from horae.service.state import Here, needs
+from horae.service.state import Here, How, Service, needs
 
 router = APIRouter(prefix="/scheduler", tags=["jobs"])
 Somebody = Annotated[Caller, Depends(needs("tasks", "worker"))]
@@ -69,11 +71,17 @@ STATES = {word: state for state, word in WORDS.items()} | {"dead": "dead"}  # no
     responses={200: {"model": Enqueued, "description": "It was there before: same key, same request."}},
 )
 def enqueue(
-    body: NewJob, request: Request, response: Response, world: Here, caller: Somebody, key: Key = None
+    body: NewJob,
+    request: Request,
+    response: Response,
+    world: Here,
+    service: How,
+    caller: Somebody,
+    key: Key = None,
 ) -> Enqueued:
     """One job, due at `run_at`. The same `idempotency_key` with the same request answers 200 with the job that is
     there; with another request 409 `key_conflict`."""
-    _may_feed(caller, body.queue)
+    _may_feed(service, caller, {body.queue})
     (placed,) = _place(world, [body.request(caller.owner, key)])
     response.status_code = 200 if placed.deduplicated else 201
     response.headers["Location"] = f"{request.scope.get('root_path', '')}/scheduler/jobs/{placed.id}"
@@ -87,9 +95,8 @@ def enqueue(
     status_code=201,
     responses={200: {"model": BulkEnqueued, "description": "All of them were there before."}},
 )
-def enqueue_many(body: Bulk, response: Response, world: Here, caller: Somebody) -> BulkEnqueued:
-    for each in body.jobs:
-        _may_feed(caller, each.queue)
+def enqueue_many(body: Bulk, response: Response, world: Here, service: How, caller: Somebody) -> BulkEnqueued:
+    _may_feed(service, caller, {each.queue for each in body.jobs})
     placed = _place(world, [each.request(caller.owner) for each in body.jobs])
     told = [Enqueued.of(each.job, deduplicated=each.deduplicated) for each in placed]
     created = sum(not each.deduplicated for each in placed)
@@ -97,13 +104,21 @@ def enqueue_many(body: Bulk, response: Response, world: Here, caller: Somebody) 
     return BulkEnqueued(jobs=told, created=created)
 
 
-def _may_feed(caller: Caller, queue: str) -> None:
+def _may_feed(service: Service, caller: Caller, queues: set[str]) -> None:
     """A tenant's job must not reach the house's own handlers, so it needs leave for the queues that those serve."""
-    allowed = caller.queues or {SCHEDULER}
-    if not caller.is_operator and queue not in allowed:
+    if caller.is_operator or queues <= (caller.queues or {SCHEDULER}):
+        return
+    ours = {
+        DEFAULT_QUEUE,
+        QUEUE,
+        *(str(getattr(each, "queue", None) or DEFAULT_QUEUE) for each in service.options.handlers().values()),
+    }
+    ours |= {queue for node in service.world.store.read(lambda tx: tx.nodes.all()) for queue in node.queues}
+    refused = sorted(queues - caller.queues if caller.queues else queues & (ours - {SCHEDULER}))
+    if refused:
         raise Forbidden(
-            f"This token may not put jobs into the queue {queue!r}; it may use {', '.join(sorted(allowed))}. The "
-            "operator can allow more: horae token create --queues …"
+            f"This token may not put jobs into the queue {refused[0]!r}, which is served by the house's own workers or "
+            "is not among those the token names. Use another queue, or ask the operator: horae token create --queues …"
         )
 
 
