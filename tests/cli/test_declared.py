@@ -87,11 +87,13 @@ def test_config_show_tells_where_each_value_comes_from(
 
 
 def test_config_show_masks_passwords(horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HORAE_DATABASE_URL", "postgresql://ann:secret@db/horae")
+    monkeypatch.setenv("HORAE_DATABASE_URL", "postgresql://ann:hush@db/horae")
+    for name in ("HORAE_JWT_SECRET", "HORAE_SECRET_KEY", "HORAE_TOKEN"):
+        monkeypatch.setenv(name, "hush")
 
     ended = horae("config", "show")
 
-    assert "secret" not in ended.out
+    assert "hush" not in ended.out
     assert "postgresql://ann:***@db/horae" in ended.out
 
 
