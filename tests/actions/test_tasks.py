@@ -250,6 +250,21 @@ def test_a_first_run_that_is_named_is_kept_and_the_rule_follows(world: World, cl
     assert seen(world, task_id).next_run_at == NOON + HOUR
 
 
+def test_a_first_run_that_is_named_survives_a_pause_a_toggle_and_another_zone_database(
+    world: World, clock: VirtualClock
+) -> None:
+    task_id = task(world, next_run_at="2030-01-07T12:17:00")
+    newer = replace(world, tzdata="2099z")
+
+    schedules.pause(world, task_id, owner="alice")
+    schedules.resume(world, task_id, owner="alice")
+    toggles.switch(world, task_id, False, ephemeral=True, owner="alice")
+    toggles.switch(world, task_id, True, ephemeral=True, owner="alice")
+    assert firing.recompute_zones(newer) == []
+
+    assert seen(world, task_id).next_run_at == NOON + timedelta(minutes=17)
+
+
 def test_a_change_never_touches_what_runs(world: World, clock: VirtualClock) -> None:
     """1.3, design 13: a lease is a worker's, whatever is edited meanwhile."""
     task_id = task(world)

@@ -18,6 +18,7 @@ from horae.core.instants import MICROSECOND, iso
 from horae.core.jobs import SYSTEM
 from horae.core.payloads import encode, label, name
 from horae.core.retry import Retry
+from horae.core.tasks import named_first
 from horae.errors import Conflict, InvalidInput, NotFound, VersionConflict
 from horae.ports import ScheduleFilter, Tally, Tx, World
 
@@ -258,7 +259,7 @@ def timed(world: World, schedule: Schedule, now: datetime, first: datetime | Non
     """The schedule with its next fire (*first*, where somebody has named it), or with none where it must not fire."""
     if not schedule.is_active or schedule.is_spent or schedule.mode == "ALL_NODES":
         return replace(schedule, next_fire_at=None, next_due_at=None)
-    fire_at = first or first_fire(schedule, now)
+    fire_at = first or named_first(schedule, now) or first_fire(schedule, now)
     return replace(schedule, next_fire_at=fire_at, next_due_at=due_at(schedule, fire_at, world.dice.roll()))
 
 

@@ -144,6 +144,12 @@ class Facts:
         )
 
 
+def named_first(schedule: Schedule, now: datetime) -> datetime | None:
+    """The first run of a task that its user has named and that lies ahead, whatever its rule says."""
+    starts_at = schedule.starts_at
+    return starts_at if schedule.key.startswith(PREFIX) and starts_at is not None and starts_at > now else None
+
+
 def by_hand(job: Job) -> bool:
     """A run that somebody triggered is not tried again; one by the clock is."""
     return job.max_attempts == 1
