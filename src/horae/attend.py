@@ -46,7 +46,8 @@ def register(app: Jobs) -> None:
         return {"task": added.task.id, "lane": lane, "created": added.created}
 
     def due(ctx: Context, lane: int, wait: int | None = None, task: int | None = None) -> None:
-        again = attending.come_due(home.world, ctx.job.handler, {"lane": lane, "wait": wait, "task": task})
+        told = {"lane": lane, "wait": wait, "task": task}
+        again = attending.come_due(home.world, ctx.job.handler, told, owner=ctx.job.owner)
         if again is not None:
             raise Snooze(again - home.world.clock.now(), "not due by this clock")
 

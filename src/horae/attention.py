@@ -179,8 +179,11 @@ class Attention:
     def post(
         self, event: str, data: Mapping[str, Any] | None = None, *, event_id: str | None = None, actor: str = SYSTEM
     ) -> Posted:
-        """Tell the agent that something happened; the same *event_id* twice is the same event."""
-        rules: Sequence[Rule] = tuple(self._rules.values())
+        """Tell the agent that something happened; the same *event_id* twice is the same event.
+
+        Where no rule is declared, as in a process that only posts, those of the agent's last driver decide.
+        """
+        rules: Sequence[Rule] | None = tuple(self._rules.values()) or None
         return attending.post(
             self.world, self.name, event, data, event_id=event_id, rules=rules, owner=self.owner, actor=actor
         )
@@ -203,7 +206,7 @@ class Attention:
         who = name or f"{socket.gethostname()}:{os.getpid()}:{self.world.dice.name(6)}"
         mind = Mind(
             self.name, self.owner, dict(self._cognitions), dict(self._actions), self._control, self.policy,
-            self._turn_timeout, self._lease,
+            self._turn_timeout, self._lease, tuple(self._rules.values()),
         )  # fmt: skip
         return LaneDriver(self.world, mind, who)
 

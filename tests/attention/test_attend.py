@@ -6,9 +6,12 @@ from datetime import timedelta
 from typing import Any
 
 from horae import Horae
-from horae.actions import firing, schedules
+from horae.actions import attending, firing, jobs, schedules
+from horae.actions.jobs import Request
+from horae.actions.journal import read_journal
 from horae.attend import register
-from horae.attention import Attention, Done, Turn, Wait
+from horae.attention import Attention, Done, Rule, Turn, Wait
+from horae.ports import Filter
 from horae.testing import Lab
 from horae.testing.builders import a_schedule
 
@@ -48,3 +51,36 @@ async def test_an_ordinary_worker_keeps_the_deadlines_of_a_lane() -> None:
         await lab.advance(timedelta(hours=1))
 
         assert [task.state for task in agent.snapshot().backlog] == ["ready"]
+
+
+async def test_a_job_that_only_looks_like_one_of_a_lane_changes_nothing() -> None:
+    """C-19: anybody may enqueue; a driver goes on, and no other tenant's lane is touched."""
+    app = Horae("sqlite://")
+    async with Lab(app) as lab:
+        theirs = attending.add(lab.world, "ops", "report", due_by=lab.clock.now(), owner="alice").task
+        before = read_journal(lab.world, "ops", owner="alice")
+        told: list[Any] = [
+            {"lane": theirs.lane, "task": theirs.number}, {"lane": "x", "task": 1}, {"task": 1}, [1], {"lane": 2**70},
+        ]  # fmt: skip
+        for payload in told:
+            for handler in ("attention.deadline", "attention.timeout", "something.else"):
+                jobs.enqueue(lab.world, Request(handler, payload, queue="attention", owner="mallory"))
+        await Attention("mine", app, owner="mallory").driver().until_idle()
+        ended = jobs.find(lab.world, Filter(owner="mallory", states=("succeeded",)), limit=50)
+        after = read_journal(lab.world, "ops", owner="alice")
+        assert ended == []
+        assert [line.cause for line in after[len(before) :]] == ["deadline_passed"]  # by the lane's own job, once
+
+
+async def test_whoever_only_posts_is_judged_by_the_rules_of_the_last_driver() -> None:
+    app = Horae("sqlite://")
+    async with Lab(app):
+        agent = Attention("ops", app)
+        agent.rule(Rule("db.down", do="task", kind="alert", priority=90, key="alert:{id}", payload={"team": "db"}))
+        await agent.driver().until_idle()
+
+        posted = Attention("ops", app).post("db.down", {"id": "db-1"})
+
+        (task,) = agent.snapshot().backlog
+        assert (task.kind, task.base, task.key, task.number) == ("alert", 90, "alert:db-1", posted.event.task)
+        assert agent.verify().complaints == ()

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeGuard
 
 from horae.actions.lanes import DEADLINE, START, TIMEOUT, Pen, in_known_lane, in_lane
 from horae.actions.waits import close_waits, closed, resolve_by_event, said, time_out, wake
 from horae.core.attention import FINAL, NORMAL, Policy, Rule, base_priority
 from horae.core.instants import aware, iso, later
 from horae.core.jobs import SYSTEM
-from horae.core.lanes import Event, Task
+from horae.core.lanes import Event, Lane, Task
 from horae.core.payloads import decode, encode, label, name
 from horae.errors import Conflict, InvalidInput, NotFound
 from horae.ports import World
@@ -196,15 +196,17 @@ def post(
     data: Mapping[str, Any] | None = None,
     *,
     event_id: str | None = None,
-    rules: Sequence[Rule] = (),
+    rules: Sequence[Rule] | None = None,
     owner: str = SYSTEM,
     actor: str = SYSTEM,
 ) -> Posted:
-    """Tell a lane that something happened; what follows is decided by its rules, never by what the event says."""
+    """Tell a lane that something happened; what follows is decided by its rules, never by what the event says.
+
+    Whoever does not bring the agent's *rules* is judged by those that the lane's last driver left with it.
+    """
     label(key, "event", 200)
     told = encode(dict(data or {}), "event data", world.max_payload_bytes)
     known_as = None if event_id is None else label(event_id, "event id")
-    rule = next((each for each in rules if each.event == key), Rule(key, "wake"))
 
     def write(pen: Pen) -> Posted:
         lane_number = pen.lane.number
@@ -212,11 +214,17 @@ def post(
         if known is not None:
             return Posted(known, is_new=False)
         event = pen.add(Event(0, lane_number, key, "pending", pen.now, told, known_as, actor=actor))
+        told_here = rules_of(pen.lane) if rules is None else rules
+        rule = next((each for each in told_here if each.event == key), Rule(key, "wake"))
         event = take_in(pen, event, rule, actor)
-        pen.line("event", None, event=event.number, key=key, became=event.state, went_to=event.task)
+        pen.line("event", None, event=event.number, key=key, rule=rule.do, became=event.state, went_to=event.task)
         return Posted(event)
 
     return in_lane(world, lane, owner, write)
+
+
+def rules_of(lane: Lane) -> list[Rule]:
+    return [] if lane.rules is None else [Rule.from_json(each) for each in decode(lane.rules)]
 
 
 def take_in(pen: Pen, event: Event, rule: Rule, actor: str) -> Event:
@@ -278,7 +286,7 @@ def start(world: World, lane: int, task: int) -> datetime | None:
 
     def write(pen: Pen) -> datetime | None:
         found = pen.tx.attention.task(task)
-        if found is None or found.state != "created":
+        if found is None or found.lane != lane or found.state != "created":
             return None
         if found.start_at is not None and pen.now < found.start_at:
             return found.start_at
@@ -293,7 +301,7 @@ def pass_deadline(world: World, lane: int, task: int) -> datetime | None:
 
     def write(pen: Pen) -> datetime | None:
         found = pen.tx.attention.task(task)
-        if found is None or found.state in FINAL or found.due_by is None:
+        if found is None or found.lane != lane or found.state in FINAL or found.due_by is None:
             return None
         if pen.now < found.due_by:
             return found.due_by
@@ -318,11 +326,22 @@ def mine(pen: Pen, number: int) -> Task:
 # -- what comes due --------------------------------------------------------------------------------------------------
 
 
-def come_due(world: World, handler: str, payload: Mapping[str, Any]) -> datetime | None:
-    """One of our own jobs is due. Answers with the instant to come again at, when it is not due by this clock."""
-    lane = int(payload["lane"])
+def come_due(world: World, handler: str, payload: Any, *, owner: str) -> datetime | None:
+    """One of our own jobs is due. Answers with the instant to come again at, when it is not due by this clock.
+
+    Anybody may enqueue a job that looks like one of ours, so one that is not its lane's own changes nothing.
+    """
+    told = payload if isinstance(payload, Mapping) else {}
+    lane, number = told.get("lane"), told.get("wait" if handler == TIMEOUT else "task")
+    if handler not in (TIMEOUT, START, DEADLINE) or not (is_number(lane) and is_number(number)):
+        raise InvalidInput(f"A job {handler!r} with this payload is not one that a lane plans for itself.")
+    found = world.store.read(lambda tx: tx.attention.lane_by_number(lane))
+    if found is None or found.owner != owner:
+        raise NotFound(f"There is no lane {lane}.")
     if handler == TIMEOUT:
-        return time_out(world, lane, int(payload["wait"]))
-    if handler == START:
-        return start(world, lane, int(payload["task"]))
-    return pass_deadline(world, lane, int(payload["task"]))
+        return time_out(world, lane, number)
+    return start(world, lane, number) if handler == START else pass_deadline(world, lane, number)
+
+
+def is_number(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_NUMBER

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from horae.core.attention import TASK, Control, Policy, in_order
+from horae.core.attention import TASK, Control, Policy, Rule, in_order
 from horae.core.directives import FactKind
 from horae.core.instants import iso
 from horae.core.jobs import SYSTEM, NewJob
@@ -261,17 +261,24 @@ def set_control(
 
 
 def acquire(
-    world: World, lane: str, driver: str, *, owner: str = SYSTEM, lease: timedelta, policy: Policy | None = None
-) -> Drive | None:
-    """Become the lane's driver; None while another one is alive. Whatever that one left half done is sorted out."""
+    world: World, lane: str, driver: str, *, owner: str = SYSTEM, lease: timedelta, policy: Policy | None = None,
+    rules: Sequence[Rule] | None = None,
+) -> Drive | None:  # fmt: skip
+    """Become the lane's driver; None while another one is alive. Whatever that one left half done is sorted out.
+
+    Its rules are kept with the lane, so that an event is judged alike whoever posts it.
+    """
     how = policy or Policy()
+    told = None if rules is None else encode([each.as_json() for each in rules], "rules")
 
     def write(pen: Pen) -> Drive | None:
         held = pen.lane.leased_until is not None and pen.lane.leased_until > pen.now
         if held and pen.lane.driver != driver:
             return None
         died = pen.lane.driver is not None
-        pen.lane = replace(pen.lane, driver=driver, epoch=pen.lane.epoch + 1, leased_until=pen.now + lease)
+        kept = pen.lane.rules if told is None else told
+        until = pen.now + lease
+        pen.lane = replace(pen.lane, driver=driver, epoch=pen.lane.epoch + 1, leased_until=until, rules=kept)
         focus = next((each for each in pen.tx.attention.live_tasks(pen.lane.number) if each.state == "running"), None)
         if focus is not None and (died or focus.phase == "act"):  # one that was told to stop may be inside an action
             recover(pen, focus, how, died=died)

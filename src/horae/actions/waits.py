@@ -83,7 +83,7 @@ def time_out(world: World, lane: int, wait_number: int) -> datetime | None:
 
     def write(pen: Pen) -> datetime | None:
         wait = pen.tx.attention.wait(wait_number)
-        if wait is None or wait.state != "open":
+        if wait is None or wait.lane != lane or wait.state != "open":
             return None
         if pen.now < wait.deadline:
             return wait.deadline

@@ -8,7 +8,7 @@ the stack), *waiting* (for something, and always with a deadline), *created* (it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -224,6 +224,13 @@ class Rule:
             raise InvalidInput(f"The rule for {self.event!r} makes a task, so it must name its kind.")
         if self.do == "coalesce" and not self.key:
             raise InvalidInput(f"The rule for {self.event!r} merges by key, so it must name one.")
+
+    def as_json(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)} | {"payload": dict(self.payload)}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Rule:
+        return cls(**{each.name: told[each.name] for each in fields(cls) if each.name in told})
 
 
 def wait_span(timeout: object, policy: Policy) -> timedelta:

@@ -36,6 +36,7 @@ class Lane:
     leased_until: datetime | None = None
     seq: int = 0  # of the last line of the journal
     override: str | None = None  # what an operator forbids, as JSON
+    rules: str | None = None  # what becomes of events, as its last driver said, as JSON
     created_at: datetime | None = None
 
 

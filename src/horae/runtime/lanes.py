@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ from horae.actions import jobs, journal, lanes, turns
 from horae.actions.attending import come_due
 from horae.actions.lanes import QUEUE, Drive
 from horae.actions.turns import Found, Perform, Think
-from horae.core.attention import CLOSED, Control, Policy, at_safe_point, wait_span
+from horae.core.attention import CLOSED, Control, Policy, Rule, at_safe_point, wait_span
 from horae.core.directives import Directive, Effect, FactList, Facts, Pending, wait_keys
 from horae.core.jobs import Job, Outcome
 from horae.core.lanes import Task
@@ -94,6 +94,7 @@ class Mind:
     policy: Policy = field(default_factory=Policy)
     turn_timeout: timedelta = timedelta(minutes=5)
     lease: timedelta = timedelta(seconds=30)
+    rules: Sequence[Rule] = ()
 
 
 class LaneDriver:
@@ -191,7 +192,7 @@ class LaneDriver:
             self.drive = await self._ask(
                 lambda: lanes.acquire(
                     self.world, self.mind.lane, self.name, owner=self.mind.owner, lease=self.mind.lease,
-                    policy=self.mind.policy,
+                    policy=self.mind.policy, rules=self.mind.rules,
                 )
             )  # fmt: skip
             if self.drive is not None:
@@ -339,7 +340,7 @@ def serve_due(world: World, name: str) -> int:
 
 def outcome_of_due(world: World, job: Job) -> Outcome:
     try:
-        again = come_due(world, job.handler, job.payload)
+        again = come_due(world, job.handler, job.payload, owner=job.owner)
     except StoreError:
         raise
     except HoraeError as problem:

@@ -70,6 +70,7 @@ class Attention:
             "leased_until": to_micros(lane.leased_until),
             "seq": lane.seq,
             "override": lane.override,
+            "rules": lane.rules,
         }
         self.connection.execute(update(lanes).where(lanes.c.id == lane.number).values(values))
 
@@ -201,6 +202,7 @@ def _lane(row: Mapping[Any, Any]) -> Lane:
         leased_until=at(row["leased_until"]),
         seq=row["seq"],
         override=row["override"],
+        rules=row["rules"],
         created_at=instant(row["created_at"]),
     )
 

@@ -78,6 +78,7 @@ lanes = Table(
     Column("leased_until", BigInteger),
     Column("seq", BigInteger, nullable=False, server_default="0"),
     Column("override", Json),
+    Column("rules", Json),
     Column("created_at", BigInteger, nullable=False),
     Index("horae_lanes_name", "owner", "name", unique=True),
     sqlite_autoincrement=True,
