@@ -76,6 +76,7 @@ REFUSALS = {
     "429": "Too often; `Retry-After` says when to come again.",
     "503": "The store does not answer at the moment; nothing was changed.",
 }
+MOST = 2**63 - 1  # what every store can count to
 GENERATED = ("HTTPValidationError", "ValidationError")  # FastAPI's own, which we never send
 
 
@@ -106,7 +107,16 @@ def polished(app: FastAPI, public_url: str) -> dict[str, Any]:
         refuse_in_our_words(operation, is_open=path in OPEN)
     for name in GENERATED:
         schemas.pop(name, None)
+    exact(document)
     return document
+
+
+def exact(part: Any) -> None:
+    """FastAPI keeps bounds as floats, and the nearest one to the largest id is an id that there is not."""
+    if isinstance(part, dict) and part.get("type") == "integer" and part.get("maximum") == float(MOST):
+        part["maximum"] = MOST
+    for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        exact(inner)
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -52,9 +52,11 @@ Why = Annotated[str, Field(max_length=2000, description="For the audit.")]
 
 
 class Body(BaseModel):
-    """What somebody sends; a name that means nothing here is refused, because it was meant to mean something."""
+    """What somebody sends. A name that means nothing here is refused, because it was meant to mean something; so is a
+    value of another JSON type, because `false` seconds are no seconds.
+    """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class RetryShape(Body):

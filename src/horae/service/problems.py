@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -15,6 +16,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from horae.core.access import masked
 from horae.errors import (
@@ -54,6 +56,12 @@ STATUS: tuple[tuple[type[HoraeError], int], ...] = (
     (StoreError, 503),
     (HoraeError, 500),
 )
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+MOST_TOLD = 50  # of the places where an input does not fit
+LONGEST_NAME = 64
+INTERNAL = re.compile(
+    r"function-(?:before|after|plain|wrap)\[|constrained-|<"
+)  # how pydantic names a branch of a union
 RETRY_AFTER = 2  # seconds: when a store that does not answer is worth another try
 
 
@@ -117,11 +125,16 @@ STORE_SAYS = {
 def not_understood(request: Request, error: RequestValidationError) -> JSONResponse:
     """A body or parameter that does not fit; says where, never repeats what was sent."""
     errors = [
-        {"where": ".".join(str(part) for part in each["loc"]), "message": each["msg"], "kind": each["type"]}
-        for each in error.errors()
+        {"where": where(each["loc"]), "message": each["msg"], "kind": each["type"]}
+        for each in error.errors()[:MOST_TOLD]
     ]
     first = errors[0] if errors else {"where": "body", "message": "cannot be read"}
-    return problem(422, "invalid_input", f"{first['where']}: {first['message']}", errors=errors[:50])
+    return problem(422, "invalid_input", f"{first['where']}: {first['message']}", errors=errors)
+
+
+def where(place: tuple[int | str, ...]) -> str:
+    """Where the input does not fit, in the caller's own names: not which of our types was tried there."""
+    return ".".join(str(part)[:LONGEST_NAME] for part in place if not INTERNAL.match(str(part)))
 
 
 def refused(request: Request, error: HTTPException) -> JSONResponse:
@@ -130,9 +143,20 @@ def refused(request: Request, error: HTTPException) -> JSONResponse:
         error.status_code, "refused"
     )
     detail = str(error.detail) if error.detail else HTTPStatus(error.status_code).phrase
+    headers = dict(error.headers or {})
     if error.status_code == 404:
         detail = "There is nothing at this address. /openapi.json lists what there is."
-    return problem(error.status_code, code, detail, dict(error.headers or {}))
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(allowed(request))
+        detail = f"This address knows only {headers['Allow']}."
+    return problem(error.status_code, code, detail, headers)
+
+
+def allowed(request: Request) -> list[str]:
+    """Every method of the address; the framework names only those of the first route that fits."""
+    told = ((method, {**request.scope, "method": method}) for method in METHODS)
+    routes = request.app.router.routes
+    return [method for method, scope in told if any(route.matches(scope)[0] is Match.FULL for route in routes)]
 
 
 def broken(request: Request, error: Exception) -> JSONResponse:

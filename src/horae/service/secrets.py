@@ -33,7 +33,7 @@ KEY_MISSING = (
 class Told(BaseModel):
     """A body that says nothing we do not know."""
 
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
 
 class SecretView(BaseModel):

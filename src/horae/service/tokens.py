@@ -32,6 +32,7 @@ TokenId = Annotated[str, Path(pattern=f"^[0-9a-f]{{{ID_LENGTH}}}$", description=
 class NewToken(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
+        strict=True,
         json_schema_extra={"examples": [{"owner": "alice", "scopes": ["tasks", "worker"], "expires_in_days": 90}]},
     )
 
