@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,33 @@ def test_an_event_that_comes_early_counts_as_one_in_time(app: Horae) -> None:
 
     (alert,) = agent.world.store.read(lambda tx: tx.attention.tasks(1, limit=5))
     assert (alert.state, alert.result, pager.paged) == ("completed", '{"by":"eve"}', ["alice"])
+
+
+def test_an_event_too_late_for_one_wait_is_early_for_the_next(app: Horae, clock: VirtualClock) -> None:
+    """Invariant 9: Alice was silent, and Bob answers while he is still being paged."""
+    agent, pager = an_agent(app)
+    page = agent._actions["page"]
+
+    def answered_at_once(step: Any, who: str) -> Any:
+        pending = page.run(step, who)
+        if who == "bob":
+            agent.post("ack:db-1", {"by": "bob"})
+        return pending
+
+    agent._actions["page"] = replace(page, run=answered_at_once)
+    agent.post("db.down", {"id": "db-1"})
+    agent.run()
+    clock.advance(10 * MINUTES)
+    agent.run()
+
+    (alert,) = agent.world.store.read(lambda tx: tx.attention.tasks(1, limit=5))
+    assert (alert.state, alert.result, pager.paged) == ("completed", '{"by":"bob"}', ["alice", "bob"])
+    assert [event.state for event in _events(agent)] == ["used", "used"]
+    assert agent.verify().complaints == ()
+
+
+def _events(agent: Attention) -> list[Any]:
+    return agent.world.store.read(lambda tx: tx.attention.everything(1)["event"])
 
 
 def test_a_refund_waits_for_a_person_and_runs_exactly_what_was_approved(app: Horae) -> None:

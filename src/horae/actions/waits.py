@@ -72,10 +72,21 @@ def take_early(pen: Pen, task: Task, waits: Sequence[TaskWait]) -> Task:
     """An event that came before its wait: the oldest one counts."""
     for wait in waits:
         found = pen.tx.attention.pending_events(pen.lane.number, wait.key, limit=1)
-        if wait.kind == "event" and found:
-            resolve_by_event(pen, wait, found[0])
+        event = found[0] if found else _late_for_the_last(pen, task, wait)
+        if wait.kind == "event" and event is not None:
+            resolve_by_event(pen, wait, event)
             return pen.tx.attention.task(task.number) or task
     return task
+
+
+def _late_for_the_last(pen: Pen, task: Task, wait: TaskWait) -> Event | None:
+    """An event too late for the last wait for its key, of which cognition has not heard: it is early for this one."""
+    for fact in pen.tx.attention.new_facts(task.number):
+        told = decode(fact.data)
+        if wait.kind == "event" and fact.kind == "late_event" and told["key"] == wait.key and "event" in told:
+            pen.save(fact, replace(fact, turn=task.turn))  # it is told as the event that it now is
+            return pen.tx.attention.event(told["event"])
+    return None
 
 
 def time_out(world: World, lane: int, wait_number: int) -> datetime | None:
