@@ -6,7 +6,7 @@ transaction: the history of versions is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -41,12 +41,22 @@ TIMING = {"kind", "expression", "zone", "day_match", "gap", "fold", "lenient", "
 # -- make and change ---------------------------------------------------------------------------------------------
 
 
-def create(world: World, schedule: Schedule, *, actor: str = SYSTEM, reason: str = "", source: str = "api") -> Schedule:
-    """Store a new schedule; its first fire is computed now."""
+def create(
+    world: World,
+    schedule: Schedule,
+    *,
+    actor: str = SYSTEM,
+    reason: str = "",
+    source: str = "api",
+    admits: Callable[[Tx], None] | None = None,
+) -> Schedule:
+    """Store a new schedule; its first fire is computed now. *admits* may refuse it, in the same transaction."""
     now = world.clock.now()
     checked(world, schedule)
 
     def write(tx: Tx) -> Schedule:
+        if admits is not None:
+            admits(tx)
         if tx.schedules.get(schedule.key, schedule.owner) is not None:
             raise Conflict(f"There is already a schedule {schedule.key!r}; change it, or choose another key.")
         sources = {field: source for field in CHANGEABLE if _differs(schedule, field)} | dict(schedule.sources)

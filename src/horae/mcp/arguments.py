@@ -1,0 +1,56 @@
+"""The arguments that tools share: their bounds, and what a model is told about them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, Field
+
+from horae.core.attention import HIGHEST, LOWEST
+from horae.core.directives import MAX_KEYS, MAX_NOTE
+
+MAX_GOAL = 4000
+MAX_REASON = 500
+MAX_ID = 2**63 - 1
+LONGEST_WAIT = 30 * 86_400  # seconds
+
+TaskId = Annotated[str, Field(pattern=r"^t[0-9]{1,19}$", description="The id of a task, such as t12.")]
+Goal = Annotated[str, Field(min_length=1, max_length=MAX_GOAL, description="What shall be achieved, in plain words.")]
+Key = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=200,
+        description="Names this request. The same key again gives what it made the first time, so repeating is safe.",
+    ),
+]
+Priority = Annotated[
+    int,
+    Field(
+        ge=LOWEST,
+        le=HIGHEST,
+        description="0-29 background, 30-59 normal, 60-89 urgent, 90-99 critical. Ten above the focus interrupts it.",
+    ),
+]
+Context = Annotated[Any, Field(description="Any JSON to get back when the task goes on; left out: what is kept stays.")]
+Note = Annotated[
+    str | None, Field(max_length=MAX_NOTE, description="A cue for coming back; left out: the last one stays.")
+]
+Turn = Annotated[
+    int | None,
+    Field(ge=1, le=2**31, description="The turn that this answers, as told. With it, a repeated call does no harm."),
+]
+Reason = Annotated[str, Field(max_length=MAX_REASON, description="Why, in plain words.")]
+Timeout = Annotated[
+    float, Field(gt=0, le=LONGEST_WAIT, description="Seconds until the wait ends by itself; nothing waits for ever.")
+]
+Keys = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=200)]],
+    Field(min_length=1, max_length=MAX_KEYS, description="Events to wait for; the first one wins."),
+]
+Moment = Annotated[AwareDatetime | None, Field(description="ISO 8601 with a zone, such as 2026-11-16T09:00:00Z.")]
+Data = Annotated[dict[str, Any] | None, Field(description="Any JSON object.")]
+Limit = Annotated[int, Field(ge=1, le=100, description="How many at most.")]
+TaskStates = Literal["created", "ready", "running", "waiting", "suspended", "completed", "failed", "cancelled"]
+ScheduleId = Annotated[str, Field(min_length=1, max_length=200, description="As schedule_list tells.")]
+WaitId = Annotated[int, Field(ge=1, le=MAX_ID, description="As confirm_list tells.")]

@@ -1,0 +1,58 @@
+"""What a server knows: its world, its lane, who calls, what a commit is worth; and the seats it drives lanes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mcp.server.auth.middleware.auth_context import get_access_token
+
+from horae.core.jobs import SYSTEM
+from horae.core.payloads import label, name
+from horae.errors import Unauthorized
+from horae.mcp.seats import Seats
+from horae.ports import World
+
+LANE = "main"
+COMMITTED = "committed to the database before this reply; it survives a restart of this server and of its host"
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """On whose behalf a call is made."""
+
+    owner: str
+    actor: str
+
+
+def by_token() -> Who:
+    """Over HTTP the token says who calls; without one nothing is done, whatever let the call through."""
+    found = get_access_token()
+    if found is None or found.subject is None:
+        raise Unauthorized("Nobody was recognised. Send a token: Authorization: Bearer horae_…")
+    return Who(found.subject, found.client_id)
+
+
+@dataclass(frozen=True)
+class Here:
+    """One server: the lane of that name, for each owner that calls."""
+
+    world: World
+    lane: str
+    who: Callable[[], Who]
+    seats: Seats
+    durability: str = COMMITTED
+    is_alone: bool = True  # whether all calls come from one owner, so that updates may be told to all
+
+    @classmethod
+    def for_one(
+        cls, world: World, lane: str = LANE, *, owner: str = SYSTEM, actor: str = "mcp", durability: str = COMMITTED
+    ) -> Here:
+        """Over stdio: whoever started the server."""
+        who = Who(label(owner, "owner"), actor)
+        return cls(world, name(lane, "lane", 200), lambda: who, Seats(world), durability)
+
+    @classmethod
+    def for_many(cls, world: World, lane: str = LANE, *, durability: str = COMMITTED) -> Here:
+        """Over HTTP: one seat for each owner, given up when its owner has been silent for long."""
+        return cls(world, name(lane, "lane", 200), by_token, Seats(world, lets_go=True), durability, is_alone=False)

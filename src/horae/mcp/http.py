@@ -1,0 +1,136 @@
+"""The streamable HTTP transport: nobody comes in without a token, and an agent's token is not an operator's.
+
+An agent's endpoint refuses tokens with the scope ``admin``: whoever holds one could approve what it asks for itself.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+import uvicorn
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+
+from horae.actions.tokens import recognise
+from horae.core.access import Caller
+from horae.errors import ConfigurationError, Forbidden, HoraeError, InvalidInput, StoreError, Unauthorized
+from horae.ports import World
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+PATH = "/mcp"
+LARGEST_BODY = 2 * 1024 * 1024
+GRACE = 5  # seconds for what is being answered
+
+
+class Door:
+    """Asks everybody for a token before the server hears of them."""
+
+    def __init__(self, app: ASGIApp, world: World, admits: Callable[[Caller], None]) -> None:
+        self._app, self._world, self._admits = AuthContextMiddleware(app), world, admits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            raise RuntimeError(f"There is nothing to be had by {scope['type']}.")
+        try:
+            caller = await anyio.to_thread.run_sync(self._caller, scope)
+        except HoraeError as problem:
+            await refuse(send, problem)
+            return
+        token = AccessToken(token="", client_id=caller.actor, scopes=sorted(caller.scopes), subject=caller.owner)
+        await self._app({**scope, "user": AuthenticatedUser(token)}, receive, send)
+
+    def _caller(self, scope: Scope) -> Caller:
+        headers = [value for key, value in scope["headers"] if key.lower() == b"authorization"]
+        word, _, text = headers[0].decode("latin-1").partition(" ") if len(headers) == 1 else ("", "", "")
+        if word.lower() != "bearer" or not text.strip():
+            raise Unauthorized("A token is needed: Authorization: Bearer horae_…; horae token create makes one.")
+        client = scope.get("client")
+        caller = recognise(self._world, text.strip(), address=client[0] if client else None)
+        self._admits(caller)
+        return caller
+
+
+def for_agents(caller: Caller) -> None:
+    if "admin" in caller.scopes:
+        raise Forbidden(
+            "An agent must not hold a token with the scope admin: with it, it could approve what it asks for. "
+            "Give it one of its own: horae token create --owner … --scopes tasks"
+        )
+    caller.require("tasks")
+
+
+def for_operators(caller: Caller) -> None:
+    caller.require("admin")
+
+
+async def refuse(send: Send, problem: HoraeError) -> None:
+    """In the words of the service's own refusals."""
+    status = 401 if isinstance(problem, Unauthorized) else 403 if isinstance(problem, Forbidden) else 503
+    told = "The store does not answer just now. Try again." if isinstance(problem, StoreError) else str(problem)
+    body = json.dumps({"error": problem.code, "error_description": told}, ensure_ascii=False).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if status == 401:
+        headers.append((b"www-authenticate", b'Bearer error="invalid_token"'))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def application(server: MCPServer[None], world: World, host: str, *, is_operator: bool = False) -> Door:
+    """The server behind its door, ready to be served."""
+    app = server.streamable_http_app(streamable_http_path=PATH, host=host, max_request_body_size=LARGEST_BODY)
+    return Door(app, world, for_operators if is_operator else for_agents)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError):
+        raise InvalidInput(f"{host!r} is not an address of this machine; 127.0.0.1 is always one.") from None
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        opened.bind(address)
+        opened.listen(128)
+    except OSError as problem:
+        opened.close()
+        raise ConfigurationError(
+            f"Cannot listen on {host} port {port}: {problem.strerror}. Choose another with --port; 0 picks a free one."
+        ) from None
+    opened.setblocking(False)
+    return opened
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn over a socket that listens already; the signals are left to whoever runs it."""
+
+    def __init__(self, app: Door, listening: socket.socket) -> None:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ws="none",
+            proxy_headers=False,
+            timeout_graceful_shutdown=GRACE,
+        )
+        super().__init__(config)
+        self._listening = listening
+
+    async def run_until_stopped(self) -> None:
+        await self.serve([self._listening])
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

@@ -1,0 +1,185 @@
+"""Tools of a host that drives its own turns: it says at its safe points what it decided, and hears what happened.
+
+The first call is ``safe_point`` without a task: it tells what has the focus, and gives a free focus away. From then on
+every call that names the task commits the host's turn; the reply to ``safe_point`` opens the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from horae.actions.turns import Think
+from horae.core.attention import Control
+from horae.core.directives import MAX_KEYS, Act, Directive, Done, Fail, Wait, Yield
+from horae.core.instants import iso
+from horae.core.lanes import StoredFact, Task, TaskWait
+from horae.core.payloads import decode
+from horae.errors import InvalidInput, NotAllowed
+from horae.mcp.arguments import MAX_REASON, Context, Data, Keys, Note, TaskId, Timeout, Turn
+from horae.mcp.here import Here
+from horae.mcp.seats import Seat
+from horae.mcp.shapes import Asked, FactShape, SafePoint, TaskEnded, Waiting, fact_shapes, task_shape
+
+RESERVED = ("context", "interruptible", "note")  # arguments that a directive takes for itself
+WHY = {
+    "suspended": "interrupted",
+    "cancelled": "it was cancelled",
+    "completed": "it is completed",
+    "failed": "it has failed",
+    "waiting": "it waits",
+    "ready": "it is in the backlog",
+    "created": "its start has not come",
+}
+
+
+class TurnTools:
+    """What only the driver of a lane may do."""
+
+    def __init__(self, here: Here) -> None:
+        self._here = here
+
+    @property
+    def _seat(self) -> Seat:
+        return self._here.seats.at(self._here.lane, self._here.who().owner)
+
+    def safe_point(
+        self, task_id: TaskId | None = None, context: Context = None, note: Note = None, turn: Turn = None
+    ) -> SafePoint:
+        """Call it between two steps of work. Without a task: learn what to work on; nothing is committed. With the task
+        you work on: your context is kept, and you hear whether to continue or to yield, and what happened meanwhile.
+        """
+        seat = self._seat
+        with seat.lock:
+            if task_id is None:
+                if context is not None or note is not None:
+                    raise InvalidInput("A context or a note belongs to a task; name the one you work on.")
+                return _told(seat.look(), None, None)
+            before = seat.task(task_id)
+            if before.state == "running":
+                kept, cue = seat.context_of(task_id, context, note)
+                seat.answer(task_id, Yield(context=kept, note=cue), turn=turn)
+            think = seat.look()
+            return _told(think, task_id, _why(seat, seat.task(task_id), think))
+
+    def wait_for(
+        self, task_id: TaskId, keys: Keys, timeout_s: Timeout, context: Context = None, note: Note = None,
+        turn: Turn = None,
+    ) -> Waiting:  # fmt: skip
+        """Park the task until one of these events is posted or the time is up. Your focus is free meanwhile: call
+        safe_point without a task for the next one. An event that came before you waited counts as well.
+        """
+        seat = self._seat
+        with seat.lock:
+            kept, cue = seat.context_of(task_id, context, note)
+            directive = Wait(keys, timedelta(seconds=timeout_s), kept, cue)
+            seat.answer(task_id, directive, turn=turn)
+            task, waits, facts = self._after(seat, task_id)
+        return Waiting(
+            task_id=task.id,
+            state=task.state,
+            wait_id=waits[0].number if waits else None,
+            wait_ids=[wait.number for wait in waits],
+            deadline=iso(waits[0].deadline) if waits else None,
+            early=next((_early(fact) for fact in facts if task.state == "ready" and fact.kind == "event"), None),
+            durability=self._here.durability,
+        )
+
+    def task_done(
+        self, task_id: TaskId, result: Annotated[Any, Field(description="Any JSON; kept with the task.")] = None
+    ) -> TaskEnded:
+        """The task is completed. Call safe_point without a task for the next one."""
+        return self._end(task_id, "completed", lambda kept, cue: Done(result, kept, cue))
+
+    def task_fail(
+        self, task_id: TaskId, reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON)]
+    ) -> TaskEnded:
+        """The task cannot be done, and this is why."""
+        return self._end(task_id, "failed", lambda kept, cue: Fail(reason, kept, cue))
+
+    def confirm_request(
+        self,
+        task_id: TaskId,
+        action: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z_][A-Za-z0-9_.\-]*$")],
+        args: Data = None,
+        timeout_s: Timeout = 8 * 3600,
+    ) -> Asked:
+        """Ask a person before you act. The task waits; its next turn brings `confirmed` with exactly what was approved,
+        `denied`, or `timed_out`. Silence is not a yes. You cannot answer it yourself.
+        """
+        arguments = args or {}
+        taken = next((each for each in RESERVED if each in arguments), None)
+        if taken is not None:
+            raise InvalidInput(f"An argument of an action cannot be called {taken!r}; choose another name.")
+        seat = self._seat
+        with seat.lock:
+            kept, cue = seat.context_of(task_id, None, None)
+            act = Act(action, context=kept, note=cue, **arguments)
+            asks = Control(must_confirm=frozenset({action}), confirm_timeout=timedelta(seconds=timeout_s))
+            seat.answer(task_id, act, control=asks, effects={action: "once"})
+            task, waits, _ = self._after(seat, task_id)
+        if not waits:
+            raise NotAllowed(f"Task {task.id} is {task.state}, so nobody is asked.")
+        return Asked(
+            task_id=task.id,
+            wait_id=waits[0].number,
+            intent_hash=waits[0].intent_hash or "",
+            deadline=iso(waits[0].deadline),
+            durability=self._here.durability,
+        )
+
+    # -- the parts -----------------------------------------------------------------------------------------------
+
+    def _end(self, task_id: str, state: str, ends: Callable[[Any, str | None], Directive]) -> TaskEnded:
+        seat = self._seat
+        with seat.lock:
+            task = seat.task(task_id)
+            if task.state != state:  # what has ended like that already is not ended again
+                seat.answer(task_id, ends(*seat.context_of(task_id, None, None)))
+                task = seat.task(task_id)
+        return TaskEnded(task_id=task.id, state=task.state, reason=task.reason, durability=self._here.durability)
+
+    def _after(self, seat: Seat, task_id: str) -> tuple[Task, list[TaskWait], list[StoredFact]]:
+        task = seat.task(task_id)
+        return seat.world.store.read(
+            lambda tx: (
+                task,
+                tx.attention.waits_of(task.number)[:MAX_KEYS],
+                tx.attention.new_facts(task.number),
+            )
+        )
+
+
+def _early(fact: StoredFact) -> FactShape:
+    return FactShape(kind=fact.kind, at=iso(fact.at), data=decode(fact.data))
+
+
+def _told(think: Think | None, named: str | None, why: str | None) -> SafePoint:
+    if think is None:
+        return SafePoint(answer="idle" if named is None else "yield", reason=why or "nothing is ready")
+    task = task_shape(think.task)
+    stays = named is None or named == task.id
+    return SafePoint(
+        answer="continue" if stays else "yield",
+        reason=None if stays else why,
+        task=task,
+        facts=fact_shapes(think.facts),
+    )
+
+
+def _why(seat: Seat, task: Task, think: Think | None) -> str:
+    """Why the task that was named is no longer the focus."""
+    if task.state == "running":
+        return "it has the focus"
+    if task.state == "suspended":
+        facts = seat.world.store.read(lambda tx: tx.attention.new_facts(task.number))
+        told: dict[str, Any] = next((decode(fact.data) for fact in reversed(facts) if fact.kind == "interrupted"), {})
+        if told.get("why") == "hold":
+            return "control does not let it go on; it comes back when control does"
+        return f"interrupted by {told.get('by') or 'a stronger task'}; it comes back when that ends or waits"
+    reason = f": {task.reason}" if task.state in ("cancelled", "failed") and task.reason else ""
+    other = "" if think is None else f"; {think.task.id} has the focus"
+    return f"{WHY[task.state]}{reason}{other}"
