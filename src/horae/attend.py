@@ -25,9 +25,7 @@ class App(Protocol):
 
 
 def register(app: Jobs) -> None:
-    """Declare the handlers in an application, unless it has them."""
-    if app.definitions.find(ATTEND) is not None:
-        return
+    """Declare the handlers in an application; its own of a name stay."""
     home: App = app
 
     def attend(
@@ -51,6 +49,8 @@ def register(app: Jobs) -> None:
         if again is not None:
             raise Snooze(again - home.world.clock.now(), "not due by this clock")
 
-    app.job(ATTEND, retry=RETRY)(attend)
+    if app.definitions.find(ATTEND) is None:
+        app.job(ATTEND, retry=RETRY)(attend)
     for handler in (TIMEOUT, START, DEADLINE):
-        app.job(handler, queue=QUEUE, retry=RETRY)(due)
+        if app.definitions.find(handler) is None:
+            app.job(handler, queue=QUEUE, retry=RETRY)(due)

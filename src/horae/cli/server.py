@@ -83,7 +83,10 @@ def known_to(terminal: Terminal, target: str | None) -> Horae:
 
 
 def add_built_in(app: Horae, settings: Settings) -> None:
-    """The jobs that call out, where the extra is there; the application's own of that name stay."""
+    """The jobs of agents, and those that call out where the extra is there; the application's own of a name stay."""
+    from horae.attend import register as register_attention
+
+    register_attention(app)
     try:
         from horae.outgoing import Outgoing
         from horae.outgoing import register as register_outgoing

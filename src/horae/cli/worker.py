@@ -125,7 +125,7 @@ def _tell_figures(worker: Worker, host: str, port: int) -> Callable[[], None]:
 def _tell_start(terminal: Terminal, app: Horae, worker: Worker, names: list[str]) -> None:
     settings = worker.settings
     url = shown_url(app.database) if isinstance(app.database, str) else str(app.database.url)
-    unserved = sorted({each.queue for each in app.definitions} - set(settings.queues))
+    unserved = sorted({each.queue for each in app.definitions if each.name in names} - set(settings.queues))
     terminal.say(f"Horae {settings.version} worker {worker.node_id} on {url}")
     terminal.say("  serves  " + ", ".join(f"{queue} ({slots} at once)" for queue, slots in settings.queues.items()))
     terminal.say("  knows   " + (", ".join(names) or "no job yet: declare one with @app.job(…)"))

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from horae.core.attention import NORMAL, base_priority
 from horae.core.cron import Cron
 from horae.core.dispatch import Routing, question, without_routing
 from horae.core.fires import Kind, Schedule
 from horae.core.instants import EPOCH, MICROSECOND, from_iso, iso
 from horae.core.jobs import SYSTEM, Job, Run
-from horae.core.payloads import label
+from horae.core.payloads import label, name
 from horae.core.readings import instant_from
 from horae.core.retry import Retry
 from horae.core.targets import Rules
@@ -39,7 +40,8 @@ EVERY_MINUTE = "* * * * *"
 FALLBACK = 60  # seconds: what an interval of zero or less means (S1-29)
 LONGEST_INTERVAL = 10**9
 RETRY = Retry.fixed(60, attempts=5)  # S1-28, with the cap of C-11 and C-30
-DISPATCH, WEBHOOK = "dispatch", "webhook"
+DISPATCH, WEBHOOK, ATTEND = "dispatch", "webhook", "attend"
+ATTENDED = ("lane", "kind", "payload", "priority")
 RESERVED = ("ctx", "self")  # what a handler's own parameters are called
 NO_HANDLER = "There is no handler"
 BY_KEY = "request"  # the source of this "value" is the hash of the request that made the task
@@ -281,6 +283,8 @@ def check_payload(handler: str, payload: Mapping[str, Any], rules: Rules) -> tup
         raise InvalidPayload(f"The payload cannot have a key {taken!r}: handlers use that name. Choose another.")
     if handler == WEBHOOK:
         check_webhook(payload, rules)
+    if handler == ATTEND:
+        check_attended(payload)
     if handler != DISPATCH:
         return dict(payload), ()
     kept, warnings = without_routing(payload)
@@ -289,6 +293,19 @@ def check_payload(handler: str, payload: Mapping[str, Any], rules: Rules) -> tup
     except InvalidPayload as problem:
         warnings = [*warnings, f"Its runs will fail: {problem}"]
     return kept, warnings
+
+
+def check_attended(payload: Mapping[str, Any]) -> None:
+    """What an agent is to attend to: each run adds one such task to its lane."""
+    unknown = next((key for key in payload if key not in ATTENDED), None)
+    if unknown is not None:
+        raise InvalidPayload(f"The payload of {ATTEND} has no key {unknown!r}; it has {', '.join(ATTENDED)}.")
+    for key in ("lane", "kind"):
+        if key not in payload:
+            raise InvalidPayload(f"The payload of {ATTEND} needs {key!r}: which agent, and what kind of task it is.")
+    name(payload["lane"], "lane", 200)
+    name(payload["kind"], "kind of task")
+    base_priority(payload.get("priority", NORMAL))
 
 
 def _asked(text: str, zone: str) -> datetime:

@@ -10,6 +10,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from horae.ports import World
 from horae.service import (
     admin,
+    attention,
     audit,
     compat,
     documents,
@@ -39,6 +40,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     jobs.router,
     pulling.router,
     tasks.router,
+    attention.router,
     secrets.router,
     owners.router,
     schedules.router,

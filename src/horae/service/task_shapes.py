@@ -79,7 +79,9 @@ class TaskBody(BaseModel):
         examples=["2030-01-07T09:00:00"],
     )
     handler: Annotated[Text, Field(max_length=200)] | None = Field(
-        default=None, description="`dispatch` unless said otherwise; `webhook` posts to `payload.url`."
+        default=None,
+        description="`dispatch` unless said otherwise; `webhook` posts to `payload.url`; `attend` gives the agent "
+        "`payload.lane` a task of `payload.kind`.",
     )
 
     def wish(self) -> Wish:

@@ -89,6 +89,7 @@ class Waiter:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._bell = asyncio.Event()
+        self._end = asyncio.Event()
         self._late = False  # its time is up
         self._gone = False  # it has hung up
 
@@ -109,6 +110,7 @@ class Waiter:
     def is_late(self) -> None:
         self._late = True
         self._bell.set()
+        self._end.set()
 
     async def watch(self, request: Request) -> None:
         """Notice that the caller hangs up; its body has been read, so nothing else can come."""
@@ -116,6 +118,7 @@ class Waiter:
             continue
         self._gone = True
         self._bell.set()
+        self._end.set()
 
     async def sleep(self, at_most: timedelta | None) -> None:
         """Until the bell, or so long."""
@@ -123,6 +126,12 @@ class Waiter:
             async with asyncio.timeout(None if at_most is None else at_most.total_seconds()):
                 await self._bell.wait()
         self._bell.clear()
+
+    async def rest(self, at_most: timedelta) -> None:
+        """So long, whatever rings meanwhile; less when there is nothing left to wait for."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(at_most.total_seconds()):
+                await self._end.wait()
 
 
 class Line:
@@ -133,7 +142,7 @@ class Line:
         self.waiters: deque[Waiter] = deque()
 
 
-Key = tuple[str | None, tuple[str, ...]]
+Key = tuple[str | None, tuple[str, ...], int]  # whose, for what, and which one of those who stand alone
 
 
 class Room:
@@ -157,7 +166,7 @@ class Room:
         if self._closed:
             return []
         waiter = Waiter()
-        with self._standing(world.store, want, waiter) as line:
+        with self._standing(world.store, (want.owner, tuple(sorted(want.queues)), 0), waiter) as line:
             timer = asyncio.get_running_loop().call_later(at_most.total_seconds(), waiter.is_late)
             watching = asyncio.create_task(waiter.watch(request))
             try:
@@ -165,6 +174,13 @@ class Room:
             finally:
                 timer.cancel()
                 watching.cancel()
+
+    @contextmanager
+    def listening(self, store: Store, hint: str, owner: str | None) -> Iterator[Waiter]:
+        """Somebody who takes nothing and only looks on, in a line of its own: every hint of that name wakes it."""
+        waiter = Waiter()
+        with self._standing(store, (owner, (hint,), id(waiter)), waiter):
+            yield waiter
 
     async def _served(self, world: World, want: Want, line: Line, waiter: Waiter) -> list[Job]:
         quiet = QUIET_FIRST
@@ -210,15 +226,17 @@ class Room:
     # -- lines -----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _standing(self, store: Store, want: Want, waiter: Waiter) -> Iterator[Line]:
-        key = (want.owner, tuple(sorted(want.queues)))
+    def _standing(self, store: Store, key: Key, waiter: Waiter) -> Iterator[Line]:
+        owner, queues, _ = key
         with self._lock:
-            if self.waiting >= MOST_WAITING or (want.owner is not None and self._count[want.owner] >= MOST_OF_ONE):
-                raise TooManyRequests("Too many workers are waiting for jobs already. Pull without wait.", 5)
-            line = self._lines.setdefault(key, Line(want.queues))
+            if self.waiting >= MOST_WAITING or (owner is not None and self._count[owner] >= MOST_OF_ONE):
+                raise TooManyRequests("Too many callers are waiting here already. Ask without waiting.", 5)
+            line = self._lines.setdefault(key, Line(queues))
             line.waiters.append(waiter)
-            self._count[want.owner] += 1
+            self._count[owner] += 1
             self._listen(store)
+            if self._closed:
+                waiter.is_late()
         try:
             yield line
         finally:

@@ -1,0 +1,67 @@
+"""Looking at what a lane keeps: its tasks, its open waits. Nothing is changed, and no lane is made by looking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from horae.actions.attending import task_number
+from horae.actions.lanes import get_lane
+from horae.core.attention import TASK
+from horae.core.jobs import SYSTEM
+from horae.core.lanes import Task, TaskWait, WaitKind
+from horae.errors import InvalidInput, NotFound
+from horae.ports import Tx, World
+
+MAX_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An open wait, and the task that it keeps."""
+
+    wait: TaskWait
+    task: Task
+
+
+def get_task(world: World, lane: str, task_id: str, *, owner: str = SYSTEM) -> Task:
+    number, home = task_number(task_id), get_lane(world, lane, owner=owner)
+    found = world.store.read(lambda tx: tx.attention.task(number))
+    if found is None or found.lane != home.number:
+        raise NotFound(f"There is no task {task_id} in lane {lane!r}.")
+    return found
+
+
+def find_tasks(
+    world: World, lane: str, *, owner: str = SYSTEM, states: Iterable[str] = (), limit: int = 100, before: str = ""
+) -> list[Task]:
+    """The newest first; with *before*, those that were added earlier than that one."""
+    wanted, known = tuple(states), TASK.states
+    unknown = next((each for each in wanted if each not in known), None)
+    if unknown is not None:
+        raise InvalidInput(f"{unknown!r} is not a state of a task; choose from {', '.join(sorted(known))}.")
+    _bounded(limit)
+    number = task_number(before) if before else None
+    home = get_lane(world, lane, owner=owner)
+    return world.store.read(lambda tx: tx.attention.tasks(home.number, states=wanted, limit=limit, before=number))
+
+
+def find_waits(
+    world: World, lane: str, *, owner: str = SYSTEM, kind: WaitKind | None = None, limit: int = 100
+) -> list[Waiting]:
+    """What is waited for, the next deadline first; of the *kind* ``confirm`` is what a person must answer."""
+    _bounded(limit)
+    home = get_lane(world, lane, owner=owner)
+
+    def read(tx: Tx) -> list[Waiting]:
+        tasks = {each.number: each for each in tx.attention.live_tasks(home.number)}
+        found = [each for each in tx.attention.open_waits(home.number) if kind in (None, each.kind)]
+        kept = sorted(found, key=lambda each: (each.deadline, each.number))[:limit]
+        return [Waiting(each, tasks[each.task]) for each in kept if each.task in tasks]
+
+    return world.store.read(read)
+
+
+def _bounded(limit: int) -> None:
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")
