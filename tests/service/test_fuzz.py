@@ -65,7 +65,8 @@ def test_every_operation_keeps_to_its_document(
     ended = subprocess.run(
         [
             sys.executable, "-m", "schemathesis.cli", "run", f"{served.url}/openapi.json", *token, *how,
-            "--seed", "1", "--request-timeout", "30", "--no-color", "--workers", "2", "--continue-on-failure", "--warnings", "off",
+            "--seed", "1", "--workers", "2", "--request-timeout", "30", "--continue-on-failure", "--warnings", "off",
+            "--no-color",
         ],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
