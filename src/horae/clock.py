@@ -83,6 +83,23 @@ class StoreClock:
             self._lock.release()
 
 
+class StoryClock:
+    """Simulated time for demonstrations: it stands still, and jumps when somebody lets time pass."""
+
+    def __init__(self, starts_at: datetime) -> None:
+        self._starts_at = self._now = starts_at
+
+    def now(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        return (self._now - self._starts_at).total_seconds()
+
+    def jump_to(self, instant: datetime) -> None:
+        """Forward only: to go back is to stay."""
+        self._now = max(self._now, instant)
+
+
 def zone_database_version() -> str:
     """Which edition of the zone database ``zoneinfo`` reads here; empty when it does not say."""
     for folder in zoneinfo.TZPATH:

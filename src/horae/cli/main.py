@@ -9,7 +9,23 @@ from typing import Annotated, Any
 
 import typer
 
-from horae.cli import check, config, db, doctor, job, queue, reload, schedule, server, token, up, worker
+from horae.cli import (
+    attention,
+    check,
+    config,
+    db,
+    demo,
+    doctor,
+    job,
+    mcp,
+    queue,
+    reload,
+    schedule,
+    server,
+    token,
+    up,
+    worker,
+)
 from horae.cli.failures import Exit, as_json, exit_code, pointed
 from horae.cli.terminal import dumped
 from horae.errors import HoraeError
@@ -37,12 +53,15 @@ app.add_typer(queue.group, name="queue")
 app.add_typer(db.group, name="db")
 app.add_typer(config.group, name="config")
 app.add_typer(token.group, name="token")
+app.add_typer(attention.group, name="attention")
+app.add_typer(demo.group, name="demo")
 worker.register(app)
 server.register(app)
 check.register(app)
 doctor.register(app)
 reload.register(app)
 up.register(app)
+mcp.register(app)
 
 
 def _version(wanted: bool) -> None:

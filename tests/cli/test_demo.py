@@ -1,0 +1,171 @@
+"""``horae demo attention``: its text is the specification's table, and each switch proves its point."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+
+OPENING = "t1 writes a report (priority 40), t2 is an alert (priority 90). Simulated time.\n\n"
+UNTIL_THE_PAGE = """\
+09:00:00  t1  created -> ready -> running
+09:02:00  t2  created -> ready                      sense: db.down
+09:02:00  t1  running -> suspended                  interrupted by t2 at a safe point (2 of 4 sources read)
+09:02:00  t2  ready -> running                      pages alice
+"""
+AFTER_THE_PAGE = """\
+09:02:05  t2  running -> waiting                    ack:db-1, deadline 09:12:05
+09:02:05  t1  suspended -> ready -> running         resumed with its context, continues at source 3
+09:04:05  t1  running -> completed                  report on 170 lines
+09:12:05  t2  waiting -> ready -> running           woken by timeout, the fact is handed to cognition
+09:12:10  t2  running -> waiting                    pages bob
+09:12:10  t2  waiting -> ready -> running           event: bob acknowledged
+09:12:10  t2  running -> completed
+"""
+STORY = UNTIL_THE_PAGE + AFTER_THE_PAGE
+CRASHED = '09:02:05  t2  (killed inside "page", restarted)     cognition is told action_unknown\n'
+REFUND = """\
+09:12:10  t3  created -> ready -> running
+09:12:10  t3  running -> waiting                    a refund of 40 needs a person, deadline 09:42:10
+approve? [y/n, Enter = let it time out] """
+VERIFIED = "horae attention verify  {} lines; folding them gives the tables, the chain of hashes is valid\n"
+TRAVELLED = "horae attention at 6    FOCUS t1 report (40), thinks, 1 step so far; STACK -; BACKLOG -; WAITING -\n"
+
+
+def ending(lines: int, *proofs: str) -> str:
+    told = "".join(f"--{switch:<22}{text}\n" for switch, _, text in (proof.partition(" ") for proof in proofs))
+    return "\n" + told + VERIFIED.format(lines) + TRAVELLED
+
+
+def test_the_story_is_the_table_of_the_specification(horae: Command) -> None:
+    ended = horae("demo", "attention")
+
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == OPENING + STORY + ending(34)
+
+
+def test_a_process_killed_inside_an_action_pages_nobody_twice(horae: Command) -> None:
+    """A real child, a real SIGKILL: `once` is at most once, and cognition hears that nobody knows."""
+    ended = horae("demo", "attention", "--crash")
+
+    proof = 'crash killed inside "page": alice was paged once, cognition saw action_unknown'
+    assert ended.out == OPENING + UNTIL_THE_PAGE + CRASHED + AFTER_THE_PAGE + ending(35, proof)
+
+
+def test_an_answer_that_comes_early_gives_the_same_result(horae: Command) -> None:
+    ended = horae("demo", "attention", "--early")
+
+    proof = "early bob answered at 09:12:08, before the wait opened at 09:12:10: the same result"
+    assert ended.out == OPENING + STORY + ending(34, proof)
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (
+            "y\n",
+            "y\n"
+            "09:12:30  t3  waiting -> ready -> running           approved by you\n"
+            "09:12:30  t3  running -> completed                  receipt r-a5bd\n"
+            + ending(44, "confirm approved by a person: exactly that refund ran, once"),
+        ),
+        (
+            "perhaps\nn\n",
+            "perhaps\napprove? [y/n, Enter = let it time out] n\n"
+            "09:12:30  t3  waiting -> ready -> running           denied by you\n"
+            "09:12:30  t3  running -> completed                  no refund\n"
+            + ending(41, "confirm denied by a person: nothing was refunded"),
+        ),
+        (
+            "",
+            "\n"
+            "09:42:10  t3  waiting -> ready -> running           woken by timeout, the fact is handed to cognition\n"
+            "09:42:10  t3  running -> failed                     no decision in time\n"
+            + ending(41, "confirm silence is timed_out, never denied; nothing was refunded, and the task is failed"),
+        ),
+    ],
+)
+def test_a_refund_waits_for_a_word(typed: str, told: str, horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+
+    assert horae("demo", "attention", "--confirm").out == OPENING + STORY + REFUND + told
+
+
+def test_events_as_json_lines(horae: Command) -> None:
+    events = [json.loads(line) for line in horae("demo", "attention", "--json").out.splitlines()]
+
+    assert [each["event"] for each in events] == ["moved"] * 11 + ["verified", "at"]
+    assert events[0] == {
+        "event": "moved", "at": "2030-01-07T09:00:00Z", "task": "t1", "path": ["created", "ready", "running"],
+        "remark": "",
+    }  # fmt: skip
+    assert (events[-2]["sound"], events[-1]["focus"]["id"]) == (True, "t1")
+
+
+def test_on_the_wall_clock_the_same_way_is_gone(horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what happens, not when: real time is nobody's to promise."""
+    from datetime import timedelta
+
+    from horae.cli import demo_running
+    from horae.cli.demo_story import Spans
+
+    monkeypatch.setattr(demo_running, "SHORT", Spans(timedelta(seconds=0.2)))
+    events = [json.loads(line) for line in horae("demo", "attention", "--real", "--json").out.splitlines()]
+
+    ends = {each["task"]: each["path"][-1] for each in events if each["event"] == "moved"}
+    assert ends == {"t1": "completed", "t2": "completed"}
+    assert events[-2]["sound"]
+
+
+def test_the_database_stays_where_it_is_wanted_and_never_overwrites(horae: Command, environment: Path) -> None:
+    horae("demo", "attention", "--keep", "demo.db")
+
+    kept = horae("attention", "verify", "--db", "sqlite:///demo.db")
+    again = horae("demo", "attention", "--keep", "demo.db")
+
+    assert kept.code == 0, kept.err
+    assert [each.name for each in environment.iterdir()] == ["demo.db"]
+    assert again.code == 5
+
+
+def test_the_demo_does_not_touch_a_database_of_yours(horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert horae("demo", "attention", "--db", "sqlite:///mine.db").code == 2
+    assert not Path("mine.db").exists()
+
+
+def test_without_a_name_the_demos_are_listed(horae: Command) -> None:
+    assert horae("demo").out.startswith("horae demo attention ")
+
+
+def test_a_view_of_four_lines_counts_down(environment: Path) -> None:
+    """What a terminal shows below the rows."""
+    from horae.cli.attention_showing import four_lines, view_after
+    from horae.cli.demo_running import Switches, Telling
+    from horae.cli.terminal import Terminal
+    from horae.settings import Settings
+
+    telling = Telling(Terminal(Settings(), is_json=True), environment / "demo.db", Switches())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(telling.agent.app, "close", lambda: None)
+        asyncio.run(telling.run())
+    parked = next(line for line in telling.agent.journal() if line.after == "waiting")
+    resumed = next(line for line in telling.agent.journal() if line.cause == "step_facts" and line.seq > parked.seq)
+    views = [
+        four_lines(view_after(telling.agent.at(line.seq), line.seq, line.at), line.at) for line in (parked, resumed)
+    ]
+    telling.agent.app._world.store.close()  # type: ignore[union-attr]
+
+    assert views == [
+        ["FOCUS    -", "STACK    t1 report (40)", "BACKLOG  -", "WAITING  t2 alert (90), ack:db-1, 10:00 left"],
+        [
+            "FOCUS    t1 report (40), is between two steps, 3 steps so far",
+            "STACK    -",
+            "BACKLOG  -",
+            "WAITING  t2 alert (90), ack:db-1, 9:00 left",
+        ],
+    ]
