@@ -6,6 +6,8 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 EXTRAS := server,postgres,mysql,redis,nats,mcp,otel,dev
 ARGS ?=
+# Two processes at a time, each with servers of its own; `make test PARALLEL=` runs one test after the other.
+PARALLEL ?= --numprocesses 2 --dist loadfile
 
 # A stamp says "installed with these two files as they are now", so that a second run starts at once.
 STAMP := $(VENV)/.installed
@@ -28,7 +30,7 @@ run: $(STAMP) ## start Horae on SQLite: worker, service and console
 
 test: $(STAMP) ## run all tests, with private database servers (ARGS="-k lease" picks some)
 	@$(PY) -m tests.support.servers --install
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest $(PARALLEL) $(ARGS)
 
 lint: $(STAMP) ## check style, formatting and types
 	@$(PY) -m ruff check $(CHECKED)

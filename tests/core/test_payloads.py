@@ -44,7 +44,7 @@ def test_whole_numbers_of_any_size_stay_exact(number: int) -> None:
 @pytest.mark.parametrize(
     "value",
     [math.nan, math.inf, -math.inf, {1, 2}, b"bytes", object(), {"a": {"b": math.nan}}, 1j, {(1, 2): 3}],
-    ids=str,
+    ids=lambda value: "object" if type(value) is object else str(value),
 )
 def test_what_is_not_json_is_refused(value: Any) -> None:
     with pytest.raises(InvalidPayload, match="not plain JSON"):

@@ -18,7 +18,7 @@ from horae.actions.jobs import shown
 from horae.core.jobs import Job, Outcome
 from horae.core.outcomes import Cancel, Snooze
 from horae.core.payloads import encode
-from horae.errors import InvalidPayload
+from horae.errors import HandlerFailed, InvalidPayload
 from horae.ports import Limiter
 from horae.runtime.context import Context
 from horae.runtime.threads import Threads
@@ -242,6 +242,8 @@ def told(problem: BaseException) -> str:
     """``Type: text`` first, because people read one line, then where it happened."""
     if isinstance(problem, Reported):
         return shown(str(problem))
+    if isinstance(problem, HandlerFailed):  # said on purpose, to whoever owns the job: our files are not their business
+        return shown(_line(problem))
     return shown(_line(problem) + "\n\n" + "".join(traceback.format_exception(problem)))
 
 
