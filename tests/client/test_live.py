@@ -179,6 +179,52 @@ def test_a_mistake_in_cron_says_where(operator: horae.Client) -> None:
     assert (told.value.field, told.value.expression) == ("minute", "61 * * * *")
 
 
+# -- agents --------------------------------------------------------------------------------------------------------
+
+
+def test_an_agent_is_given_work_told_things_and_looked_at(alice: horae.Client, operator: horae.Client) -> None:
+    task = alice.attention.add("ops", "report", {"day": 7}, priority=60, idempotency_key="report:7")
+    assert alice.attention.add("ops", "report", {"day": 7}, priority=60, idempotency_key="report:7") == task
+    later = alice.attention.add("ops", "report", delay_sec=timedelta(hours=1))
+    assert alice.attention.task("ops", task.id).payload == {"day": 7}
+    assert [each.id for each in alice.attention.tasks("ops")] == [later.id, task.id]
+    assert [each.id for each in alice.attention.tasks("ops", state="created")] == [later.id]
+    event = alice.attention.post("ops", "ack", {"by": "bob"}, event_id="e-1")
+    assert (event.state, alice.attention.post("ops", "ack", event_id="e-1").id) == ("pending", event.id)
+    seen = alice.attention.get("ops")
+    assert ([each.id for each in seen.backlog], seen.counts.created, seen.lane.owner) == ([task.id], 1, "alice")
+    assert alice.attention.cancel("ops", task.id, reason="not needed").state == "cancelled"
+    assert (alice.attention.waits("ops"), alice.attention.confirmations("ops")) == ((), ())
+    page = alice.attention.journal("ops", limit=2)
+    assert ([line.seq for line in page.lines], page.next_since) == ([1, 2], 2)
+    assert next(iter(alice.attention.follow("ops", since=2))).seq == 3
+    assert alice.attention.verify("ops").sound
+    assert alice.attention.at("ops", 1).tasks[task.id]["state"] == "created"
+    with pytest.raises(errors.Forbidden):
+        alice.attention.control("ops", auto_continue=False)
+    with pytest.raises(errors.Forbidden):
+        alice.attention.confirm("ops", 1, True)
+    with pytest.raises(errors.NotFound):
+        operator.attention.confirm("ops", 1, True, owner="alice")
+    told = operator.attention.control("ops", auto_continue=False, must_confirm=["page"], reason="test", owner="alice")
+    assert (told.auto_continue, told.must_confirm) == (False, ("page",))
+    assert operator.attention.kill("ops", later.id, reason="test", owner="alice").state == "cancelled"
+    assert ("ops", "alice") in {(lane.name, lane.owner) for lane in operator.attention.lanes()}
+
+
+async def test_a_lane_is_followed_from_an_event_loop(served: Served, alice: horae.Client) -> None:
+    alice.attention.add("loop", "report")
+    async with horae.AsyncClient(served.url, served.token("alice", "tasks")) as client:
+        seen = []
+        async for line in client.attention.follow("loop", since=0):
+            seen.append(line.after)
+            if len(seen) == 2:
+                break
+        assert seen == ["created", "ready"]
+        with pytest.raises(errors.NotFound):
+            await anext(aiter(client.attention.follow("nowhere")))
+
+
 # -- the house -----------------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from horae.client.calls import Endpoint, Listed, Room
+from horae.client.calls import Endpoint, Listed, Method, Room, Streamed
 from horae.client.client import Client
 from horae.client.reading import Told
 from horae.errors import StoreUnavailable
@@ -18,7 +18,6 @@ from horae.service.asgi import build
 
 # Operations that are not the client's business, each with the reason.
 LEFT_OUT: dict[str, str] = {}
-Method = Endpoint[Any, Any] | Listed[Any, Any]
 
 
 def nowhere() -> Any:
@@ -46,7 +45,7 @@ def methods() -> Iterator[tuple[str, Method]]:
         rooms = {name: type(room) for name, room in vars(client).items() if isinstance(room, Room)}
     for name, kind in rooms.items():
         for verb, value in vars(kind).items():
-            if isinstance(value, Endpoint | Listed):
+            if isinstance(value, Endpoint | Listed | Streamed):
                 yield f"{name}.{verb}", value
 
 
@@ -129,7 +128,7 @@ def spoken(method: Method) -> Iterator[str]:
 
 
 # Synonyms, what is sent without asking, and what only a browser says.
-NEVER_SAID = {"accept-language", "cursor", "if-none-match", "state", "Idempotency-Key"}
+NEVER_SAID = {"accept-language", "cursor", "if-none-match", "state", "Idempotency-Key", "Last-Event-ID"}
 SENT_AS_HEADERS = {"version": "if-match", "idempotency_key": "Idempotency-Key"}
 # Parameters that are called otherwise on the wire.
 NAMED_OTHERWISE: dict[str, dict[str, str]] = {

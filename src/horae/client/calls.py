@@ -95,6 +95,8 @@ class Sender(Protocol):
 
     def each(self, listing: Listing[T]) -> Iterator[T]: ...
 
+    def follow(self, call: Call[T]) -> Iterator[T]: ...
+
 
 class AsyncSender(Protocol):
     """Sends, and lets the event loop go on meanwhile."""
@@ -102,6 +104,8 @@ class AsyncSender(Protocol):
     def send(self, call: Call[T]) -> Coroutine[Any, Any, T]: ...
 
     def each(self, listing: Listing[T]) -> AsyncIterator[T]: ...
+
+    def follow(self, call: Call[T]) -> AsyncIterator[T]: ...
 
 
 class Room(Generic[S]):
@@ -168,7 +172,38 @@ class Listed(Generic[P, T]):
         return iterate
 
 
-def placed(endpoint: Endpoint[Any, Any] | Listed[Any, Any], call: Call[T]) -> Call[T]:
+class Streamed(Generic[P, T]):
+    """A method that describes a stream, turned into an iterator over what comes."""
+
+    def __init__(self, path: str, build: Callable[Concatenate[Any, P], Call[T]]) -> None:
+        self.__doc__, self.__name__, self.__wrapped__ = build.__doc__, getattr(build, "__name__", ""), build
+        self.method, self.path = "GET", path
+        self._build = build
+
+    @overload
+    def __get__(self, room: None, kind: type) -> Self: ...
+
+    @overload
+    def __get__(self, room: Room[Sender], kind: type) -> Callable[P, Iterator[T]]: ...
+
+    @overload
+    def __get__(self, room: Room[AsyncSender], kind: type) -> Callable[P, AsyncIterator[T]]: ...
+
+    def __get__(self, room: Any, kind: type) -> Any:
+        if room is None:
+            return self
+
+        @functools.wraps(self._build)
+        def follow(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return room._sender.follow(placed(self, self._build(room, *args, **kwargs)))
+
+        return follow
+
+
+Method = Endpoint[Any, Any] | Listed[Any, Any] | Streamed[Any, Any]
+
+
+def placed(endpoint: Method, call: Call[T]) -> Call[T]:
     """The call with the method and path that its decorator names."""
     return replace(call, method=endpoint.method, path=endpoint.path)
 
@@ -194,6 +229,10 @@ def PATCH(path: str) -> Callable[[Build[P, T]], Endpoint[P, T]]:
 
 def DELETE(path: str) -> Callable[[Build[P, T]], Endpoint[P, T]]:
     return functools.partial(Endpoint, "DELETE", path)
+
+
+def STREAM(path: str) -> Callable[[Build[P, T]], Streamed[P, T]]:
+    return functools.partial(Streamed, path)
 
 
 def PAGES(path: str) -> Callable[[Callable[Concatenate[Any, P], Listing[T]]], Listed[P, T]]:

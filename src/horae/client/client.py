@@ -8,6 +8,7 @@ from typing import Generic, Self
 import httpx
 
 from horae.client.admin import Admin
+from horae.client.attention import Attention
 from horae.client.calls import AsyncSender, S, Sender
 from horae.client.compat import Compat
 from horae.client.health import Health
@@ -27,6 +28,7 @@ class Rooms(Generic[S]):
     def __init__(self, sender: S) -> None:
         self.jobs: Jobs[S] = Jobs(sender)
         self.tasks: Tasks[S] = Tasks(sender)
+        self.attention: Attention[S] = Attention(sender)
         self.schedules: Schedules[S] = Schedules(sender)
         self.queues: Queues[S] = Queues(sender)
         self.workers: Workers[S] = Workers(sender)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, closing
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, NoReturn, TypeVar
@@ -14,6 +15,7 @@ import httpx
 
 from horae.client.calls import Answer, Call, Listing
 from horae.client.problems import error_from, retry_after
+from horae.client.streams import Events
 from horae.clock import SystemClock, SystemDice, pause, pause_async
 from horae.errors import InvalidInput, ServiceUnavailable
 from horae.version import VERSION
@@ -81,8 +83,8 @@ class Tries:
         self._place, self._call, self._made = place, call, 0
         self._key = (call.key or _dice.name(32)) if call.creates else None
 
-    def request(self, http: httpx.Client | httpx.AsyncClient) -> httpx.Request:
-        call, headers = self._call, dict(self._call.headers)
+    def request(self, http: httpx.Client | httpx.AsyncClient, more: Mapping[str, str] | None = None) -> httpx.Request:
+        call, headers = self._call, {**self._call.headers, **(more or {})}
         if self._key is not None:
             headers["Idempotency-Key"] = self._key  # the same in every try, so that the work is done once
         content = None
@@ -121,6 +123,14 @@ class Tries:
 
     def read(self, answer: httpx.Response, call: Call[T]) -> T:
         return call.read(Answer(answer.status_code, answer.headers, answer.text, _decoded(answer)))
+
+    def heard(self, answer: httpx.Response, said: str, call: Call[T]) -> T:
+        """One event of a stream."""
+        try:
+            body = json.loads(said)
+        except ValueError:
+            body = None
+        return call.read(Answer(answer.status_code, answer.headers, said, body))
 
     def _another(self) -> bool:
         self._made += 1
@@ -182,6 +192,24 @@ class Blocking:
             if listing.is_over(page, seen):
                 return
 
+    def follow(self, call: Call[T]) -> Iterator[T]:
+        """What a stream says, for as long as somebody listens; after a break it goes on where it was."""
+        tries, heard = Tries(self.place, call), Events()
+        while True:
+            heard.begin()
+            try:
+                with closing(self.http.send(tries.request(self.http, heard.headers), stream=True)) as answer:
+                    if not answer.is_success:
+                        answer.read()
+                    wait = tries.after_answer(answer)
+                    for line in answer.iter_lines() if wait is None else ():
+                        tries = Tries(self.place, call)  # it speaks, so that the next break is a first one
+                        if (said := heard.hear(line)) is not None:
+                            yield tries.heard(answer, said, call)
+            except httpx.HTTPError as problem:
+                wait = tries.after_error(problem)
+            pause(self.place.patience.backoff if wait is None else wait)
+
 
 class Waiting:
     """Sends from an event loop; tasks may share it."""
@@ -211,6 +239,27 @@ class Waiting:
             seen, cursor = seen + len(page.items), page.next_cursor
             if listing.is_over(page, seen):
                 return
+
+    async def follow(self, call: Call[T]) -> AsyncIterator[T]:
+        """What a stream says, for as long as somebody listens; after a break it goes on where it was."""
+        tries, heard = Tries(self.place, call), Events()
+        while True:
+            heard.begin()
+            try:
+                async with aclosing(
+                    await self.http.send(tries.request(self.http, heard.headers), stream=True)
+                ) as answer:
+                    if not answer.is_success:
+                        await answer.aread()
+                    wait = tries.after_answer(answer)
+                    if wait is None:
+                        async for line in answer.aiter_lines():
+                            tries = Tries(self.place, call)
+                            if (said := heard.hear(line)) is not None:
+                                yield tries.heard(answer, said, call)
+            except httpx.HTTPError as problem:
+                wait = tries.after_error(problem)
+            await pause_async(self.place.patience.backoff if wait is None else wait)
 
 
 def _parts(url: str) -> SplitResult | None:

@@ -65,6 +65,11 @@ Key = Annotated[
         description="The same key gives the same task; for another kind or payload 409.",
     ),
 ]
+EVENTS = {
+    "type": "string",
+    "contentMediaType": "application/json",
+    "contentSchema": {"$ref": "#/components/schemas/LaneLine"},
+}  # the data of each event
 NOT_OURS = "This cursor was not made here; use next_cursor of the page before, as it is."
 
 
@@ -286,7 +291,7 @@ def get_at(
     operation_id="follow_lane",
     summary="The journal while it is written",
     response_class=StreamingResponse,
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {"text/event-stream": {"schema": EVENTS}}}},
 )
 async def follow(
     lane: LaneName,

@@ -9,6 +9,7 @@ reader comes back by itself: so a token that was revoked is noticed.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -58,7 +59,7 @@ class JournalStream(StreamingResponse):
 
     async def _told(self, waiter: Waiter) -> AsyncIterator[str]:
         clock = self._world.clock
-        yield f"retry: {COME_BACK // timedelta(milliseconds=1)}\n\n"
+        yield f"retry: {COME_BACK // timedelta(milliseconds=1)}\nid: {self._since}\n\n"
         said = clock.monotonic()
         while waiter.waits():
             try:
@@ -86,7 +87,8 @@ class JournalStream(StreamingResponse):
 
 
 def event(line: Line) -> str:
-    return f"id: {line.seq}\ndata: {LaneLine.of(line).model_dump_json()}\n\n"
+    told = json.dumps(LaneLine.of(line).model_dump(mode="json"))  # ASCII: some readers break lines at other signs too
+    return f"id: {line.seq}\ndata: {told}\n\n"
 
 
 def begin_at(last_event_id: str | None, since: int | None, end: int) -> int:
