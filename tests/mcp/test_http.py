@@ -1,0 +1,152 @@
+"""The door over HTTP: no call without a token, no approval for an agent, no tenant who sees another."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from horae.actions import lanes
+from horae.actions.tokens import create_token, revoke_token
+from horae.app import Horae
+from horae.errors import ConfigurationError, InvalidInput
+from horae.mcp.here import Here
+from horae.mcp.http import HttpServer, application, listen
+from horae.mcp.server import agent_server, operator_server
+from horae.ports import World
+from horae.stores.schema import migrate
+from tests.mcp.conftest import Host
+
+SOON = 30.0
+
+
+class Listening(HttpServer):
+    """Tells when it listens."""
+
+    def __init__(self, *told: Any) -> None:
+        super().__init__(*told)
+        self.listens = threading.Event()
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        self.listens.set()
+
+
+@pytest.fixture
+def world(sqlite_database_url: str) -> Iterator[World]:
+    with Horae(sqlite_database_url) as app:
+        migrate(app.engine)
+        yield app.world
+
+
+@contextmanager
+def served(world: World, *, is_operator: bool = False) -> Iterator[str]:
+    here = Here.for_many(world)
+    server = operator_server(here) if is_operator else agent_server(here)
+    opened = listen("127.0.0.1", 0)
+    http = Listening(application(server, world, "127.0.0.1", is_operator=is_operator), opened)
+    thread = threading.Thread(target=lambda: asyncio.run(http.run_until_stopped()), daemon=True)
+    thread.start()
+    try:
+        assert http.listens.wait(SOON)
+        yield f"http://127.0.0.1:{opened.getsockname()[1]}/mcp"
+    finally:
+        http.should_exit = True
+        thread.join(SOON)
+        opened.close()
+
+
+def token(world: World, owner: str, *scopes: str) -> str:
+    return create_token(world, owner=owner, scopes=scopes or ("tasks",))[1]
+
+
+@asynccontextmanager
+async def at(url: str, text: str, mode: str = "auto") -> AsyncIterator[Host]:
+    headers = {"Authorization": f"Bearer {text}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=SOON) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+    ):
+        yield Host(client)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_two_tenants_never_see_each_other(world: World, mode: str) -> None:
+    with served(world) as url:
+        async with at(url, token(world, "alice"), mode) as alice, at(url, token(world, "bob"), mode) as bob:
+            task = await alice.focus("secret plan")
+            made = await alice.call(
+                "schedule_create", name="s", kind="interval", expr="3600", goal="g", idempotency_key="s"
+            )
+            for tool in ("task_get", "task_cancel", "safe_point", "task_done"):
+                assert "(not_found)" in await bob.refused(tool, task_id=task)
+            assert "(not_found)" in await bob.refused("schedule_delete", schedule_id=made["schedule_id"])
+            assert (await bob.call("attention_view"))["backlog"] == []
+            assert (await bob.call("task_list"))["tasks"] == []
+            assert (await bob.call("schedule_list"))["schedules"] == []
+            assert (await bob.call("event_post", key="ack"))["matched"] == "kept"
+            other = await bob.focus("another plan")  # each has a focus of its own
+            assert (await alice.call("attention_view"))["focus"]["id"] == task
+            assert (await bob.call("attention_view"))["focus"]["id"] == other
+    assert {lane.owner for lane in lanes.find_lanes(world)} == {"alice", "bob"}
+    assert all(lane.driver is None for lane in lanes.find_lanes(world))  # given back at the end
+
+
+def test_nobody_comes_in_without_a_valid_token(world: World) -> None:
+    made, text = create_token(world, owner="alice", scopes=("tasks",))
+    revoke_token(world, made.token_id)
+    with served(world) as url:
+        told: list[dict[str, str]] = [
+            {}, {"Authorization": "Basic YTpi"}, {"Authorization": "Bearer"}, {"Authorization": f"Bearer {text}"},
+            {"Authorization": "Bearer horae_x"},
+        ]  # fmt: skip
+        for headers in told:
+            for path in ("", "/other"):
+                answer = httpx.post(f"{url}{path}", headers=headers, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+                assert answer.status_code == 401
+                assert answer.json()["error"] == "unauthorized"
+                assert "bearer" in answer.headers["www-authenticate"].lower()
+
+
+@pytest.mark.parametrize(
+    ("is_operator", "scopes"), [(False, ("read",)), (False, ("worker",)), (False, ("admin",)), (True, ("tasks",))]
+)
+def test_an_agents_token_is_not_an_operators_nor_the_other_way_round(
+    world: World, is_operator: bool, scopes: tuple[str, ...]
+) -> None:
+    """Section 3.8: the agent's own credentials can never approve."""
+    headers = {"Authorization": f"Bearer {token(world, 'alice', *scopes)}"}
+    with served(world, is_operator=is_operator) as url:
+        answer = httpx.post(url, headers=headers, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    assert (answer.status_code, answer.json()["error"]) == (403, "forbidden")
+
+
+async def test_an_operator_answers_over_http_under_the_name_of_the_token(world: World) -> None:
+    made, text = create_token(world, owner="system", scopes=("admin",))
+    with served(world) as url, served(world, is_operator=True) as desk:
+        async with at(url, token(world, "alice")) as agent, at(desk, text) as person:
+            task = await agent.focus("refund")
+            asked = await agent.call("confirm_request", task_id=task, action="refund", args={"amount": 40})
+            told = await person.call("confirm_answer", wait_id=asked["wait_id"], approve=True)
+            assert (told["outcome"], told["decided_by"]) == ("approved", f"token/{made.token_id}")
+            (fact,) = (await agent.call("safe_point"))["facts"]
+            assert fact["kind"] == "confirmed"
+
+
+def test_an_address_that_cannot_be_had_is_said_so() -> None:
+    taken = listen("127.0.0.1", 0)
+    try:
+        with pytest.raises(ConfigurationError, match="--port"):
+            listen("127.0.0.1", taken.getsockname()[1])
+        with pytest.raises(InvalidInput, match="not an address"):
+            listen("nowhere.invalid", 0)
+    finally:
+        taken.close()

@@ -1,0 +1,143 @@
+"""``horae mcp`` as a real process: over stdio, over HTTP, told to end, and without its extra."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mcp import Client, StdioServerParameters, stdio_client
+
+from horae.actions import lanes
+from horae.actions.tokens import create_token
+from horae.app import Horae
+from horae.stores.schema import migrate
+from tests.mcp.conftest import Host
+from tests.mcp.test_http import at
+
+SOON = 60
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("HORAE_")}
+
+
+def host_of(url: str, *more: str) -> Client:
+    told = ["-m", "horae", "mcp", "--db", url, *more]
+    return Client(stdio_client(StdioServerParameters(command=sys.executable, args=told, env=CLEAN)))
+
+
+def run(*told: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "horae", *told], capture_output=True, text=True, env=CLEAN, timeout=SOON, check=False
+    )
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    where = f"sqlite:///{tmp_path}/horae.db"
+    with Horae(where) as app:
+        migrate(app.engine)
+    return where
+
+
+async def test_a_task_outlives_the_process_that_took_it(url: str) -> None:
+    async with host_of(url, "--lane", "desk", "--owner", "alice") as client:
+        host = Host(client)
+        task = await host.focus("write")
+        await host.call("safe_point", task_id=task, context={"page": 3})
+    with Horae(url) as app:
+        lane = lanes.get_lane(app.world, "desk", owner="alice")
+        assert (lane.driver, lane.leased_until) == (None, None)  # given back when the host closed its end
+    async with host_of(url, "--lane", "desk", "--owner", "alice", "--tools", "minimal") as client:
+        assert len((await client.list_tools()).tools) == 5
+        told = await Host(client).call("safe_point")
+        assert (told["task"]["id"], told["task"]["context"]) == (task, {"page": 3})
+
+
+async def test_agents_and_operators_are_two_processes(url: str) -> None:
+    async with host_of(url, "--owner", "alice") as agent, host_of(url, "--operator") as desk:
+        task = await Host(agent).focus("refund")
+        asked = await Host(agent).call("confirm_request", task_id=task, action="refund")
+        (waiting,) = (await Host(desk).call("confirm_list"))["confirmations"]
+        told = await Host(desk).call("confirm_answer", wait_id=waiting["wait_id"], approve=True)
+        assert (waiting["wait_id"], told["outcome"]) == (asked["wait_id"], "approved")
+        assert told["decided_by"].startswith("cli/")
+
+
+async def test_over_http_it_says_where_and_ends_in_order(url: str) -> None:
+    with Horae(url) as app:
+        text = create_token(app.world, owner="alice", scopes=("tasks",))[1]
+    command = [sys.executable, "-m", "horae", "mcp", "--db", url, "--http", "--port", "0", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=CLEAN)
+    try:
+        assert process.stdout is not None
+        place = json.loads(process.stdout.readline())["url"]
+        async with at(place, text) as host:
+            await host.focus("write")
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=SOON)
+    finally:
+        process.kill()
+    assert (process.returncode, json.loads(out)) == (0, {"event": "ended"}), err
+    with Horae(url) as app:
+        assert lanes.get_lane(app.world, "main", owner="alice").driver is None
+
+
+def test_told_to_end_over_stdio_it_gives_its_lane_back(url: str) -> None:
+    command = [sys.executable, "-m", "horae", "mcp", "--db", url]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=CLEAN)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    asks = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    call = {"name": "safe_point", "arguments": {}}
+    try:
+        for number, (method, told) in enumerate((("initialize", asks), ("tools/call", call))):
+            message = {"jsonrpc": "2.0", "id": number, "method": method, "params": told}
+            process.stdin.write(json.dumps(message) + "\n")
+            process.stdin.flush()
+            assert "result" in json.loads(process.stdout.readline())
+            if not number:
+                process.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+        with Horae(url) as app:
+            assert lanes.get_lane(app.world, "main").driver is not None
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=SOON)
+            assert lanes.get_lane(app.world, "main").driver is None
+    finally:
+        process.kill()
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        (("--tools", "some"), "choose all or minimal"),
+        (("--http", "--owner", "alice"), "the token says whose lane"),
+        (("--operator", "--tools", "minimal"), "has none of them"),
+        (("--lane", "a lane"), "lane"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_words(url: str, told: tuple[str, ...], why: str) -> None:
+    ended = run("mcp", "--db", url, *told)
+    assert ended.returncode != 0
+    assert ended.stderr.startswith("error: ")
+    assert why in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_without_its_extra_it_names_the_extra(url: str, tmp_path: Path) -> None:
+    hidden = "import sys; sys.modules['mcp'] = None; from horae.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    ended = subprocess.run(
+        [sys.executable, "-c", hidden, "mcp", "--db", url],
+        capture_output=True, text=True, env=CLEAN, timeout=SOON, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert ended.returncode != 0
+    assert "pip install 'horae[mcp]'" in ended.stderr
+
+
+def test_the_help_of_everything_does_not_load_the_sdk() -> None:
+    looks = "import sys; import horae.cli.main; sys.exit('mcp' in sys.modules or 'pydantic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", looks], env=CLEAN, timeout=SOON, check=False).returncode == 0

@@ -1,0 +1,127 @@
+"""Schedules that an agent makes for itself: few, not often, with an end, in a zone that is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from horae.actions import firing, schedules
+from horae.app import Horae
+from horae.attend import register
+from horae.mcp.schedules import MOST
+from horae.ports import World
+from horae.testing import Lab
+from tests.mcp.conftest import Host, agent
+
+DAILY: dict[str, Any] = {
+    "name": "Morning news", "kind": "cron", "expr": "0 9 * * *", "timezone": "Europe/Berlin", "goal": "read the news",
+    "idempotency_key": "news",
+}  # fmt: skip
+
+
+async def test_a_schedule_tells_its_next_times_its_zone_its_end_and_what_it_is_worth(world: World) -> None:
+    async with agent(world) as host:
+        told = await host.call("schedule_create", **DAILY)
+        assert told["next_times"][0] == "Tuesday, 08 January 2030 at 09:00:00 Europe/Berlin"
+        assert len(told["next_times"]) == 3
+        assert (told["timezone"], told["ends_at"]) == ("Europe/Berlin", "2030-04-07T12:00:00Z")  # 90 days: a review
+        assert told["durable"] is True
+        assert "while a worker" in told["durability"]
+        (listed,) = (await host.call("schedule_list"))["schedules"]
+        assert (listed["schedule_id"], listed["goal"]) == (told["schedule_id"], "read the news")
+
+
+async def test_a_fire_puts_the_goal_into_the_backlog_of_its_owner() -> None:
+    app = Horae("sqlite://")
+    register(app)
+    async with Lab(app) as lab, agent(lab.world) as host:
+        made = await host.call("schedule_create", **{**DAILY, "priority": 70})
+        firing.trigger(lab.world, made["schedule_id"], owner="alice")
+        await lab.settle()
+        told = await host.call("safe_point")
+        assert (told["task"]["goal"], told["task"]["priority"]) == ("read the news", 70)
+
+
+async def test_the_same_key_gives_the_same_schedule_and_another_wish_is_refused(world: World) -> None:
+    async with agent(world) as host:
+        first = await host.call("schedule_create", **DAILY)
+        again = await host.call("schedule_create", **DAILY)
+        assert (first["created"], again["created"], again["schedule_id"]) == (True, False, first["schedule_id"])
+        assert "(key_conflict)" in await host.refused("schedule_create", **{**DAILY, "goal": "sleep"})
+        await host.call("schedule_delete", schedule_id=first["schedule_id"])
+        assert "deleted since" in await host.refused("schedule_create", **DAILY)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"timezone": None}, "needs a timezone"),
+        ({"timezone": "Mars/Olympus"}, "Mars/Olympus"),
+        ({"expr": "* * * * *"}, "too often"),
+        ({"expr": "0,2 9 * * *"}, "too often"),
+        ({"expr": "61 * * * *"}, "invalid_cron"),
+        ({"kind": "interval", "expr": "299"}, "too often"),
+        ({"kind": "interval", "expr": "soon"}, "number of seconds"),
+        ({"kind": "interval", "expr": "1e400"}, "number of seconds"),
+        ({"kind": "once", "expr": "2029-01-01T00:00:00Z"}, "has passed"),
+        ({"kind": "once", "expr": "tomorrow"}, "ISO time"),
+        ({"ends_at": "2040-01-01T00:00:00Z"}, "outside the next 366 days"),
+        ({"ends_at": "2029-01-01T00:00:00Z"}, "outside the next 366 days"),
+        ({"max_runs": 0}, "greater than or equal to 1"),
+        ({"misfire": "catch_up"}, "fire_once"),
+        ({"priority": -1}, "greater than or equal to 0"),
+        ({"retries": 3}, "Extra inputs are not permitted"),
+        ({"name": "a\nb"}, "printable"),
+    ],
+)
+async def test_what_costs_too_much_or_means_nothing_is_refused(world: World, change: dict[str, Any], why: str) -> None:
+    async with agent(world) as host:
+        assert why in await host.refused("schedule_create", **{**DAILY, **change})
+        assert (await host.call("schedule_list"))["schedules"] == []
+
+
+async def test_an_interval_begins_after_its_first_span_and_may_end_by_count(world: World) -> None:
+    async with agent(world) as host:
+        told = await host.call(
+            "schedule_create", **{**DAILY, "kind": "interval", "expr": "3600", "timezone": None, "max_runs": 2}
+        )
+        assert told["next_times"] == [
+            "Monday, 07 January 2030 at 13:00:00 UTC", "Monday, 07 January 2030 at 14:00:00 UTC",
+        ]  # fmt: skip
+        assert (told["ends_at"], told["max_runs"]) == (None, 2)
+
+
+async def test_a_single_run_without_a_zone_is_read_in_the_zone_given(world: World) -> None:
+    async with agent(world) as host:
+        told = await host.call("schedule_create", **{**DAILY, "kind": "once", "expr": "2030-01-08T09:00"})
+        assert told["next_times"] == ["Tuesday, 08 January 2030 at 09:00:00 Europe/Berlin"]
+
+
+async def test_the_twenty_first_schedule_is_refused(world: World) -> None:
+    async with agent(world) as host:
+        for number in range(MOST):
+            await host.call("schedule_create", **{**DAILY, "idempotency_key": f"k{number}"})
+        assert "(quota_exceeded)" in await host.refused("schedule_create", **DAILY)
+
+
+async def test_pausing_and_going_on_may_be_repeated(world: World) -> None:
+    async with agent(world) as host:
+        made = (await host.call("schedule_create", **DAILY))["schedule_id"]
+        for paused, state in ((True, "paused"), (True, "paused"), (False, "active"), (False, "active")):
+            told = await host.call("schedule_pause", schedule_id=made, paused=paused)
+            assert told["state"] == state
+            assert (told["next_run_at"] is None) == paused
+
+
+async def test_a_schedule_that_is_not_the_agents_own_does_not_exist(world: World) -> None:
+    async with agent(world) as host, agent(world, owner="bob") as stranger:
+        made = (await host.call("schedule_create", **DAILY))["schedule_id"]
+        await _is_unknown(stranger, made)
+        await _is_unknown(host, "nightly\x00")
+        assert schedules.get(world, made, owner="alice").paused_at is None
+
+
+async def _is_unknown(host: Host, schedule_id: str) -> None:
+    for tool in ("schedule_pause", "schedule_delete"):
+        assert "(not_found)" in await host.refused(tool, schedule_id=schedule_id)
