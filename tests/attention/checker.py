@@ -19,6 +19,7 @@ from horae.ports import Filter, Tx, World
 
 LEGAL = {(before, after) for (before, _), after in TASK.arrows.items()} | {(None, "created")}
 RESOLVED = ("event", "timeout", "cancelled")
+ENDS = {("pending", end) for end in ("pending", "used", "late", "expired", "dropped")} | {("late", "used")}
 TOLD = ("event", "timed_out", "confirmed", "denied")
 
 
@@ -183,7 +184,7 @@ class Replay:
         self.stack.append(line.task)
 
     def _obeys(self, line: Line, control: Control) -> None:
-        policy, focus = self.scene.policy, self.now["task"][line.task or 0]
+        policy, focus = self.scene.policy, self.now["task"].get(line.task or 0, {"base": -1})
         by = self.now["task"].get(int(str(line.told.get("by", "t0"))[1:]), {})
         if by.get("state") != "ready":
             self._wrong(11, line, "interrupted by somebody who is not ready")
@@ -199,7 +200,7 @@ class Replay:
                 self._wait(line, row, new)
             if table == "fact" and row.get("turn") is not None:
                 self._wrong(7, line, f"fact {number} is told twice")
-            if table == "event" and row.get("state", "pending") != "pending" and "state" in new:
+            if table == "event" and (row.get("state", "pending"), new.get("state")) not in ENDS and "state" in new:
                 self._wrong(8, line, f"event {number} ends twice")
             if table == "task" and "turn" in new:
                 self.held.discard(int(number))
@@ -242,7 +243,7 @@ class Replay:
 
     def _holds_now(self, line: Line) -> None:
         """What must be so after every line: one focus, a stack that grows, waits that belong to somebody who waits."""
-        bases = [self.now["task"][number]["base"] for number in self.stack]
+        bases = [self.now["task"][number]["base"] for number in self.stack if number in self.now["task"]]
         if any(below >= above for below, above in pairwise(bases)):
             self._wrong(3, line, f"the stack is {bases}")
         for number in {line.task, *(number for table, number, _ in line.changes if table == "task")} - {None}:

@@ -1,0 +1,146 @@
+"""The same on SQLite, PostgreSQL and MariaDB: the stories, and a focus that the database itself keeps single."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from threading import Barrier, Thread
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from horae.actions import lanes, turns
+from horae.app import Horae
+from horae.attention import Act, Attention, Control, Facts, Policy, Turn
+from horae.stores.opening import create_store_engine
+from horae.stores.schema import migrate
+from horae.testing.clock import VirtualClock
+from tests.attention.checker import look, unaccounted, unfinished, wrong_with
+from tests.attention.stories import MINUTES, an_agent
+
+LEASE = timedelta(seconds=30)
+CAREFUL = Control(must_confirm=frozenset({"refund"}))
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def app(database_url: str, clock: VirtualClock) -> Iterator[Horae]:
+    engine = create_store_engine(database_url)
+    migrate(engine)
+    engine.dispose()
+    with Horae(database_url, clock=clock) as app:
+        yield app
+
+
+def test_the_story_of_document_002(app: Horae, clock: VirtualClock) -> None:
+    agent, pager = an_agent(app, must_confirm=frozenset({"refund"}))
+    agent.add("report", priority=40)
+    agent.add("refund", priority=30)
+    agent.post("db.down", {"id": "db-1"}, event_id="pd-1")
+    agent.post("db.down", {"id": "db-1"}, event_id="pd-1")
+    agent.run()
+    assert pager.paged == ["alice"]
+    clock.advance(10 * MINUTES)
+    agent.run()
+    agent.post("ack:db-1", {"by": "bob", "words": "я слышу 👍"})
+    for _, (wait, *_) in agent.snapshot().waiting:
+        if wait.kind == "confirm":
+            agent.confirm(wait.number, True, actor="user/carol")
+    agent.run()
+
+    scene = look(app.world, "ops", controls=(CAREFUL,))
+    assert pager.paged == ["alice", "bob", "refund 40 to c-17"]
+    assert {task.state for task in scene.tasks} == {"completed"}
+    assert [*wrong_with(scene), *unfinished(scene), *unaccounted(scene, 2)] == []
+
+
+def test_a_context_goes_back_byte_by_byte(app: Horae) -> None:
+    agent, seen = Attention("keeper", app), list[Any]()
+    kept = {"z": 1, "a": [1.5, None, True, "ü€😀 \\ \" '"], "": {"nested": {"deep": []}}, "long": "x" * 70_000}
+
+    @agent.action(effect="idempotent")
+    def nothing(step: Any) -> Facts:
+        return Facts()
+
+    @agent.cognition("any")
+    def any_kind(turn: Turn) -> Any:
+        from horae.attention import Done
+
+        seen.append(turn.context)
+        return Done() if turn.number == 3 else Act("nothing", context=kept)
+
+    agent.add("any")
+    agent.run()
+
+    assert seen == [None, kept, kept]
+    assert list(seen[1]) == list(kept)
+    assert wrong_with(look(app.world, "keeper")) == []
+
+
+def test_invariant_01_the_database_refuses_a_second_running_row(app: Horae) -> None:
+    """Whatever the code does: neither a second focus nor a running row that is not the focus can be written."""
+    agent, _ = an_agent(app)
+    agent.add("report")
+    agent.add("report")
+    drive = lanes.acquire(app.world, "ops", "me", lease=LEASE)
+    assert drive is not None
+    assert turns.next_work(app.world, drive, Control(), Policy()) is not None
+
+    for change in ("state = 'running', focus = lane_id", "state = 'running'", "focus = lane_id + 1"):
+        with pytest.raises((IntegrityError, DBAPIError)), app.engine.begin() as connection:
+            connection.execute(text(f"UPDATE horae_tasks SET {change} WHERE state = 'ready'"))
+
+    other, _ = an_agent(app, name="other")  # another lane has a focus of its own
+    other.add("report")
+    second = lanes.acquire(app.world, "other", "me", lease=LEASE)
+    assert second is not None
+    assert turns.next_work(app.world, second, Control(), Policy()) is not None
+    assert wrong_with(look(app.world, "ops")) == wrong_with(look(app.world, "other")) == []
+
+
+def test_of_many_who_want_to_drive_a_lane_one_does(app: Horae) -> None:
+    agent, _ = an_agent(app)
+    agent.add("report")
+    start, won = Barrier(6), list[Any]()
+
+    def want(number: int) -> None:
+        start.wait()
+        drive = lanes.acquire(app.world, "ops", f"driver-{number}", lease=LEASE)
+        if drive is not None:
+            won.append(drive)
+
+    crowd = [Thread(target=want, args=(number,)) for number in range(6)]
+    for each in crowd:
+        each.start()
+    for each in crowd:
+        each.join()
+
+    assert len(won) == 1
+    assert turns.next_work(app.world, won[0], Control(), Policy()) is not None
+
+
+def test_events_from_everywhere_at_once_are_all_kept(app: Horae) -> None:
+    """Invariant 8, and a lane that is made by whoever comes first."""
+    agent, _ = an_agent(app)
+    start = Barrier(4)
+
+    def post(number: int) -> None:
+        start.wait()
+        for count in range(10):
+            agent.post("noise" if count % 2 else "kept", event_id=f"e{count if count < 5 else (number, count)}")
+
+    crowd = [Thread(target=post, args=(number,)) for number in range(4)]
+    for each in crowd:
+        each.start()
+    for each in crowd:
+        each.join()
+
+    scene = look(app.world, "ops")
+    assert unaccounted(scene, 5 + 4 * 5) == []
+    assert wrong_with(scene) == []
