@@ -61,7 +61,7 @@ def story(ground: Ground, seed: int, contexts: Random) -> Trace:
     return [(line.seq, line.at, line.task, line.cause, line.before, line.after) for line in scene.lines]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_invariant_20_scrambled_contexts_give_the_same_trace(tmp_path: Path, seed: int) -> None:
     traces = []
     for number in range(2):

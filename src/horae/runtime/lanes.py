@@ -37,7 +37,7 @@ log = logging.getLogger("horae.attention")
 DUE_BATCH = 20
 LEFT_BATCH = 1000
 SEAL_EVERY = 2.0  # seconds, where a lane is never at rest
-DUE_LEASE = timedelta(seconds=30)
+DUE_LEASE = timedelta(seconds=10)
 QUIET = timedelta(seconds=1)  # how long to sleep where no hints arrive
 LONG = timedelta(seconds=30)
 
