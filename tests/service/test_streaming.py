@@ -187,3 +187,10 @@ def test_a_client_follows_across_a_break(served: Served, monkeypatch: pytest.Mon
 def test_a_client_is_told_of_a_lane_that_is_not_there(served: Served) -> None:
     with Client(served.url, served.token("alice", "tasks")) as client, pytest.raises(errors.NotFound):
         next(client.attention.follow("nowhere"))
+
+
+def test_a_look_at_the_headers_does_not_stay(served: Served) -> None:
+    add(served)
+    answer = httpx.head(served.url + STREAM, headers=headers(served), timeout=PATIENCE)
+    assert (answer.status_code, answer.content) == (200, b"")
+    until(lambda: waits(served) == 0)
