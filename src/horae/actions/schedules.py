@@ -6,6 +6,7 @@ transaction: the history of versions is there.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
@@ -23,6 +24,7 @@ from horae.errors import Conflict, InvalidInput, NotFound, VersionConflict
 from horae.ports import ScheduleFilter, Tally, Tx, World
 
 MAX_PAGE = 1000
+LONGEST_ID = 255  # of what the audit can name
 # What a change may touch; everything else follows from it or is the system's own business.
 CHANGEABLE = tuple(
     field.name
@@ -223,8 +225,8 @@ def history(
 def versions(world: World, key: str, *, owner: str = SYSTEM, limit: int = 50) -> list[Entry]:
     """Who changed the schedule, how and why, the newest first."""
     get(world, key, owner=owner)
-    rows = world.store.read(lambda tx: tx.audit.find(object_id=object_id(key, owner), limit=limit, before=None))
-    return [entry for _, entry in rows if entry.object_type == "schedule"]
+    wanted = {"object_id": object_id(key, owner), "owner": owner, "object_type": "schedule"}
+    return [entry for _, entry in world.store.read(lambda tx: tx.audit.find(limit=limit, before=None, **wanted))]
 
 
 def tally(world: World, schedule: Schedule) -> Tally:
@@ -357,7 +359,9 @@ def _differs(schedule: Schedule, field: str) -> bool:
 
 
 def object_id(key: str, owner: str) -> str:
-    return key if owner == SYSTEM else f"{owner}/{key}"
+    """How the audit names a schedule. Both parts may contain a slash: only together with the owner it names one."""
+    told = key if owner == SYSTEM else f"{owner}/{key}"
+    return told if len(told) <= LONGEST_ID else f"{told[:190]}~{hashlib.sha256(told.encode()).hexdigest()}"
 
 
 def entry_for(

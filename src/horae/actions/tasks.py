@@ -106,7 +106,7 @@ def _same_request(known: Schedule, key: str, asked: str) -> Schedule:
 
 def _not_deleted(tx: Tx, task_id: str, owner: str, key: str) -> None:
     """The audit remembers what a key has made, so that a late repetition does not bring back what was deleted."""
-    if tx.audit.find(object_id=schedules.object_id(task_id, owner), limit=1, before=None):
+    if tx.audit.find(object_id=schedules.object_id(task_id, owner), owner=owner, limit=1, before=None):
         raise Conflict(f"The key {key!r} made {task_id}, which has been deleted since. Choose another key.")
 
 
