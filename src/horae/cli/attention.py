@@ -14,7 +14,7 @@ from horae.cli.attention_verbs import lanes_reached
 from horae.cli.failures import Exit
 from horae.cli.terminal import Terminal, command
 from horae.core.instants import from_iso
-from horae.errors import InvalidInput, NotAllowed, NotFound
+from horae.errors import Conflict, InvalidInput, NotFound
 from horae.settings import span_from
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ group = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-SYSTEM = "system"
 MANY = 1000
 
 LaneOf = Annotated[str | None, typer.Option("--lane", metavar="NAME", help="The agent's lane; else the only one.")]
@@ -38,10 +37,10 @@ Whole = Annotated[str | None, typer.Option("--args", metavar="JSON", help="All v
 Stdin = Annotated[str | None, typer.Argument(metavar="[-]", help="- reads the values from stdin.")]
 
 
-def meant(here: LaneVerbs, lane: str | None, owner: str | None) -> tuple[str, str]:
+def meant(here: LaneVerbs, lane: str | None, owner: str | None) -> tuple[str, str | None]:
     """The lane that was named, or the only one there is; and its owner."""
     if lane is not None:
-        return lane, owner or SYSTEM
+        return lane, owner
     found = here.lanes(owner, MANY)
     if not found:
         raise NotFound("There is no lane yet; an agent makes its own, or name one: --lane NAME")
@@ -51,7 +50,7 @@ def meant(here: LaneVerbs, lane: str | None, owner: str | None) -> tuple[str, st
     return found[0]["name"], found[0]["owner"]
 
 
-@command(group, "lanes")
+@command(group, "lanes", by_url=True)
 def lanes(
     terminal: Terminal,
     owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this owner's.")] = None,
@@ -66,7 +65,7 @@ def lanes(
     terminal.result({"lanes": [view["lane"] | {"focus": view["focus"]} for view in views]}, text)
 
 
-@command(group, "show")
+@command(group, "show", by_url=True)
 def show(
     terminal: Terminal,
     task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="One task, such as t12.")] = None,
@@ -88,7 +87,7 @@ def show(
     terminal.result(view, "\n".join([terminal.bold(showing.heading(view, now)), *showing.view_lines(view, now)]))
 
 
-@command(group, "add")
+@command(group, "add", by_url=True)
 def add(
     terminal: Terminal,
     kind: Annotated[str, typer.Argument(metavar="KIND", help="Its kind, as declared with @agent.cognition(KIND).")],
@@ -126,11 +125,11 @@ def add(
         name, whose = meant(here, lane, owner)
         made = here.add(name, whose, kind, payload, **options)
     task = made["task"]
-    what = "added" if made["created"] else "is the task of this key already"
+    what = "is the task of this key already" if made["created"] is False else "added"
     terminal.result(made, f"{task['id']} {what}: {kind} in lane {name}, priority {task['priority']}, {task['state']}")
 
 
-@command(group, "post")
+@command(group, "post", by_url=True)
 def post(
     terminal: Terminal,
     event: Annotated[str, typer.Argument(metavar="EVENT", help="What happened, such as db.down or ack:db-1.")],
@@ -156,7 +155,7 @@ def post(
 
 def _became(posted: showing.Shape) -> str:
     event = posted["event"]
-    if not posted["is_new"]:
+    if posted["is_new"] is False:
         return f"event {event['id']} is known by this id already: {event['state']}"
     to = f" by {event['task']}" if event["task"] else ""
     became = {"pending": "kept for whoever will wait for it", "late": f"too late, told to {event['task']}"}
@@ -164,7 +163,7 @@ def _became(posted: showing.Shape) -> str:
     return f"event {event['id']}: {became.get(event['state'], event['state'] + to)}{why}"
 
 
-@command(group, "cancel")
+@command(group, "cancel", by_url=True)
 def cancel(
     terminal: Terminal,
     task: TaskId,
@@ -182,7 +181,7 @@ def cancel(
     terminal.result({"task": told}, f"{told['id']} is {told['state']}{asked}{late}")
 
 
-@command(group, "confirm")
+@command(group, "confirm", by_url=True)
 def confirm(
     terminal: Terminal,
     wait: Annotated[int, typer.Argument(metavar="WAIT", min=1, max=2**63 - 1, help="The wait, as show tells it.")],
@@ -202,17 +201,18 @@ def confirm(
     with lanes_reached(terminal) as here:
         name, whose = meant(here, lane, owner)
         told = here.confirm(name, whose, wait, approve, reason=reason, actor=actor(terminal))
+    if told["state"] == "timeout":
+        raise Conflict(f"Nobody answered confirmation {wait} by {told['deadline']}, so it has timed out.")
     if told["approved"] is None:
-        how = "timed out" if told["state"] == "timeout" else "was withdrawn"
-        raise NotAllowed(f"Wait {wait} {how} before your answer, which authorises nothing.")
+        raise Conflict(f"Confirmation {wait} is no longer needed: its task does not wait for it any more.")
     if told["approved"] is not approve:
-        answer = "approved" if told["approved"] else "denied"
-        raise NotAllowed(f"Wait {wait} was {answer} already, by {told['decided_by']}.")
+        said = "approved" if told["approved"] else "denied"
+        raise Conflict(f"Confirmation {wait} has already been {said} by {told['decided_by']}.")
     answer = "approved" if approve else "denied"
     terminal.result({"wait": told}, f"{showing.intended(told)}of {told['task']} is {answer}")
 
 
-@command(group, "journal")
+@command(group, "journal", by_url=True)
 def journal(
     terminal: Terminal,
     since: Annotated[int, typer.Option("--since", metavar="LINE", min=0, help="Only after this line.")] = 0,
@@ -232,7 +232,7 @@ def journal(
         terminal.say(f"There may be more: --since {further}")
 
 
-@command(group, "at")
+@command(group, "at", by_url=True)
 def at(
     terminal: Terminal,
     line: Annotated[int, typer.Argument(metavar="LINE", min=1, max=2**63 - 1, help="A line of the journal.")],
@@ -251,7 +251,7 @@ def at(
     terminal.result({**view, "tables": tables}, "\n".join([terminal.bold(head), *showing.view_lines(view, then)]))
 
 
-@command(group, "verify")
+@command(group, "verify", by_url=True)
 def verify(terminal: Terminal, lane: LaneOf = None, owner: OwnerOf = None) -> None:
     """Check journals against their hashes and the tables.
 
@@ -259,9 +259,8 @@ def verify(terminal: Terminal, lane: LaneOf = None, owner: OwnerOf = None) -> No
     complaint is exit code 6.
     """
     with lanes_reached(terminal) as here:
-        names = [(each["name"], each["owner"]) for each in here.lanes(owner, MANY)] if lane is None else []
-        names = names if lane is None else [(lane, owner or SYSTEM)]
-        found = [here.verify(*each) for each in names]
+        named = [(each["name"], each["owner"]) for each in here.lanes(owner, MANY)] if lane is None else [(lane, owner)]
+        found = [here.verify(*each) for each in named]
     lines = [line for each in found for line in (showing.verified_line(each), *_indented(each["complaints"]))]
     terminal.result({"lanes": found}, "\n".join(lines) or "No lane yet.")
     if not all(each["sound"] for each in found):
@@ -272,7 +271,7 @@ def _indented(complaints: list[str]) -> list[str]:
     return [f"  {complaint}" for complaint in complaints]
 
 
-@command(group, "top")
+@command(group, "top", by_url=True)
 def top_(
     terminal: Terminal,
     once: Annotated[bool, typer.Option("--once", help="Print it once and end.")] = False,

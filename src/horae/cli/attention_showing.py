@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from horae.actions.journal import Verified
     from horae.actions.lanes import Snapshot
     from horae.cli.terminal import Terminal
-    from horae.core.lanes import Event, Lane, Line, TaskWait
+    from horae.core.lanes import Event, Lane, Line, Task, TaskWait
 
 Shape = dict[str, Any]
 WIDTH = 100
@@ -40,18 +40,22 @@ def lane_shape(lane: Lane) -> Shape:
 
 def wait_shape(wait: TaskWait) -> Shape:
     """A wait without its grant: that is the agent's to use, not ours to show."""
-    intent = {} if wait.intent is None else json.loads(wait.intent)
-    return {
+    told = {
         "id": wait.number,
         "task": f"t{wait.task}",
         "key": wait.key,
         "kind": wait.kind,
         "state": wait.state,
-        "opened_at": moment(wait.opened_at),
         "deadline": moment(wait.deadline),
-        "closed_at": moment(wait.closed_at),
+        "opened_at": moment(wait.opened_at),
+    }
+    if wait.kind != "confirm":
+        return told
+    intent = json.loads(wait.intent or "{}")
+    return told | {
         "action": intent.get("action"),
         "arguments": intent.get("arguments", {}),
+        "intent_hash": wait.intent_hash,
         "approved": None if wait.decided_by is None else wait.grant is not None,
         "decided_by": wait.decided_by,
     }
@@ -78,6 +82,7 @@ def line_shape(line: Line) -> Shape:
         "after": line.after,
         "cause": line.cause,
         "told": dict(line.told),
+        "changes": list(line.changes),
         "control": line.control,
         "epoch": line.epoch,
         "hash": line.hash,
@@ -96,20 +101,25 @@ def verified_shape(found: Verified) -> Shape:
 
 def view_of(snapshot: Snapshot) -> Shape:
     """A lane as it is."""
-    from horae.actions.lanes import shown
-
+    parts = {"stack": snapshot.stack, "backlog": snapshot.backlog, "created": snapshot.created}
     return {
         "lane": lane_shape(snapshot.lane),
         "at": moment(snapshot.at),
-        "focus": None if snapshot.focus is None else shown(snapshot.focus),
-        "stack": [shown(task) for task in snapshot.stack],
-        "backlog": [shown(task) for task in snapshot.backlog],
+        "focus": None if snapshot.focus is None else task_shape(snapshot.focus),
+        **{part: [task_shape(task) for task in tasks] for part, tasks in parts.items()},
         "waiting": [
-            {"task": shown(task), "waits": [wait_shape(wait) for wait in waits]} for task, waits in snapshot.waiting
+            {"task": task_shape(task), "waits": [wait_shape(wait) for wait in waits]}
+            for task, waits in snapshot.waiting
         ],
-        "created": [shown(task) for task in snapshot.created],
         "control": dict(snapshot.control),
-    }  # fmt: skip
+    }
+
+
+def task_shape(task: Task) -> Shape:
+    """A task as it stands, without what it is about."""
+    from horae.actions.lanes import shown
+
+    return {name: value for name, value in shown(task).items() if name not in ("payload", "context", "result")}
 
 
 def view_after(tables: Mapping[str, Mapping[int, Shape]], seq: int, at: datetime) -> Shape:
@@ -230,7 +240,8 @@ def heading(view: Shape, now: datetime) -> str:
     alive = lane["driver"] is not None and lane["driven_until"] is not None and from_iso(lane["driven_until"]) > now
     driven = f"driven by {lane['driver']}" if alive else "nobody drives it"
     whose = "" if lane["owner"] == "system" else f" of {lane['owner']}"
-    forbidden = "".join(f", {name}={_word(value)}" for name, value in sorted(view["control"].items()))
+    told = {name: value for name, value in sorted(view["control"].items()) if value not in (None, [])}
+    forbidden = "".join(f", {name}={_word(value)}" for name, value in told.items())
     return f"{lane['name']}{whose}  {now:%H:%M:%SZ}  {driven}, line {lane['seq']}{forbidden}"
 
 

@@ -42,7 +42,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     epilog=(
-        "Every command takes --db, --json, --quiet and --no-color; job, schedule, queue and token also take --url. "
+        "Every command takes --db, --json, --quiet and --no-color; attention, job, queue, schedule and token also "
+        "take --url. "
         "Exit codes: docs/reference/command-line.md."
     ),
     **PLAIN,  # type: ignore[arg-type]

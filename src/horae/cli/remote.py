@@ -31,7 +31,14 @@ from horae.ports import Filter, Queue, ScheduleFilter, Tally
 
 @contextmanager
 def asked(terminal: Terminal) -> Iterator[Far]:
-    """The service that the terminal names, until the command is done."""
+    """The verbs of the service that the terminal names."""
+    with client_of(terminal) as client:
+        yield Far(client)
+
+
+@contextmanager
+def client_of(terminal: Terminal) -> Iterator[Client]:
+    """One who asks the service that the terminal names, until the command is done."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", UserWarning)
         client = Client(terminal.url or "", terminal.token)
@@ -39,7 +46,7 @@ def asked(terminal: Terminal) -> Iterator[Far]:
         terminal.say(f"warning: {warning.message}")
     with client:
         try:
-            yield Far(client)
+            yield client
         except Unauthorized as problem:
             given = "The one given is that of --token or $HORAE_TOKEN" if terminal.token else "Give it in $HORAE_TOKEN"
             raise Unauthorized(f"{problem} {given}; the operator makes one with: horae token create") from problem

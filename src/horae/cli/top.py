@@ -20,7 +20,7 @@ HOME_AND_CLEAR = "\x1b[H\x1b[J"
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"  # the other screen, without a cursor
 
 
-def watch(terminal: Terminal, here: LaneVerbs, lane: str, owner: str, *, once: bool) -> None:
+def watch(terminal: Terminal, here: LaneVerbs, lane: str, owner: str | None, *, once: bool) -> None:
     """Draw until somebody has seen enough."""
     if once:
         view = here.view(lane, owner)
@@ -34,7 +34,7 @@ def watch(terminal: Terminal, here: LaneVerbs, lane: str, owner: str, *, once: b
         asyncio.run(_watch(terminal, here, lane, owner))
 
 
-async def _watch(terminal: Terminal, here: LaneVerbs, lane: str, owner: str) -> None:
+async def _watch(terminal: Terminal, here: LaneVerbs, lane: str, owner: str | None) -> None:
     import asyncio
 
     from horae.clock import SystemClock
