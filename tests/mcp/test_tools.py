@@ -97,6 +97,9 @@ async def test_every_tool_has_words_a_schema_of_its_answer_and_takes_nothing_unk
         ("wait_for", {"task_id": "t1", "keys": [], "timeout_s": 5}),
         ("safe_point", {"task_id": "t1", "note": "n" * 501}),
         ("task_fail", {"task_id": "t1", "reason": ""}),
+        ("task_fail", {"task_id": "t1", "reason": "a\x00b"}),
+        ("task_cancel", {"task_id": "t1", "reason": "a\x00b"}),
+        ("safe_point", {"task_id": "t1", "note": "a\x00b"}),
         ("event_post", {"key": ""}),
         ("journal_read", {"since_seq": -1}),
     ],
@@ -157,6 +160,14 @@ async def test_tasks_are_listed_page_by_page(world: World) -> None:
         assert [task["goal"] for task in first["tasks"] + rest["tasks"]] == ["g4", "g3", "g2", "g1", "g0"]
         assert rest["next_cursor"] is None
         assert (await host.call("task_list", state="completed"))["tasks"] == []
+
+
+async def test_lists_are_short_and_one_task_is_whole(world: World) -> None:
+    async with agent(world) as host:
+        task = (await host.call("task_add", goal="x", idempotency_key="k", payload={"large": "y" * 9999}))["task_id"]
+        for told in (await host.call("attention_view"), await host.call("task_list")):
+            assert "yyy" not in json.dumps(told)
+        assert (await host.call("task_get", task_id=task))["payload"]["payload"] == {"large": "y" * 9999}
 
 
 async def test_a_cancelled_task_ends_and_cancelling_twice_is_no_mistake(world: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, Field
 
 from horae.core.attention import HIGHEST, LOWEST
 from horae.core.directives import MAX_KEYS, MAX_NOTE
@@ -14,6 +14,15 @@ MAX_REASON = 500
 MAX_ID = 2**63 - 1
 LONGEST_WAIT = 30 * 86_400  # seconds
 
+
+def storable(text: str) -> str:
+    """Text that every database keeps as it is."""
+    if "\x00" in text:
+        raise ValueError("a NUL character cannot be stored as text; remove it")
+    return text
+
+
+Text = Annotated[str, AfterValidator(storable)]
 TaskId = Annotated[str, Field(pattern=r"^t[0-9]{1,19}$", description="The id of a task, such as t12.")]
 Goal = Annotated[str, Field(min_length=1, max_length=MAX_GOAL, description="What shall be achieved, in plain words.")]
 Key = Annotated[
@@ -34,13 +43,13 @@ Priority = Annotated[
 ]
 Context = Annotated[Any, Field(description="Any JSON to get back when the task goes on; left out: what is kept stays.")]
 Note = Annotated[
-    str | None, Field(max_length=MAX_NOTE, description="A cue for coming back; left out: the last one stays.")
+    Text | None, Field(max_length=MAX_NOTE, description="A cue for coming back; left out: the last one stays.")
 ]
 Turn = Annotated[
     int | None,
     Field(ge=1, le=2**31, description="The turn that this answers, as told. With it, a repeated call does no harm."),
 ]
-Reason = Annotated[str, Field(max_length=MAX_REASON, description="Why, in plain words.")]
+Reason = Annotated[Text, Field(max_length=MAX_REASON, description="Why, in plain words.")]
 Timeout = Annotated[
     float, Field(gt=0, le=LONGEST_WAIT, description="Seconds until the wait ends by itself; nothing waits for ever.")
 ]

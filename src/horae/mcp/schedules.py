@@ -61,7 +61,9 @@ class ScheduleTools:
         idempotency_key: Key,
         timezone: Annotated[
             str | None,
-            Field(min_length=1, max_length=64, description="IANA name such as Europe/Berlin. Required for cron."),
+            Field(
+                pattern=r"^[A-Za-z0-9_+\-/]{1,64}$", description="IANA name such as Europe/Berlin. Required for cron."
+            ),
         ] = None,
         priority: Priority = 50,
         misfire: Annotated[

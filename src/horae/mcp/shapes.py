@@ -18,25 +18,30 @@ from horae.core.payloads import decode
 UTC_ONLY = "UTC"
 
 
-class TaskShape(BaseModel):
-    """A task of the agent."""
+class TaskLine(BaseModel):
+    """A task in a list: without its payload, context and result, which may be large."""
 
     id: str = Field(examples=["t12"])
     kind: str
     state: str
     priority: int
     goal: str | None = None
-    payload: Any = None
-    context: Any = Field(None, description="What was handed over at its last safe point, unchanged.")
     note: str | None = None
     key: str | None = None
+    start_at: str | None = None
+    due_by: str | None = None
+
+
+class TaskShape(TaskLine):
+    """A whole task."""
+
+    payload: Any = None
+    context: Any = Field(None, description="What was handed over at its last safe point, unchanged.")
     turn: int = Field(description="The turn that the next safe_point, wait_for, task_done or task_fail answers.")
     result: Any = None
     reason: str | None = None
     cancel_requested: bool = False
     created_at: str | None = None
-    start_at: str | None = None
-    due_by: str | None = None
     expires_at: str | None = None
 
 
@@ -57,12 +62,12 @@ class View(BaseModel):
 
     lane: str
     driver: Literal["this server", "somebody else", "nobody"]
-    focus: TaskShape | None
-    stack: list[TaskShape] = Field(description="Interrupted tasks, the one that comes back first on top.")
-    backlog: list[TaskShape] = Field(description="Ready tasks in the order in which they would be served.")
-    waiting: list[TaskShape]
+    focus: TaskLine | None
+    stack: list[TaskLine] = Field(description="Interrupted tasks, the one that comes back first on top.")
+    backlog: list[TaskLine] = Field(description="Ready tasks in the order in which they would be served.")
+    waiting: list[TaskLine]
     waits: list[WaitShape]
-    delayed: list[TaskShape] = Field(description="Tasks whose start has not come.")
+    delayed: list[TaskLine] = Field(description="Tasks whose start has not come.")
     control: dict[str, Any] = Field(description="What an operator forbids just now.")
     at: str
     timezone: str = UTC_ONLY
@@ -78,7 +83,7 @@ class TaskAdded(BaseModel):
 
 
 class TaskPage(BaseModel):
-    tasks: list[TaskShape]
+    tasks: list[TaskLine]
     next_cursor: str | None = Field(None, description="Hand it in as cursor for the next page; none: that was all.")
 
 
@@ -234,6 +239,11 @@ def task_shape(task: Task) -> TaskShape:
     return TaskShape(**known, goal=goal if isinstance(goal, str) else None, turn=task.turn + 1)
 
 
+def task_line(task: Task) -> TaskLine:
+    whole = task_shape(task)
+    return TaskLine(**{name: getattr(whole, name) for name in TaskLine.model_fields})
+
+
 def wait_shape(wait: TaskWait) -> WaitShape:
     return WaitShape(
         wait_id=wait.number,
@@ -256,7 +266,7 @@ def view_of(snapshot: Snapshot, driver: str | None) -> View:
     return View(
         lane=lane.name,
         driver="nobody" if not alive else "this server" if lane.driver == driver else "somebody else",
-        focus=None if snapshot.focus is None else task_shape(snapshot.focus),
+        focus=None if snapshot.focus is None else task_line(snapshot.focus),
         stack=_tasks(snapshot.stack),
         backlog=_tasks(snapshot.backlog),
         waiting=_tasks([task for task, _ in snapshot.waiting]),
@@ -275,8 +285,8 @@ def empty_view(lane: str, now: datetime) -> View:
     )  # fmt: skip
 
 
-def _tasks(tasks: Sequence[Task]) -> list[TaskShape]:
-    return [task_shape(task) for task in tasks]
+def _tasks(tasks: Sequence[Task]) -> list[TaskLine]:
+    return [task_line(task) for task in tasks]
 
 
 def journal_row(line: Line) -> JournalRow:

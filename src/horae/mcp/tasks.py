@@ -35,6 +35,7 @@ from horae.mcp.shapes import (
     View,
     empty_view,
     journal_row,
+    task_line,
     task_shape,
     view_of,
 )
@@ -139,7 +140,7 @@ class TaskTools:
 
         tasks = here.world.store.read(read)
         more = tasks[limit - 1].id if len(tasks) > limit else None
-        return TaskPage(tasks=[task_shape(task) for task in tasks[:limit]], next_cursor=more)
+        return TaskPage(tasks=[task_line(task) for task in tasks[:limit]], next_cursor=more)
 
     def task_cancel(self, task_id: TaskId, reason: Reason = "") -> TaskEnded:
         """End a task that is not wanted any more: at once, or at its next safe point if it has the focus. For good."""

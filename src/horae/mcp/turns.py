@@ -19,7 +19,7 @@ from horae.core.instants import iso
 from horae.core.lanes import StoredFact, Task, TaskWait
 from horae.core.payloads import decode
 from horae.errors import InvalidInput, NotAllowed
-from horae.mcp.arguments import MAX_REASON, Context, Data, Keys, Note, TaskId, Timeout, Turn
+from horae.mcp.arguments import MAX_REASON, Context, Data, Keys, Note, TaskId, Text, Timeout, Turn
 from horae.mcp.here import Here
 from horae.mcp.seats import Seat
 from horae.mcp.shapes import Asked, FactShape, SafePoint, TaskEnded, Waiting, fact_shapes, task_shape
@@ -95,7 +95,7 @@ class TurnTools:
         return self._end(task_id, "completed", lambda kept, cue: Done(result, kept, cue))
 
     def task_fail(
-        self, task_id: TaskId, reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON)]
+        self, task_id: TaskId, reason: Annotated[Text, Field(min_length=1, max_length=MAX_REASON)]
     ) -> TaskEnded:
         """The task cannot be done, and this is why."""
         return self._end(task_id, "failed", lambda kept, cue: Fail(reason, kept, cue))
