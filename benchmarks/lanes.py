@@ -18,7 +18,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lanes", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--processes", type=int, default=4)
-    parser.add_argument("--kill-every", type=float, default=2.0, help="seconds between two kill -9")
+    parser.add_argument("--kill-every", type=float, default=5.0, help="seconds between two kill -9")
     asked = parser.parse_args()
     with Servers() as servers:
         battle = Battle(servers.postgres.create_database(), asked.processes, asked.kill_every)

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from horae.actions import lanes, turns
 from horae.app import Horae
-from horae.attention import Act, Attention, Control, Facts, Policy, Turn
+from horae.attention import Act, Attention, Control, Done, Facts, Policy, Turn
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
 from horae.testing.clock import VirtualClock
@@ -70,8 +70,6 @@ def test_a_context_goes_back_byte_by_byte(app: Horae) -> None:
 
     @agent.cognition("any")
     def any_kind(turn: Turn) -> Any:
-        from horae.attention import Done
-
         seen.append(turn.context)
         return Done() if turn.number == 3 else Act("nothing", context=kept)
 
@@ -102,6 +100,35 @@ def test_invariant_01_the_database_refuses_a_second_running_row(app: Horae) -> N
     assert second is not None
     assert turns.next_work(app.world, second, Control(), Policy()) is not None
     assert wrong_with(look(app.world, "ops")) == wrong_with(look(app.world, "other")) == []
+
+
+def test_what_the_database_refuses_to_a_transactional_action_is_a_fact_and_not_an_outage(app: Horae) -> None:
+    """Section 3.2: an action that raises is not a failure of its task; cognition decides. All it wrote is undone."""
+    with app.engine.begin() as connection:
+        connection.execute(text("CREATE TABLE booking (seat VARCHAR(9) PRIMARY KEY)"))
+        connection.execute(text("INSERT INTO booking VALUES ('12A')"))
+    agent, heard = Attention("travel", app), list[str]()
+
+    @agent.action(effect="transactional")
+    def book(step: Any, connection: Any, seats: list[str]) -> Facts:
+        for seat in seats:
+            connection.execute(text("INSERT INTO booking VALUES (:seat)"), {"seat": seat})
+        return Facts()
+
+    @agent.cognition("trip")
+    def trip(turn: Turn) -> Any:
+        heard.extend(fact.kind for fact in turn.facts)
+        if turn.facts.last("action_ok"):
+            return Done()
+        return Act("book", seats=["7C"] if turn.facts.last("action_failed") else ["1B", "12A"])
+
+    agent.add("trip")
+    agent.run()
+
+    with app.engine.begin() as connection:
+        assert sorted(connection.execute(text("SELECT seat FROM booking")).scalars()) == ["12A", "7C"]
+    assert heard == ["started", "action_failed", "action_ok"]
+    assert wrong_with(look(app.world, "travel")) == []
 
 
 def test_of_many_who_want_to_drive_a_lane_one_does(app: Horae) -> None:

@@ -107,7 +107,7 @@ class Battle:
 
     url: str
     processes: int = 4
-    kill_every: float = 2.0
+    kill_every: float = 5.0
     crew: list[subprocess.Popen[bytes]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     posted: Counter[str] = field(default_factory=Counter)

@@ -277,7 +277,8 @@ class LaneDriver:
             raise
         except Exception as problem:  # a transactional one is rolled back with whatever it did
             log.warning("%s of %s failed: %s", perform.action, task.id, problem)
-            found = Found("failed", {"error": f"{type(problem).__name__}: {problem}"})
+            told = str(problem) if isinstance(problem, _Raised) else f"{type(problem).__name__}: {problem}"
+            found = Found("failed", {"error": told})
         await self._write_facts(drive, perform, found)
 
     async def _write_facts(self, drive: Drive, perform: Perform, found: Found | Callable[[Any], Found]) -> None:
@@ -310,8 +311,15 @@ class LaneDriver:
             return await answer if inspect.isawaitable(answer) else answer
 
 
+class _Raised(Exception):
+    """What a transactional action raised, so that the store does not take it for trouble of its own."""
+
+
 def _inside(action: ActionDef, step: Step, arguments: Mapping[str, Any], connection: Any) -> Found:
-    answer = action.run(step, connection, **arguments)
+    try:
+        answer = action.run(step, connection, **arguments)
+    except Exception as problem:
+        raise _Raised(f"{type(problem).__name__}: {problem}") from problem
     if inspect.isawaitable(answer):
         raise TypeError("a transactional action shares a synchronous transaction, so it is a plain function")
     return _as_found(answer)
