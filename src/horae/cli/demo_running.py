@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 import threading
 from collections.abc import Awaitable, Callable
@@ -14,7 +15,7 @@ from typing import Any
 
 from horae.actions.lanes import QUEUE
 from horae.attention import Attention
-from horae.cli.attention_showing import four_lines, one_line, sound, verified_shape, view_after, view_of
+from horae.cli.attention_showing import WIDTH, four_lines, one_line, sound, verified_shape, view_after, view_of
 from horae.cli.demo_crash import until_killed
 from horae.cli.demo_story import ACK, BEGINS, SHORT, Outside, Pager, Spans, Time, an_agent, begin
 from horae.cli.demo_telling import Narrator, Row
@@ -28,7 +29,7 @@ from horae.runtime.lanes import LaneDriver
 OPENING = "t1 writes a report (priority 40), t2 is an alert (priority 90)."
 QUESTION = "approve? [y/n, Enter = let it time out] "
 GLANCE = 0.1  # seconds between two looks at a lane that a wall clock moves
-READING = 0.2  # seconds for the eye, on a terminal
+READING = 0.15  # seconds for the eye, on a terminal
 TRAVEL_TO = 6
 HOW_OFTEN = {0: "never", 1: "once"}
 
@@ -277,7 +278,7 @@ class Screen:
         """The four lines, in place of those before."""
         if self.is_live and not self._is_typed_on:
             self.clear()
-            lines = ["", *four_lines(view, now)]
+            lines = ["", *four_lines(view, now, min(WIDTH, shutil.get_terminal_size().columns))]
             self.terminal.out("\n".join(self.terminal.faint(line) if line else "" for line in lines))
             self._drawn = len(lines)
 
