@@ -168,7 +168,9 @@ class ScheduleTools:
         deleted.
         """
         tx.owners.lock(wanted.owner, self._here.world.clock.now())
-        if tx.audit.find(object_id=schedules.object_id(wanted.key, wanted.owner), limit=1, before=None):
+        if tx.audit.find(
+            object_id=schedules.object_id(wanted.key, wanted.owner), owner=wanted.owner, limit=1, before=None
+        ):
             raise Conflict(f"That key made {wanted.key}, which has been deleted since. Choose another key.")
         there = tx.schedules.find(ScheduleFilter(owner=wanted.owner, handler=ATTEND), limit=MOST, after=None)
         if len(there) >= MOST:
