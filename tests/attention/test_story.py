@@ -288,3 +288,22 @@ def test_a_task_can_wait_start_later_and_be_cancelled_in_every_state(app: Horae,
     agent.run()
     assert agent.verify().complaints == ()
     assert agent.world.store.glance(["attention"]).next_due_at is None  # nothing planned is left behind
+
+
+def test_texts_that_no_database_can_keep_do_not_stop_a_lane(app: Horae) -> None:
+    agent, _ = an_agent(app)
+
+    @agent.action(effect="idempotent")
+    def curse(step: Any) -> Facts:
+        raise RuntimeError("a\x00b \ud800")
+
+    @agent.cognition("angry")
+    def angry(turn: Turn) -> Any:
+        failed = turn.facts.last("action_failed")
+        return Done(failed["error"]) if failed else Act("curse")
+
+    task = agent.add("angry").task
+    agent.run()
+    assert ended(agent, task.id).state == "completed"
+    other = agent.add("angry").task
+    assert agent.cancel(other.id, reason="no\x00more \ud800").state == "cancelled"

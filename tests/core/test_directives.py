@@ -71,6 +71,12 @@ def test_a_note_is_a_cue_and_not_a_report() -> None:
         Yield(note="x" * 501)
 
 
+def test_a_note_and_a_reason_are_texts_that_every_database_can_keep() -> None:
+    for build in (lambda: Yield(note="a\x00b"), lambda: Fail("a\x00b"), lambda: Fail("\ud800")):
+        with pytest.raises(HoraeError):
+            build()
+
+
 def test_only_done_and_fail_are_final() -> None:
     assert [each.is_final for each in (Act, Wait, Proceed, Yield, Done, Fail)] == [False] * 4 + [True] * 2
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeGuard
 
+from horae.actions.jobs import shown
 from horae.actions.lanes import DEADLINE, START, TIMEOUT, Pen, in_known_lane, in_lane
 from horae.actions.waits import close_waits, closed, resolve_by_event, said, time_out, wake
 from horae.core.attention import FINAL, NORMAL, Policy, Rule, base_priority
@@ -23,6 +24,7 @@ from horae.ports import World
 
 STARTS_WITH = "t"
 MAX_NUMBER = 2**63 - 1
+MAX_REASON = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ def cancel(
     policy: Policy | None = None,
 ) -> Task:
     """End a task: at once unless it runs; the focus ends at its next safe point. Cancelling twice is no mistake."""
-    number, how = task_number(task_id), policy or Policy()
+    number, how, reason = task_number(task_id), policy or Policy(), shown(reason, MAX_REASON)
 
     def write(pen: Pen) -> Task:
         task = mine(pen, number)
@@ -181,7 +183,7 @@ def kill(world: World, lane: str, task_id: str, *, reason: str, owner: str = SYS
                 intent = decode(task.intent or "{}")
                 told = {"action": intent.get("action"), "key": intent.get("key"), "step": task.step}
                 pen.fact(task, "action_unknown", told)
-        return end_cancelled(pen, task, reason or f"killed by {actor}")
+        return end_cancelled(pen, task, shown(reason, MAX_REASON) or f"killed by {actor}")
 
     return in_lane(world, lane, owner, write)
 

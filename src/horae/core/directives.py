@@ -83,6 +83,7 @@ class Directive:
 
 def _kept(directive: Directive) -> None:
     encode(directive.context, "context")
+    encode(directive.note, "note")
     if directive.note is not None and (not isinstance(directive.note, str) or len(directive.note) > MAX_NOTE):
         raise InvalidInput(f"A note is a text of up to {MAX_NOTE} characters: a cue for coming back, not a report.")
 
@@ -181,6 +182,7 @@ class Fail(Directive):
     def __post_init__(self) -> None:
         if not isinstance(self.reason, str) or not self.reason.strip():
             raise InvalidInput("A failure needs a reason that a person can read.")
+        encode(self.reason, "reason")
         _kept(self)
 
 

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from horae.actions import jobs, journal, lanes, turns
 from horae.actions.attending import come_due
+from horae.actions.jobs import shown
 from horae.actions.lanes import QUEUE, Drive
 from horae.actions.turns import Found, Perform, Think
 from horae.core.attention import CLOSED, Control, Policy, Rule, at_safe_point, wait_span
@@ -243,7 +244,7 @@ class LaneDriver:
                 raise TypeError(f"cognition answered {told}; answer Act, Wait, Proceed, Yield, Done or Fail")
         except Exception as problem:
             log.exception("cognition for %s failed", task.id)
-            told = f"{type(problem).__name__}: {problem}"
+            told = shown(f"{type(problem).__name__}: {problem}")
             await self._ask(lambda: turns.commit_error(self.world, drive, think, told, self.mind.policy))
             return None
         asked = replace(think, control=await self.control())  # it may have changed while cognition was thinking
@@ -277,7 +278,7 @@ class LaneDriver:
             raise
         except Exception as problem:  # a transactional one is rolled back with whatever it did
             log.warning("%s of %s failed: %s", perform.action, task.id, problem)
-            told = str(problem) if isinstance(problem, _Raised) else f"{type(problem).__name__}: {problem}"
+            told = str(problem) if isinstance(problem, _Raised) else shown(f"{type(problem).__name__}: {problem}")
             found = Found("failed", {"error": told})
         await self._write_facts(drive, perform, found)
 
@@ -319,7 +320,7 @@ def _inside(action: ActionDef, step: Step, arguments: Mapping[str, Any], connect
     try:
         answer = action.run(step, connection, **arguments)
     except Exception as problem:
-        raise _Raised(f"{type(problem).__name__}: {problem}") from problem
+        raise _Raised(shown(f"{type(problem).__name__}: {problem}")) from problem
     if inspect.isawaitable(answer):
         raise TypeError("a transactional action shares a synchronous transaction, so it is a plain function")
     return _as_found(answer)
