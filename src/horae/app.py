@@ -18,6 +18,7 @@ from sqlalchemy import Engine
 
 from horae.actions import declaring, firing
 from horae.actions import jobs as verbs
+from horae.actions.audit import seal_audit
 from horae.actions.declaring import Plan
 from horae.actions.jobs import Enqueued, Request
 from horae.checking import plan_of, problems_of, seed_from
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["Horae", "JobHandle", "Jobs"]
 
 log = logging.getLogger("horae.app")
+SEALING = Chore("seal the audit", timedelta(seconds=30), seal_audit)
 
 
 class Horae(Jobs):
@@ -318,7 +320,7 @@ class Horae(Jobs):
                 version=VERSION,
                 fault=fault,
                 rates={**self.rates, **settings.rates},
-                chores=(*self.chores, *settings.chores),
+                chores=(SEALING, *self.chores, *settings.chores),
             ),
             self.listeners,
             Children(database=database, max_bytes=self.max_payload_bytes),

@@ -228,8 +228,8 @@ class LaneLost(HoraeError):
 
     def __init__(self, driver: str, epoch: int) -> None:
         super().__init__(
-            f"{driver} no longer drives this lane (epoch {epoch}): its lease ran out or it was stopped. Drop this step; "
-            "whoever drives the lane now decides."
+            f"{driver} no longer drives this lane (epoch {epoch}): its lease ran out, or it was stopped. Drop this "
+            "step; whoever drives the lane now decides."
         )
         self.epoch = epoch
 

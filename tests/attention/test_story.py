@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -295,7 +296,7 @@ def test_texts_that_no_database_can_keep_do_not_stop_a_lane(app: Horae) -> None:
 
     @agent.action(effect="idempotent")
     def curse(step: Any) -> Facts:
-        raise RuntimeError("a\x00b \ud800")
+        raise RuntimeError("a\x00b")
 
     @agent.cognition("angry")
     def angry(turn: Turn) -> Any:
@@ -307,3 +308,34 @@ def test_texts_that_no_database_can_keep_do_not_stop_a_lane(app: Horae) -> None:
     assert ended(agent, task.id).state == "completed"
     other = agent.add("angry").task
     assert agent.cancel(other.id, reason="no\x00more \ud800").state == "cancelled"
+
+
+def test_a_once_action_that_takes_too_long_may_have_done_it_all_the_same(app: Horae) -> None:
+    agent, _ = an_agent(app)
+
+    @agent.action(effect="once", timeout=timedelta(milliseconds=20))
+    async def slow(step: Any) -> Facts:
+        await asyncio.Event().wait()
+        return Facts()
+
+    @agent.cognition("patient")
+    def patient(turn: Turn) -> Any:
+        unknown = turn.facts.last("action_unknown", "slow")
+        return Done(unknown["key"]) if unknown else Act("slow")
+
+    task = agent.add("patient").task
+    agent.run()
+    assert ended(agent, task.id).state == "completed"
+
+
+def test_whoever_has_been_passed_over_for_too_long_is_spoken_of_once(app: Horae, clock: VirtualClock) -> None:
+    """Section 3.5."""
+    agent, _ = an_agent(app)
+    weak = agent.add("report", priority=0).task
+    clock.advance(timedelta(days=2))
+    for number in range(3):
+        agent.add("refund", priority=90, key=f"r{number}")
+    agent.run()
+
+    assert [line.task for line in agent.journal() if line.cause == "starved"] == [weak.number]
+    assert agent.verify().complaints == ()

@@ -17,6 +17,7 @@ from horae.actions import jobs as verbs
 from horae.errors import ConfigurationError
 from horae.runtime import child
 from horae.runtime.children import Children
+from horae.runtime.executor import Executor
 from horae.runtime.worker import Worker
 from tests.runtime import processes
 from tests.runtime.serving import ended, outcomes, running, serving, until
@@ -70,6 +71,7 @@ async def test_a_worker_without_process_jobs_starts_no_child(app: Horae) -> None
 async def test_a_child_is_replaced_after_its_share_of_jobs(process_app: Horae) -> None:
     children = Children(max_jobs=1)
     async with serving(process_app, slots=1) as worker:
+        assert isinstance(worker._executor, Executor)
         worker._processes = worker._executor._processes = children
         first = await ended(process_app, processes.add.enqueue(a=1, b=2))
         second = await ended(process_app, processes.add.enqueue(a=1, b=2))

@@ -428,7 +428,7 @@ def journal(tmp_path: Path) -> Iterator[tuple[Attention, Path]]:
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
 def test_a_journal_that_was_touched_names_the_line(edit: str, journal: tuple[Attention, Path]) -> None:
-    """Security check 19, for the journal of attention; the audit of jobs and schedules has no chain."""
+    """Security check 19, for the journal of attention; tests/actions/test_audit.py shows it for the audit."""
     agent, file = journal
     assert agent.verify().complaints == ()
     with closing(sqlite3.connect(file)) as raw, raw:

@@ -21,6 +21,7 @@ from horae.core.directives import (
     Done,
     Effect,
     Fact,
+    FactKind,
     FactList,
     Fail,
     Proceed,
@@ -38,6 +39,7 @@ from horae.ports import World
 
 BACKOFF = timedelta(seconds=2)
 EXPIRED_BATCH = 100
+STARVED = 5  # how many of the longest waiting are looked at
 MISSED = 50  # how many lines of what happened meanwhile a resumed task is told
 
 
@@ -64,7 +66,7 @@ class Perform:
 
 
 Work = Think | Perform
-Ending = Literal["ok", "partial", "failed", "pending"]
+Ending = Literal["ok", "partial", "failed", "unknown", "pending"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +142,22 @@ def dispatch(pen: Pen, control: Control, policy: Policy) -> Task | None:
     chosen = choose([task.weighed for task in live.values()], pen.now, control, policy)
     if chosen is None:
         return None
+    note_starved(pen, [task for task in live.values() if task.number != chosen.number], policy)
     task = live[chosen.number]
     if chosen.resumes:
         pen.fact(task, "resumed", {"note": task.note, "meanwhile": meanwhile(pen, task)})
         task = pen.move(task, "resumed", "resumed", place=None, ready_since=pen.now)
     return pen.move(task, "focused", "focused", phase="think")
+
+
+def note_starved(pen: Pen, tasks: Sequence[Task], policy: Policy) -> None:
+    """Stronger ones may always come first, by design; whoever has waited too long is at least spoken of, once."""
+    ready = [(task.ready_since, task) for task in tasks if task.state == "ready" and task.ready_since is not None]
+    for since, task in sorted(ready, key=lambda each: each[0])[:STARVED]:
+        if pen.now - since >= policy.starved_after:
+            lines = pen.tx.attention.lines(pen.lane.number, limit=1000, task=task.number)
+            if not any(line.cause == "starved" and line.at >= since for line in lines):
+                pen.line("starved", task, since=iso(since))
 
 
 def meanwhile(pen: Pen, task: Task) -> list[dict[str, Any]]:
@@ -347,8 +360,8 @@ def commit_facts(
             pen.line("step_facts", task, action=step.action, ending=told.ending)
             _park(pen, task, told.on, wait_span(told.timeout, policy))
             return
-        kind = {"ok": "action_ok", "partial": "action_partial", "failed": "action_failed"}[told.ending]
-        pen.fact(task, kind, {**told.data, "action": step.action, "step": task.step})  # type: ignore[arg-type]
+        kind: FactKind = f"action_{told.ending}"  # type: ignore[assignment]
+        pen.fact(task, kind, {**told.data, "action": step.action, "step": task.step})
         pen.line("step_facts", task, action=step.action, ending=told.ending)
         safe_point(pen, task, control, policy)
 

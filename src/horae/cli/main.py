@@ -11,6 +11,7 @@ import typer
 
 from horae.cli import (
     attention,
+    audit,
     check,
     config,
     db,
@@ -55,6 +56,7 @@ app.add_typer(db.group, name="db")
 app.add_typer(config.group, name="config")
 app.add_typer(token.group, name="token")
 app.add_typer(attention.group, name="attention")
+app.add_typer(audit.group, name="audit")
 app.add_typer(demo.group, name="demo")
 worker.register(app)
 server.register(app)

@@ -58,7 +58,7 @@ class Policy:
     turn_errors: int = 3
     crashes: int = 3
     clean_up_steps: int = 3
-    starved_after: timedelta = timedelta(days=1)
+    starved_after: timedelta = timedelta(days=1)  # so long in the backlog, and the journal says so
     keep_events: timedelta = timedelta(days=7)
 
     def __post_init__(self) -> None:

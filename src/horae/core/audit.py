@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+from horae.core.instants import iso
+
+GENESIS = "0" * 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +28,14 @@ class Entry:
     before: Mapping[str, Any] = field(default_factory=dict)
     after: Mapping[str, Any] = field(default_factory=dict)
     evidence: tuple[str, ...] = ()
+
+
+def chained(previous: str, seq: int, number: int, entry: Entry) -> str:
+    """The hash of an entry at its place: it holds every entry of its owner before it in place."""
+    body = {
+        "seq": seq, "id": number, "at": iso(entry.at), "actor": entry.actor, "verb": entry.verb,
+        "object_type": entry.object_type, "object_id": entry.object_id, "owner": entry.owner, "reason": entry.reason,
+        "before": dict(entry.before), "after": dict(entry.after), "evidence": list(entry.evidence),
+    }  # fmt: skip
+    text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(f"{previous}{text}".encode()).hexdigest()

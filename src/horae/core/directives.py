@@ -212,12 +212,10 @@ class Pending:
 
     on: str | Sequence[str]
     timeout: timedelta | float
-    data: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         wait_keys(self.on)
         wait_span(self.timeout, UNBOUNDED)
-        encode(dict(self.data), "facts")
 
 
 def wait_keys(on: str | Sequence[str]) -> tuple[str, ...]:

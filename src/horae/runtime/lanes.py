@@ -279,7 +279,10 @@ class LaneDriver:
         except Exception as problem:  # a transactional one is rolled back with whatever it did
             log.warning("%s of %s failed: %s", perform.action, task.id, problem)
             told = str(problem) if isinstance(problem, _Raised) else shown(f"{type(problem).__name__}: {problem}")
-            found = Found("failed", {"error": told})
+            unknown = isinstance(problem, TimeoutError) and perform.effect == "once"  # it may go on without us
+            found = (
+                Found("unknown", {"error": told, "key": perform.key}) if unknown else Found("failed", {"error": told})
+            )
         await self._write_facts(drive, perform, found)
 
     async def _write_facts(self, drive: Drive, perform: Perform, found: Found | Callable[[Any], Found]) -> None:
@@ -331,7 +334,7 @@ def _as_found(answer: Any) -> Found:
         return Found("partial" if answer.is_partial else "ok", answer.data)
     if isinstance(answer, Pending):
         timeout = answer.timeout if isinstance(answer.timeout, timedelta) else timedelta(seconds=answer.timeout)
-        return Found("pending", answer.data, wait_keys(answer.on), timeout)
+        return Found("pending", {}, wait_keys(answer.on), timeout)
     if answer is None:
         return Found("ok", {})
     raise TypeError(f"an action answers Facts(...), Pending(...) or nothing, not {type(answer).__name__}")

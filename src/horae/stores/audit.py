@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, text, update
 
-from horae.core.audit import Entry
+from horae.core.audit import GENESIS, Entry
+from horae.stores.dialects import BY_NAME
 from horae.stores.rows import entry_from, entry_row
-from horae.stores.tables import audit
+from horae.stores.tables import audit, chains
 
 
 class Audit:
@@ -40,3 +41,43 @@ class Audit:
         if before is not None:
             query = query.where(audit.c.id < before)
         return [(row["id"], entry_from(row)) for row in self.connection.execute(query).mappings()]
+
+    # -- the chain -----------------------------------------------------------------------------------------------
+
+    def open_entries(self, limit: int) -> list[tuple[int, Entry]]:
+        """What has not been sealed yet, the oldest first."""
+        query = select(audit).where(audit.c.chain_seq.is_(None)).order_by(audit.c.id).limit(limit)
+        return [(row["id"], entry_from(row)) for row in self.connection.execute(query).mappings()]
+
+    def lock_chains(self) -> None:
+        """Let one sealer at a time at it."""
+        self._begin("")
+        self.connection.execute(select(chains.c.seq).where(chains.c.owner == "").with_for_update())
+
+    def head(self, owner: str) -> tuple[int, str]:
+        """How far an owner's chain has come, and the hash of its last entry."""
+        row = self.connection.execute(select(chains.c.seq, chains.c.hash).where(chains.c.owner == owner)).first()
+        return (0, GENESIS) if row is None else (row.seq, row.hash)
+
+    def seal(self, number: int, owner: str, seq: int, hash_text: str) -> None:
+        mine = (audit.c.id == number, audit.c.chain_seq.is_(None))
+        self.connection.execute(update(audit).where(*mine).values(chain_seq=seq, hash=hash_text))
+        self._begin(owner)
+        self.connection.execute(update(chains).where(chains.c.owner == owner).values(seq=seq, hash=hash_text))
+
+    def owners(self) -> list[str]:
+        """Whoever has a chain."""
+        query = select(chains.c.owner).where(chains.c.owner != "").order_by(chains.c.owner)
+        return list(self.connection.execute(query).scalars())
+
+    def chain(self, owner: str, *, after: int, limit: int) -> list[tuple[int, int, str, Entry]]:
+        """Sealed entries of an owner in their order: place, number, hash, entry."""
+        mine = (audit.c.owner == owner, audit.c.chain_seq > after)
+        query = select(audit).where(*mine).order_by(audit.c.chain_seq, audit.c.id).limit(limit)
+        rows = self.connection.execute(query).mappings()
+        return [(row["chain_seq"], row["id"], row["hash"], entry_from(row)) for row in rows]
+
+    def _begin(self, owner: str) -> None:
+        before, behind = BY_NAME[self.connection.dialect.name].insert_ignore
+        sql = f"{before} {chains.name} (owner, seq, hash) VALUES (:owner, 0, :hash) {behind}"
+        self.connection.execute(text(sql), {"owner": owner, "hash": GENESIS})

@@ -261,9 +261,22 @@ audit = Table(
     Column("state_before", Json, nullable=False),
     Column("state_after", Json, nullable=False),
     Column("evidence", Json, nullable=False),
+    Column("chain_seq", BigInteger),  # its place in its owner's chain, once it is sealed
+    Column("hash", String(64)),
     Index("horae_audit_object", "object_id"),
     Index("horae_audit_owner", "owner", "id"),
+    Index("horae_audit_chain", "chain_seq", "id"),
     sqlite_autoincrement=True,
+    **BYTEWISE,
+)
+
+# How far each owner's chain of audit entries has come; the row of nobody is the sealers' lock.
+chains = Table(
+    "horae_chains",
+    metadata,
+    Column("owner", Name, primary_key=True),
+    Column("seq", BigInteger, nullable=False),
+    Column("hash", String(64), nullable=False),
     **BYTEWISE,
 )
 
