@@ -49,6 +49,7 @@ def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -
         "simulation": settings.simulation,
         "max_body_bytes": settings.max_body_bytes,
         "max_enabled_tasks": settings.max_enabled_tasks,
+        "max_unfinished_jobs": settings.max_unfinished_jobs,
         "shortest_interval": settings.shortest_interval,
         "sealer": sealer_from({"HORAE_SECRET_KEY": settings.secret_key or ""}),
         "public_url": settings.public_url.rstrip("/"),

@@ -253,6 +253,14 @@ class Settings:
             also="SCHEDULED_TASKS_MAX_ENABLED_PER_USER",
         ),
     )
+    max_unfinished_jobs: int = field(
+        default=100_000,
+        metadata=_from(
+            "HORAE_JOBS_MAX_UNFINISHED_PER_USER",
+            "how many unfinished jobs a user may have put there over HTTP; `0`: any number",
+            _whole(0, 10**9),
+        ),
+    )
     shortest_interval: timedelta = field(
         default=timedelta(seconds=10),
         metadata=_from(

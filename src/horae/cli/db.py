@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -13,7 +14,9 @@ from horae.cli.failures import Exit
 from horae.cli.terminal import Terminal, command, refuse_missing_file, shown_url
 
 if TYPE_CHECKING:
-    from horae.stores.schema import Schema
+    from sqlalchemy import Engine
+
+T = TypeVar("T")
 
 group = typer.Typer(help="Migrate, check and copy the database.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -51,6 +54,23 @@ def check(terminal: Terminal) -> None:
     if not found.is_current:
         terminal.say("Run: horae db migrate")
         raise typer.Exit(Exit.FINDINGS)
+
+
+@command(group, "isolate")
+def isolate(
+    terminal: Terminal,
+    off: Annotated[bool, typer.Option("--off", help="Take the wall down again.")] = False,
+) -> None:
+    """PostgreSQL: let row level security stand between tenants, as a second wall.
+
+    A session that does not say for whom it acts (SET horae.owner) then sees nothing. Horae's own say '*'.
+    """
+    from horae.stores import isolation
+
+    url = terminal.settings.database_url
+    tables = _on_engine(url, lambda engine: isolation.isolate(engine, on=not off))
+    done = "no longer isolated" if off else "isolated"
+    terminal.result({"isolated": not off, "tables": tables}, f"{shown_url(url)}: {len(tables)} tables {done}")
 
 
 @command(group, "backup")
@@ -98,13 +118,12 @@ def restore(
         terminal.say(f"{words.count(running, 'job')} that ran when the copy was made: handed on as lost")
 
 
-def _on_engine(url: str, work: object) -> Schema:
+def _on_engine(url: str, work: Callable[[Engine], T]) -> T:
     """Do something to the bare database; what its driver says comes back in our words."""
     from horae.stores.opening import create_store_engine, store_on
 
     store = store_on(create_store_engine(url))
     try:
-        found: Schema = store.persistently(lambda: work(store.engine))  # type: ignore[operator]
-        return found
+        return store.persistently(lambda: work(store.engine))
     finally:
         store.close()

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from horae.actions import jobs as verbs
 from horae.actions.jobs import DEFAULT_QUEUE
 from horae.actions.lanes import QUEUE
+from horae.actions.quotas import enqueue_within
 from horae.actions.reasons import why as explain
 from horae.core.access import Caller
 from horae.core.jobs import Job, check_run_at
@@ -82,7 +83,7 @@ def enqueue(
     """One job, due at `run_at`. The same `idempotency_key` with the same request answers 200 with the job that is
     there; with another request 409 `key_conflict`."""
     _may_feed(service, caller, {body.queue})
-    (placed,) = _place(world, [body.request(caller.owner, key)])
+    (placed,) = _place(world, service, caller, [body.request(caller.owner, key)])
     response.status_code = 200 if placed.deduplicated else 201
     response.headers["Location"] = f"{request.scope.get('root_path', '')}/scheduler/jobs/{placed.id}"
     return Enqueued.of(placed.job, deduplicated=placed.deduplicated)
@@ -97,7 +98,7 @@ def enqueue(
 )
 def enqueue_many(body: Bulk, response: Response, world: Here, service: How, caller: Somebody) -> BulkEnqueued:
     _may_feed(service, caller, {each.queue for each in body.jobs})
-    placed = _place(world, [each.request(caller.owner) for each in body.jobs])
+    placed = _place(world, service, caller, [each.request(caller.owner) for each in body.jobs])
     told = [Enqueued.of(each.job, deduplicated=each.deduplicated) for each in placed]
     created = sum(not each.deduplicated for each in placed)
     response.status_code = 201 if created else 200
@@ -122,10 +123,11 @@ def _may_feed(service: Service, caller: Caller, queues: set[str]) -> None:
         )
 
 
-def _place(world: World, requests: Sequence[verbs.Request]) -> list[verbs.Enqueued]:
+def _place(world: World, service: Service, caller: Caller, requests: Sequence[verbs.Request]) -> list[verbs.Enqueued]:
     """Store them; a time in the past is refused (S0-9), unless this repeats a request that was in time (S0-8)."""
+    allowed = 0 if caller.is_operator else service.options.max_unfinished_jobs
     try:
-        return verbs.enqueue_many(world, requests)
+        return enqueue_within(world, requests, owner=caller.owner, allowed=allowed)
     except PastDue:
         placed = world.store.transact(lambda tx: _repeated(tx, world, requests))
         world.store.wake({request.queue for request in requests})

@@ -29,6 +29,7 @@ class Options:
     http_lease: timedelta = timedelta(seconds=120)
     longest_wait: timedelta = timedelta(seconds=30)
     max_enabled_tasks: int = 20  # S1-33; 0: as many as they like
+    max_unfinished_jobs: int = 100_000  # of one tenant, put there over HTTP; 0: as many as they like
     shortest_interval: timedelta = timedelta(seconds=10)  # S1-32
     task_handler: str = "dispatch"  # what a user's task runs unless it says otherwise
     task_handlers: tuple[str, ...] = ("dispatch", "webhook", "attend")  # what it may say

@@ -270,6 +270,13 @@ class Jobs:
         held = {"worker_id": worker_id, "leased_until": micros(until), "started_at": micros(now)}
         self.connection.execute(update(jobs).where(jobs.c.id == number).values(state="running", token=1, **held))
 
+    def unfinished(self, owner: str, at_most: int) -> int:
+        """How many jobs of an owner wait or run; nobody counts further than *at_most*."""
+        mine = select(jobs.c.id).where(jobs.c.owner == owner, jobs.c.state.in_(("queued", "running")))
+        return int(
+            self.connection.execute(select(func.count()).select_from(mine.limit(at_most).subquery())).scalar_one()
+        )
+
     def holders(self, concurrency_key: str) -> list[Job]:
         """The running jobs that hold the places of a concurrency key."""
         places = select(slots.c.job_id).where(slots.c.name == f"key:{concurrency_key}", slots.c.job_id.is_not(None))

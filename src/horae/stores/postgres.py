@@ -23,6 +23,7 @@ from horae.stores.driver import Driver, marks
 from horae.stores.firing import LIVE_JOBS, MOVED, Firings
 from horae.stores.hints import HEAD, Hints
 from horae.stores.hot import BANDS, ENDING, Hot, columns
+from horae.stores.isolation import says_everybody
 from horae.stores.notify import CHANNEL, Notifier
 from horae.stores.rows import (
     ATTEMPT,
@@ -50,7 +51,9 @@ MAX_SPARE = 16
 
 
 def create_postgres_engine(url: str) -> Engine:
-    return create_engine(url, pool_size=5, max_overflow=20, pool_pre_ping=True)
+    engine = create_engine(url, pool_size=5, max_overflow=20, pool_pre_ping=True)
+    says_everybody(engine)
+    return engine
 
 
 # The type of each inserted column, for arrays that are unnested into rows.

@@ -1,0 +1,89 @@
+"""Security check 3: as the application's role, without a tenant set, there is nothing to see and nothing to write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Connection, create_engine, make_url, text
+from sqlalchemy.exc import DBAPIError
+
+from horae import Horae
+from horae.actions import jobs
+from horae.actions.jobs import Request
+from horae.errors import ConfigurationError
+from horae.stores.isolation import isolate
+from horae.stores.opening import create_store_engine
+from horae.stores.schema import migrate
+from horae.stores.tables import metadata
+
+ROLE = "horae_tenants"
+
+
+@pytest.fixture
+def role_url(postgres_database_url: str) -> Iterator[str]:
+    """The database as a role sees it that owns nothing, with the wall raised."""
+    engine = create_store_engine(postgres_database_url)
+    migrate(engine)
+    isolate(engine)
+    with engine.begin() as connection:
+        connection.execute(text(f"DROP ROLE IF EXISTS {ROLE}"))
+        connection.execute(text(f"CREATE ROLE {ROLE} LOGIN"))
+        connection.execute(text(f"GRANT USAGE ON SCHEMA public TO {ROLE}"))
+        connection.execute(text(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {ROLE}"))
+        connection.execute(text(f"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {ROLE}"))
+    yield make_url(postgres_database_url).set(username=ROLE).render_as_string(hide_password=False)
+    with engine.begin() as connection:
+        connection.execute(text(f"DROP OWNED BY {ROLE}"))
+        connection.execute(text(f"DROP ROLE {ROLE}"))
+    engine.dispose()
+
+
+def seen(connection: Connection) -> list[str]:
+    return sorted(connection.execute(text("SELECT owner FROM horae_jobs")).scalars())
+
+
+def test_a_session_sees_only_the_tenant_it_names_and_horae_sees_all(role_url: str) -> None:
+    with Horae(role_url) as app:
+        for owner in ("alice", "bob"):
+            jobs.enqueue(app.world, Request("work", owner=owner))
+        (pulled,) = jobs.pull(app.world, worker_id="w", owner="alice")
+        assert jobs.ack(app.world, pulled.id, pulled.token).state == "succeeded"
+        assert len(jobs.find(app.world)) == 2
+        jobs.enqueue(app.world, Request("work", owner="alice"))
+    engine = create_engine(make_url(role_url).set(drivername="postgresql+psycopg"))
+    with engine.begin() as connection:
+        assert seen(connection) == []
+        assert connection.execute(text("SELECT count(*) FROM horae_audit")).scalar() == 0
+        connection.execute(text("SELECT set_config('horae.owner', 'bob', true)"))
+        assert seen(connection) == ["bob"]
+        assert connection.execute(text("DELETE FROM horae_jobs WHERE owner = 'alice'")).rowcount == 0
+    with pytest.raises(DBAPIError, match="row-level security"), engine.begin() as connection:
+        connection.execute(text("INSERT INTO horae_owners VALUES ('mallory', '{}', 0, 0)"))
+    engine.dispose()
+
+
+def test_every_table_of_ours_is_behind_the_wall(role_url: str) -> None:
+    engine = create_engine(make_url(role_url).set(drivername="postgresql+psycopg"))
+    query = "SELECT relname FROM pg_class WHERE relname LIKE 'horae%' AND relkind = 'r' AND relforcerowsecurity"
+    with engine.begin() as connection:
+        walled = set(connection.execute(text(query)).scalars())
+    engine.dispose()
+    assert walled == set(metadata.tables)
+
+
+def test_the_wall_can_be_taken_down(postgres_database_url: str) -> None:
+    engine = create_store_engine(postgres_database_url)
+    migrate(engine)
+    isolate(engine)
+    isolate(engine, on=False)
+    with engine.begin() as connection:
+        query = text("SELECT count(*) FROM pg_class WHERE relname LIKE 'horae%' AND relrowsecurity")
+        assert connection.execute(query).scalar() == 0
+    engine.dispose()
+
+
+def test_elsewhere_there_is_no_such_wall(tmp_path: object) -> None:
+    engine = create_store_engine(f"sqlite:///{tmp_path}/horae.db")
+    with pytest.raises(ConfigurationError, match="PostgreSQL"):
+        isolate(engine)
