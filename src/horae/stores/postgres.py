@@ -1,5 +1,7 @@
 """PostgreSQL: claims with SKIP LOCKED and fenced endings in one round trip each, wake-ups by NOTIFY."""
 
+# size: every statement that only PostgreSQL can do in one, in one place
+
 from __future__ import annotations
 
 import select as sockets
