@@ -46,8 +46,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _when(item: pytest.Item) -> int:
-    folder = item.nodeid.split("/")[1]
-    return SLOW_FIRST.index(folder) if folder in SLOW_FIRST else len(SLOW_FIRST)
+    named = [SLOW_FIRST.index(folder) for folder in item.nodeid.split("/")[:-1] if folder in SLOW_FIRST]
+    return min(named, default=len(SLOW_FIRST))
 
 
 def do_without(missing: ServerMissing) -> NoReturn:

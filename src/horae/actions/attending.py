@@ -235,7 +235,7 @@ def take_in(pen: Pen, event: Event, rule: Rule, actor: str) -> Event:
     if rule.do == "log":
         return closed(pen, event, "dropped", reason="its rule only logs it")
     if rule.do == "steer":
-        focus = next((each for each in pen.tx.attention.live_tasks(pen.lane.number) if each.state == "running"), None)
+        focus = pen.tx.attention.focus(pen.lane.number)
         if focus is None:
             return closed(pen, event, "dropped", reason="nobody had the focus")
         pen.fact(focus, "steer", said(event))

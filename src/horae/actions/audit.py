@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from horae.core.audit import GENESIS, chained
+from horae.core.audit import chained
+from horae.core.chain import GENESIS
 from horae.ports import Tx, World
 
 BATCH = 500

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from horae.actions.lanes import get_lane
+from horae.core.chain import GENESIS
 from horae.core.jobs import SYSTEM
-from horae.core.lanes import GENESIS, Line, chained, complaints, fold, picture
+from horae.core.lanes import Line, chained, complaints, fold, picture
 from horae.errors import InvalidInput
 from horae.ports import Tx, World
 

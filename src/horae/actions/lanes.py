@@ -248,7 +248,7 @@ def set_control(
 
     def write(pen: Pen) -> Lane:
         pen.lane = replace(pen.lane, override=encode(told) if told else None)
-        focus = next((each for each in pen.tx.attention.live_tasks(pen.lane.number) if each.state == "running"), None)
+        focus = pen.tx.attention.focus(pen.lane.number)
         if focus is not None:
             pen.fact(focus, "control_changed", {"by": actor, "switches": told})
         pen.line("control", focus, by=actor, reason=reason or None, switches=told)
@@ -279,7 +279,7 @@ def acquire(
         kept = pen.lane.rules if told is None else told
         until = pen.now + lease
         pen.lane = replace(pen.lane, driver=driver, epoch=pen.lane.epoch + 1, leased_until=until, rules=kept)
-        focus = next((each for each in pen.tx.attention.live_tasks(pen.lane.number) if each.state == "running"), None)
+        focus = pen.tx.attention.focus(pen.lane.number)
         if focus is not None and (died or focus.phase == "act"):  # one that was told to stop may be inside an action
             recover(pen, focus, how, died=died)
         return Drive(pen.lane.number, driver, pen.lane.epoch)

@@ -85,7 +85,7 @@ def next_work(world: World, drive: Drive, control: Control, policy: Policy) -> W
     def write(pen: Pen) -> Work | None:
         allowed = effective(pen.lane, control)
         expire_old(pen, policy)
-        focus = running(pen)
+        focus = pen.tx.attention.focus(pen.lane.number)
         if focus is not None and focus.phase == "gap":
             focus = safe_point(pen, focus, allowed, policy)
         if focus is None:
@@ -117,11 +117,6 @@ def _fact(stored: StoredFact) -> Fact:
 
 
 # -- choosing ------------------------------------------------------------------------------------------------------
-
-
-def running(pen: Pen) -> Task | None:
-    live = pen.tx.attention.live_tasks(pen.lane.number)
-    return next((task for task in live if task.state == "running"), None)
 
 
 def expire_old(pen: Pen, policy: Policy) -> None:

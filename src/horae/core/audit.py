@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from horae.core.chain import linked
 from horae.core.instants import iso
-
-GENESIS = "0" * 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,5 +34,4 @@ def chained(previous: str, seq: int, number: int, entry: Entry) -> str:
         "object_type": entry.object_type, "object_id": entry.object_id, "owner": entry.owner, "reason": entry.reason,
         "before": dict(entry.before), "after": dict(entry.after), "evidence": list(entry.evidence),
     }  # fmt: skip
-    text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(f"{previous}{text}".encode()).hexdigest()
+    return linked(previous, body)

@@ -7,13 +7,13 @@ them by digest: it can prove what was there without repeating it.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal
 
 from horae.core.attention import Phase, TaskState, Weighed
+from horae.core.chain import GENESIS, linked
 from horae.core.instants import iso
 from horae.core.jobs import SYSTEM
 
@@ -21,7 +21,6 @@ WaitState = Literal["open", "event", "timeout", "cancelled"]
 WaitKind = Literal["event", "confirm", "backoff"]
 EventState = Literal["pending", "used", "late", "expired", "dropped"]
 DIGESTED = frozenset({"payload", "context", "intent", "result", "data", "note"})
-GENESIS = "0" * 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +206,7 @@ def chained(previous: str, line: Line) -> str:
         "before": line.before, "after": line.after, "changes": list(line.changes), "told": dict(line.told),
         "control": line.control, "epoch": line.epoch,
     }  # fmt: skip
-    text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(f"{previous}{text}".encode()).hexdigest()
+    return linked(previous, body)
 
 
 def complaints(lines: Sequence[Line], tables: Mapping[str, Mapping[int, Mapping[str, Any]]]) -> list[str]:

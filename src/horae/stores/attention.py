@@ -97,6 +97,10 @@ class Attention:
     def task_by_key(self, lane: int, key: str) -> Task | None:
         return next(iter(self._find(Task, tasks.c.lane_id == lane, tasks.c.task_key == key)), None)
 
+    def focus(self, lane: int) -> Task | None:
+        """The one that runs, if any does."""
+        return next(iter(self._find(Task, tasks.c.focus == lane)), None)
+
     def live_tasks(self, lane: int) -> list[Task]:
         return self._find(Task, tasks.c.lane_id == lane, tasks.c.state.in_(LIVE))
 

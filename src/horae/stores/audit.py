@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, insert, select, text, update
 
-from horae.core.audit import GENESIS, Entry
+from horae.core.audit import Entry
+from horae.core.chain import GENESIS
 from horae.stores.dialects import BY_NAME
 from horae.stores.rows import entry_from, entry_row
 from horae.stores.tables import audit, chains
