@@ -50,14 +50,14 @@ def bring_in_line(world: World, plan: Plan, *, starts: bool = False) -> list[Sch
     answer is the caller's business.
     """
     begun = world.clock.now()
+    if starts:  # first: whoever sees a schedule that this start declares may toggle it, and keeps the toggle
+        for key in forget_toggles(world, plan.app):
+            log.info("the toggle of schedule %s ends with this start", key)
     written_down = declare(world, plan.seeds, seed=True, app=plan.app) if plan.seeds else []
     written_down += declare(world, plan.schedules, app=plan.app, inactive=None if plan.enabled else SWITCHED_OFF)
     for key in retire(world, {schedule.key for schedule in plan.schedules}, app=plan.app):
         log.warning("schedule %s is no longer declared in code; it is kept and does not fire", key)
     _switch(world, plan)
-    if starts:
-        for key in forget_toggles(world, plan.app):
-            log.info("the toggle of schedule %s ends with this start", key)
     if plan.loads_persisted:
         load_persisted(world, plan.handlers, app=plan.app)
     if any(schedule.updated_at is not None and schedule.updated_at >= begun for schedule in written_down):

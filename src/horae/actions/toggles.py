@@ -7,6 +7,7 @@ application that declares the schedule starts; where no application does, when a
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from horae.actions.schedules import every, locked, written
 from horae.core.fires import Schedule
@@ -49,14 +50,14 @@ def forget_toggles(world: World, app: str) -> list[str]:
     forgotten = []
     for schedule in every(world, ScheduleFilter(toggled=True)):
         if schedule.sources.get(DECLARED_BY, app) == app:
-            world.store.transact(lambda tx, each=schedule: _forget(world, tx, each))  # type: ignore[misc]
+            world.store.transact(partial(_forget, world, schedule))
             forgotten.append(schedule.key)
     if forgotten:
         world.store.wake(["*"])
     return forgotten
 
 
-def _forget(world: World, tx: Tx, schedule: Schedule) -> None:
+def _forget(world: World, schedule: Schedule, tx: Tx) -> None:
     before = locked(tx, schedule.key, schedule.owner)
     if before.toggled is not None:
         written(world, tx, before, replace(before, toggled=None), "toggle", "system/start", "a worker started")
