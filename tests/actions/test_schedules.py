@@ -271,6 +271,20 @@ def test_a_preview_tells_the_next_fires_of_a_schedule_that_is_only_thought_of(wo
     assert schedules.find(world) == []
 
 
+@pytest.mark.parametrize("past", [timedelta(0), timedelta(minutes=2), timedelta(minutes=58), timedelta(seconds=3599.5)])
+def test_an_interval_that_is_only_thought_of_is_previewed_at_its_own_pace_at_any_time_of_day(
+    world: World, clock: VirtualClock, past: timedelta
+) -> None:
+    clock.advance(past)
+    hourly = a_schedule("s", "3600", kind="every", initial_delay=timedelta(hours=1))
+
+    told = schedules.preview(world, hourly, 3)
+    made = schedules.create(world, hourly)
+
+    assert told == [NOON + past + timedelta(hours=hours) for hours in (1, 2, 3)]
+    assert told == schedules.preview(world, made, 3)
+
+
 def test_a_preview_of_a_stored_schedule_begins_with_what_is_stored(world: World, clock: VirtualClock) -> None:
     made = created(world, max_fires=3, fire_count=1)
     clock.advance(10 * MINUTE)

@@ -240,8 +240,10 @@ def preview(world: World, schedule: Schedule, count: int = 5) -> list[datetime]:
         raise InvalidInput(f"count {count} is outside 1 to {MAX_PAGE}.")
     check(schedule)
     now = world.clock.now()
+    # An interval counts from its creation; one that is only thought of would be created now.
+    schedule = replace(schedule, created_at=schedule.created_at or now)
     stored = schedule.next_fire_at if schedule.number and schedule.is_active else None
-    fire = stored or first_fire(replace(schedule, created_at=schedule.created_at or now), now)
+    fire = stored or first_fire(schedule, now)
     if schedule.max_fires is not None:
         count = min(count, schedule.max_fires - schedule.fire_count)
     told: list[datetime] = []
