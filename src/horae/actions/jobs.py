@@ -140,6 +140,12 @@ def _known_jobs(world: World, placed: Iterable[Placed], connection: Any) -> dict
     return {job.number: job for job in found if job is not None}
 
 
+def with_known(world: World, placed: Sequence[Enqueued]) -> list[Enqueued]:
+    """The same, with the jobs behind known keys: for whoever enqueued on a connection, after its commit."""
+    known = {each.number: get(world, each.id) for each in placed if each.deduplicated}
+    return [replace(each, stored=known.get(each.number, each.stored)) for each in placed]
+
+
 def _new_job(world: World, request: Request, now: datetime) -> NewJob:
     run_at = _run_at(request, now)
     check_run_at(run_at, now=now, strict=request.strict)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from horae.actions.jobs import Enqueued, Request, enqueue_many, get
+from horae.actions.jobs import Enqueued, Request, enqueue_many, with_known
 from horae.errors import QuotaExceeded
 from horae.ports import Tx, World
 
-AMPLE = (
-    50_000  # with so much room left nobody needs to be counted exactly: that many requests are never under way at once
-)
+# With so much room left nobody needs to be counted exactly: that many requests are never under way at once.
+AMPLE = 50_000
 
 
 def enqueue_within(world: World, requests: Sequence[Request], *, owner: str, allowed: int) -> list[Enqueued]:
@@ -30,5 +28,4 @@ def enqueue_within(world: World, requests: Sequence[Request], *, owner: str, all
 
     placed = world.store.transact(write)
     world.store.wake({request.queue for request in requests})
-    known = {each.number: get(world, each.id) for each in placed if each.deduplicated}
-    return [replace(each, stored=known.get(each.number, each.stored)) for each in placed]
+    return with_known(world, placed)

@@ -131,8 +131,7 @@ def _place(world: World, service: Service, caller: Caller, requests: Sequence[ve
     except PastDue:
         placed = world.store.transact(lambda tx: _repeated(tx, world, requests))
         world.store.wake({request.queue for request in requests})
-    known = {each.number: verbs.get(world, each.id) for each in placed if each.deduplicated}
-    return [replace(each, stored=known.get(each.number, each.stored)) for each in placed]
+    return verbs.with_known(world, placed)
 
 
 def _repeated(tx: Tx, world: World, requests: Sequence[verbs.Request]) -> list[verbs.Enqueued]:
