@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from horae.actions.schedules import checked, entry_for, locked, note_follows, timed, written
+from horae.actions.schedules import added, checked, locked, written
 from horae.core.fires import Kind, Schedule
 from horae.core.jobs import SYSTEM
 from horae.ports import Tx, World
@@ -43,11 +43,7 @@ def arrange(
         new = Schedule(key, handler, queue=queue, sources=sources, created_at=now, updated_at=now, tzdata=world.tzdata,
                        **told)  # fmt: skip
         checked(world, new)
-        made = timed(world, new, now)
-        made = replace(made, number=tx.schedules.add(made))
-        note_follows(tx, made)
-        tx.audit.append(entry_for(now, "create", made, actor, reason, before={}))
-        return made
+        return added(world, tx, new, "create", actor, reason, now)
 
     arranged = world.store.transact(write)
     world.store.wake(["*"])

@@ -13,7 +13,7 @@ from datetime import datetime
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
-from horae.actions.schedules import CHANGEABLE, MAX_PAGE, checked, entry_for, find, locked, note_follows, timed, written
+from horae.actions.schedules import CHANGEABLE, MAX_PAGE, added, checked, find, locked, written
 from horae.actions.toggles import DECLARED_BY as BY
 from horae.actions.toggles import forget_toggles
 from horae.core.fires import Schedule, first_fire
@@ -195,11 +195,7 @@ def _declared(world: World, schedule: Schedule, seed: bool) -> Schedule:
         before = tx.schedules.get(schedule.key, schedule.owner, lock=True)
         if before is None:
             made = replace(schedule, created_at=now, updated_at=now, tzdata=world.tzdata, declared=not seed)
-            made = timed(world, made, now)
-            made = replace(made, number=tx.schedules.add(made))
-            note_follows(tx, made)
-            tx.audit.append(entry_for(now, "declare", made, "system/start", "", before={}))
-            return made
+            return added(world, tx, made, "declare", "system/start", "", now)
         if seed:
             return before
         kept = {field for field, source in before.sources.items() if source == "api" and field in CHANGEABLE}

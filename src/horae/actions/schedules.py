@@ -63,11 +63,7 @@ def create(
             raise Conflict(f"There is already a schedule {schedule.key!r}; change it, or choose another key.")
         sources = {field: source for field in CHANGEABLE if _differs(schedule, field)} | dict(schedule.sources)
         made = replace(schedule, sources=sources, created_at=now, updated_at=now, version=1, tzdata=world.tzdata)
-        made = timed(world, made, now)
-        made = replace(made, number=tx.schedules.add(made))
-        note_follows(tx, made)
-        tx.audit.append(entry_for(now, "create", made, actor, reason, before={}))
-        return made
+        return added(world, tx, made, "create", actor, reason, now)
 
     made = world.store.transact(write)
     world.store.wake(["*"])
@@ -275,6 +271,15 @@ def timed(world: World, schedule: Schedule, now: datetime, first: datetime | Non
         return replace(schedule, next_fire_at=None, next_due_at=None)
     fire_at = first or named_first(schedule, now) or first_fire(schedule, now)
     return replace(schedule, next_fire_at=fire_at, next_due_at=due_at(schedule, fire_at, world.dice.roll()))
+
+
+def added(world: World, tx: Tx, schedule: Schedule, verb: str, actor: str, reason: str, now: datetime) -> Schedule:
+    """Write the first version with its audit entry and its first fire."""
+    made = timed(world, schedule, now)
+    made = replace(made, number=tx.schedules.add(made))
+    note_follows(tx, made)
+    tx.audit.append(entry_for(now, verb, made, actor, reason, before={}))
+    return made
 
 
 def written(
