@@ -1,29 +1,26 @@
-"""The service as a process: options from the settings, a socket, and uvicorn from its first to its last request."""
+"""The service as a process: options from the settings, a store, and uvicorn from its first to its last request."""
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-import uvicorn
 from fastapi import FastAPI
 
 from horae.clock import SystemClock, SystemDice, pause
 from horae.errors import (
     ConfigurationError,
     HoraeError,
-    InvalidInput,
     NotAllowed,
     SchemaMissing,
     SchemaTooNew,
     StoreUnavailable,
 )
+from horae.listening import is_loopback
 from horae.outgoing.sealing import sealer_from
 from horae.ports import World
 from horae.service import jwt
@@ -31,6 +28,7 @@ from horae.service.asgi import build
 from horae.service.limits import Rates
 from horae.service.options import Options
 from horae.service.waiting import room_of
+from horae.serving import HttpServer
 from horae.settings import Settings
 from horae.version import VERSION
 
@@ -128,15 +126,7 @@ class Opening:
         self._tried.set()
 
 
-# -- the socket ----------------------------------------------------------------------------------------------------
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    with suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return False
+# -- serving -------------------------------------------------------------------------------------------------------
 
 
 def refuse_open_door(host: str, open_to_all: bool) -> None:
@@ -148,41 +138,8 @@ def refuse_open_door(host: str, open_to_all: bool) -> None:
         )
 
 
-def listen(host: str, port: int, *, or_any: bool = False) -> socket.socket:
-    """A socket that listens; with *or_any* on a free port where the wanted one is taken."""
-    try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except (OSError, UnicodeError):
-        raise InvalidInput(f"{host!r} is not an address of this machine; 127.0.0.1 is always one.") from None
-    opened = socket.socket(family, socket.SOCK_STREAM)
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        opened.bind(address)
-        opened.listen(2048)
-    except OSError as problem:
-        opened.close()
-        if or_any and port:
-            return listen(host, 0)
-        raise ConfigurationError(
-            f"Cannot listen on {host} port {port}: {problem.strerror}. Choose another with --port; 0 picks a free one."
-        ) from None
-    opened.setblocking(False)
-    return opened
-
-
-def url_of(listening: socket.socket) -> str:
-    """Where a browser on this machine finds it."""
-    host, port = listening.getsockname()[:2]
-    if host in ("0.0.0.0", "::"):
-        host = "127.0.0.1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-# -- serving -------------------------------------------------------------------------------------------------------
-
-
-class HttpServer(uvicorn.Server):
-    """uvicorn, with the signals left to whoever runs it."""
+class ServiceServer(HttpServer):
+    """The service, served: it tells when it is ready to answer, and at its end lets go of those who wait for work."""
 
     def __init__(
         self,
@@ -193,29 +150,16 @@ class HttpServer(uvicorn.Server):
         proxies: tuple[str, ...] = (),
         started: Callable[[], None] = lambda: None,
     ) -> None:
-        config = uvicorn.Config(
+        super().__init__(
             app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            ws="none",
-            proxy_headers=bool(proxies),
-            forwarded_allow_ips=list(proxies),
+            listening,
+            grace=grace,
+            proxies=proxies,
             timeout_keep_alive=KEEP_ALIVE,
-            timeout_graceful_shutdown=max(1, round(grace.total_seconds())),
             h11_max_incomplete_event_size=LONGEST_HEAD,
         )
-        super().__init__(config)
         self._app = app
-        self._listening = listening
         self._tell_start = started
-
-    async def run_until_stopped(self) -> None:
-        await self.serve([self._listening])
-
-    def stop(self) -> None:
-        """Accept nothing more, finish what is being answered, up to the grace."""
-        self.should_exit = True
 
     @property
     def answered(self) -> int:
@@ -228,7 +172,3 @@ class HttpServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         room_of(self._app).close()  # nobody needs the grace to wait for work that this server will not hand out
         await super().shutdown(sockets)
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield

@@ -18,10 +18,12 @@ from horae.actions import lanes
 from horae.actions.tokens import create_token, revoke_token
 from horae.app import Horae
 from horae.errors import ConfigurationError, InvalidInput
+from horae.listening import listen
 from horae.mcp.here import Here
-from horae.mcp.http import HttpServer, application, listen
+from horae.mcp.http import GRACE, application
 from horae.mcp.server import agent_server, operator_server
 from horae.ports import World
+from horae.serving import HttpServer
 from horae.stores.schema import migrate
 from tests.mcp.conftest import Host
 
@@ -32,7 +34,7 @@ class Listening(HttpServer):
     """Tells when it listens."""
 
     def __init__(self, *told: Any) -> None:
-        super().__init__(*told)
+        super().__init__(*told, grace=GRACE)
         self.listens = threading.Event()
 
     async def startup(self, sockets: Any = None) -> None:
@@ -59,7 +61,7 @@ def served(world: World, *, is_operator: bool = False) -> Iterator[str]:
         assert http.listens.wait(SOON)
         yield f"http://127.0.0.1:{opened.getsockname()[1]}/mcp"
     finally:
-        http.should_exit = True
+        http.stop()
         thread.join(SOON)
         opened.close()
 

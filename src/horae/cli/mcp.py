@@ -126,13 +126,14 @@ def _serve_http(
     import signal
 
     from horae.cli.logs import start_logging
-    from horae.mcp.http import PATH, HttpServer, application, listen
+    from horae.listening import listen, url_of
+    from horae.mcp.http import GRACE, PATH, application
+    from horae.serving import HttpServer
 
     start_logging("json" if terminal.is_json else "text", "INFO")
     listening = listen(host, port)
-    at, number = listening.getsockname()[:2]
-    url = f"http://[{at}]:{number}{PATH}" if ":" in at else f"http://{at}:{number}{PATH}"
-    http = HttpServer(application(server, world, host, is_operator=operator), listening)
+    url = url_of(listening) + PATH
+    http = HttpServer(application(server, world, host, is_operator=operator), listening, grace=GRACE)
     terminal.say(f"Horae serves {'operators' if operator else 'agents'} over MCP: {url}")
     terminal.say(f"  store   {shown_url(terminal.settings.database_url)}")
     terminal.say(f"  tokens  horae token create --owner NAME --scopes {'admin' if operator else 'tasks'}")
@@ -142,7 +143,7 @@ def _serve_http(
     async def serve() -> None:
         loop = asyncio.get_running_loop()
         for each in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(each, lambda: setattr(http, "should_exit", True))
+            loop.add_signal_handler(each, http.stop)
         await http.run_until_stopped()
 
     try:

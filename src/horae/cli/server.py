@@ -14,7 +14,7 @@ from horae.settings import LEVELS, Settings
 
 if TYPE_CHECKING:
     from horae.app import Horae
-    from horae.server import HttpServer
+    from horae.server import ServiceServer
 
 Host = Annotated[
     str | None, typer.Option("--host", metavar="ADDRESS", help="Where to listen; else $HORAE_HOST, else 127.0.0.1.")
@@ -106,8 +106,9 @@ def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:
     settings = terminal.settings
     opens: list[Any] = []
     service = app.asgi(settings, opens=lambda: opens[0](), open_to_all=no_auth)
+    from horae.listening import listen, url_of
     from horae.runtime.systemd import READY, notify
-    from horae.server import HttpServer, Opening, listen, refuse_open_door, url_of
+    from horae.server import Opening, ServiceServer, refuse_open_door
 
     refuse_open_door(settings.host, no_auth)
     listening = listen(settings.host, settings.port)
@@ -131,7 +132,7 @@ def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:
         terminal.event({**told, "auth": not no_auth, "ready": opening.trouble is None})
         notify(READY, f"STATUS=serves {url}")
 
-    http = HttpServer(service, listening, grace=settings.grace, proxies=settings.trusted_proxies, started=tell_start)
+    http = ServiceServer(service, listening, grace=settings.grace, proxies=settings.trusted_proxies, started=tell_start)
     try:
         opening.start()
         asyncio.run(_until_told(terminal, http))
@@ -141,7 +142,7 @@ def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:
         app.close()
 
 
-async def _until_told(terminal: Terminal, http: HttpServer) -> None:
+async def _until_told(terminal: Terminal, http: ServiceServer) -> None:
     """Serve until a signal; a second one ends at once."""
     import asyncio
     import os

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from horae.app import Horae
     from horae.ports import World
     from horae.runtime.worker import Worker
-    from horae.server import HttpServer
+    from horae.server import ServiceServer
 
 SLOTS = 4
 TOKEN_LIFE = timedelta(hours=12)
@@ -94,7 +94,7 @@ class Door:
 
     def __init__(self, terminal: Terminal, app: Horae, worker: Worker, *, or_any: bool) -> None:
         self.terminal, self.app, self.worker, self.or_any = terminal, app, worker, or_any
-        self._http: HttpServer | None = None
+        self._http: ServiceServer | None = None
         self._token_id: str | None = None
 
     def open(self) -> None:
@@ -109,10 +109,11 @@ class Door:
                 raise
             self.terminal.say(f"No service, only a worker: {problem}")
             return
-        from horae.server import HttpServer, listen, url_of
+        from horae.listening import listen, url_of
+        from horae.server import ServiceServer
 
         listening = listen(settings.host, settings.port, or_any=self.or_any)
-        self._http = HttpServer(service, listening, grace=settings.grace, proxies=settings.trusted_proxies)
+        self._http = ServiceServer(service, listening, grace=settings.grace, proxies=settings.trusted_proxies)
         made, text = create_token(
             self.app.world, owner="system", scopes=["admin"], title="horae up", expires_in=TOKEN_LIFE, actor="cli/up"
         )

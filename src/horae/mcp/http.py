@@ -6,20 +6,18 @@ An agent's endpoint refuses tokens with the scope ``admin``: whoever holds one c
 from __future__ import annotations
 
 import json
-import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
-import uvicorn
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
 from horae.actions.tokens import recognise
 from horae.core.access import Caller
-from horae.errors import ConfigurationError, Forbidden, HoraeError, InvalidInput, StoreError, Unauthorized
+from horae.errors import Forbidden, HoraeError, StoreError, Unauthorized
 from horae.ports import World
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 
 PATH = "/mcp"
 LARGEST_BODY = 2 * 1024 * 1024
-GRACE = 5  # seconds for what is being answered
+GRACE = timedelta(seconds=5)  # for what is being answered
 
 
 class Door:
@@ -91,46 +89,3 @@ def application(server: MCPServer[None], world: World, host: str, *, is_operator
     """The server behind its door, ready to be served."""
     app = server.streamable_http_app(streamable_http_path=PATH, host=host, max_request_body_size=LARGEST_BODY)
     return Door(app, world, for_operators if is_operator else for_agents)
-
-
-def listen(host: str, port: int) -> socket.socket:
-    try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except (OSError, UnicodeError):
-        raise InvalidInput(f"{host!r} is not an address of this machine; 127.0.0.1 is always one.") from None
-    opened = socket.socket(family, socket.SOCK_STREAM)
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        opened.bind(address)
-        opened.listen(128)
-    except OSError as problem:
-        opened.close()
-        raise ConfigurationError(
-            f"Cannot listen on {host} port {port}: {problem.strerror}. Choose another with --port; 0 picks a free one."
-        ) from None
-    opened.setblocking(False)
-    return opened
-
-
-class HttpServer(uvicorn.Server):
-    """uvicorn over a socket that listens already; the signals are left to whoever runs it."""
-
-    def __init__(self, app: Door, listening: socket.socket) -> None:
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            ws="none",
-            proxy_headers=False,
-            timeout_graceful_shutdown=GRACE,
-        )
-        super().__init__(config)
-        self._listening = listening
-
-    async def run_until_stopped(self) -> None:
-        await self.serve([self._listening])
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield

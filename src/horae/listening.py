@@ -1,0 +1,49 @@
+"""A socket to serve on: opened before anything is said, so that a wrong address is told while somebody looks."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from contextlib import suppress
+
+from horae.errors import ConfigurationError, InvalidInput
+
+BACKLOG = 2048
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return False
+
+
+def listen(host: str, port: int, *, or_any: bool = False) -> socket.socket:
+    """A socket that listens; with *or_any* on a free port where the wanted one is taken."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError):
+        raise InvalidInput(f"{host!r} is not an address of this machine; 127.0.0.1 is always one.") from None
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        opened.bind(address)
+        opened.listen(BACKLOG)
+    except OSError as problem:
+        opened.close()
+        if or_any and port:
+            return listen(host, 0)
+        raise ConfigurationError(
+            f"Cannot listen on {host} port {port}: {problem.strerror}. Choose another with --port; 0 picks a free one."
+        ) from None
+    opened.setblocking(False)
+    return opened
+
+
+def url_of(listening: socket.socket) -> str:
+    """Where a browser on this machine finds it."""
+    host, port = listening.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):
+        host = "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
