@@ -7,7 +7,6 @@ its turn is committed; what it was not told yet stays for its next turn.
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import threading
@@ -23,11 +22,11 @@ from horae.core.attention import FINAL, Control, Policy
 from horae.core.directives import Directive, Effect
 from horae.core.lanes import Task
 from horae.core.payloads import decode
-from horae.errors import Conflict, HoraeError, LaneLost, NotFound, StoreError
+from horae.errors import Conflict, HoraeError, LaneLost, NotFound
 from horae.ports import World
+from horae.runtime.keeping import Keeper
 from horae.runtime.lanes import serve_due
 
-log = logging.getLogger("horae.mcp")
 LEASE = timedelta(seconds=30)
 SILENCE = timedelta(minutes=15)
 
@@ -41,7 +40,7 @@ class Seat:
         self.lock = threading.RLock()  # a host may call tools side by side; turns are taken one after the other
         self._lets_go = lets_go
         self._drive: Drive | None = None
-        self._keeper: _Keeper | None = None
+        self._keeper: Keeper | None = None
         self._told: frozenset[int] = frozenset()
         self._used_at = world.clock.monotonic()
 
@@ -118,6 +117,13 @@ class Seat:
     def is_silent(self) -> bool:
         return self._lets_go and self.world.clock.monotonic() - self._used_at > SILENCE.total_seconds()
 
+    def _goes_on(self) -> bool:
+        """Whether the lane is kept on; whoever has been silent for long gives it back."""
+        if self.is_silent:
+            self.close()
+            return False
+        return True
+
     def _driving(self) -> Drive:
         self._used_at = self.world.clock.monotonic()
         serve_due(self.world, self.driver)
@@ -132,7 +138,7 @@ class Seat:
                     f"Lane {self.lane!r} is driven by another process, which decides about its tasks. Add tasks and "
                     "post events to it, or stop that process and call again."
                 )
-            self._keeper = _Keeper(self, self._drive)
+            self._keeper = Keeper(self.world, self._drive, LEASE, self._goes_on)
             self._keeper.start()
         return self._drive
 
@@ -185,29 +191,3 @@ class Seats:
             seats, self._seats = list(self._seats.values()), {}
         for seat in seats:
             seat.close()
-
-
-class _Keeper(threading.Thread):
-    """Renews the lease of a seat until it is told to stop, loses it, or its owner has been silent for long."""
-
-    def __init__(self, seat: Seat, drive: Drive) -> None:
-        super().__init__(name="horae-seat", daemon=True)
-        self._seat, self._drive = seat, drive
-        self._ended = threading.Event()
-        self.lost = False
-
-    def run(self) -> None:
-        while not self._ended.wait(LEASE.total_seconds() / 3):
-            try:
-                if self._seat.is_silent:
-                    self._seat.close()
-                    return
-                lanes.renew(self._seat.world, self._drive, LEASE)
-            except LaneLost:
-                self.lost = True
-                return
-            except StoreError as problem:
-                log.warning("the lease of a lane could not be renewed: %s", problem)
-
-    def stop(self) -> None:
-        self._ended.set()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -30,6 +29,7 @@ from horae.core.payloads import decode
 from horae.errors import HoraeError, InvalidInput, LaneLost, StoreError
 from horae.ports import Tx, World
 from horae.runtime.database import DatabaseThreads
+from horae.runtime.keeping import Keeper
 from horae.runtime.loop import Alarm, Backoff
 from horae.runtime.threads import Threads
 
@@ -109,7 +109,7 @@ class LaneDriver:
         self._database = DatabaseThreads(2)
         self._threads = Threads(2, "horae-mind")
         self._effects = {each.name: each.effect for each in mind.actions.values()}
-        self._keeper: _Keeper | None = None
+        self._keeper: Keeper | None = None
         self._stopping = False
         self._sealed_at = world.clock.monotonic()
         self._alarm: Alarm | None = None
@@ -197,7 +197,7 @@ class LaneDriver:
                 )
             )  # fmt: skip
             if self.drive is not None:
-                self._keeper = _Keeper(self.world, self.drive, self.mind.lease)
+                self._keeper = Keeper(self.world, self.drive, self.mind.lease)
                 self._keeper.start()
         return self.drive is not None
 
@@ -372,26 +372,3 @@ def would_yield(world: World, task: Task, control: Control, policy: Policy) -> b
         return at_safe_point(between, live, control, policy).verdict != "go on"
 
     return world.store.read(read)
-
-
-class _Keeper(threading.Thread):
-    """Renews the lease of a lane until told to stop, or until it is lost."""
-
-    def __init__(self, world: World, drive: Drive, lease: timedelta) -> None:
-        super().__init__(name="horae-lane", daemon=True)
-        self._world, self._drive, self._lease = world, drive, lease
-        self._ended = threading.Event()
-        self.lost = False
-
-    def run(self) -> None:
-        while not self._ended.wait(self._lease.total_seconds() / 3):
-            try:
-                lanes.renew(self._world, self._drive, self._lease)
-            except LaneLost:
-                self.lost = True
-                return
-            except StoreError as problem:
-                log.warning("the lease of a lane could not be renewed: %s", problem)
-
-    def stop(self) -> None:
-        self._ended.set()
