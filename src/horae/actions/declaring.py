@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
@@ -76,7 +77,7 @@ def declare(
     for schedule in _leaders_first(declared):
         ours = replace(schedule, sources={**schedule.sources, BY: app}, inactive=inactive)
         try:
-            done.append(_persistently(lambda ours=ours: _declared(world, ours, seed)))  # type: ignore[misc]
+            done.append(_persistently(partial(_declared, world, ours, seed)))
         except StoreError:
             raise
         except HoraeError as problem:

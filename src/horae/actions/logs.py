@@ -97,10 +97,14 @@ def clean(
         raise InvalidInput(f"before {iso(before)} lies in the future; the log of today is not old.")
     if dry_run:
         return Cleaned(world.store.read(lambda tx: tx.logs.count_old(told, before)), before, dry_run=True)
+
+    def remove(limit: int) -> int:
+        return world.store.transact(lambda tx: tx.logs.remove_old(told, before, limit=limit))
+
     removed = 0
     while removed < most:
         batch = min(BATCH, most - removed)
-        gone = world.store.transact(lambda tx, limit=batch: tx.logs.remove_old(told, before, limit=limit))  # type: ignore[misc]
+        gone = remove(batch)
         removed += gone
         if gone < batch:
             break

@@ -141,11 +141,14 @@ def _reseal(world: World, sealer: Sealer, owner: str, actor: str, tx: Tx) -> int
 
 def _owners(world: World) -> Iterator[str]:
     """Whoever keeps a secret: each of them has a row, because a secret is put behind its lock."""
-    page = world.store.read(lambda tx: tx.owners.all(limit=PAGE, after=None))
+
+    def after(last: str | None) -> list[str]:
+        return world.store.read(lambda tx: tx.owners.all(limit=PAGE, after=last))
+
+    page = after(None)
     while page:
         yield from page
-        last = page[-1]
-        page = world.store.read(lambda tx, last=last: tx.owners.all(limit=PAGE, after=last))  # type: ignore[misc]
+        page = after(page[-1])
 
 
 def _get(tx: Tx, owner: str, name: str) -> Sealed:

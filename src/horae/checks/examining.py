@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from horae.checks import database, machine, work
@@ -18,23 +19,23 @@ def examine(settings: Settings, environment: Mapping[str, str], file: Path | Non
     """Look at everything that can be looked at."""
     place = Place(settings, environment, SystemClock(), file)
     for check in machine.CHECKS:
-        yield from _guarded(check.__name__, lambda check=check: check(place))  # type: ignore[misc]
+        yield from _guarded(check.__name__, partial(check, place))
     try:
         store = database.opened(settings)
     except (HoraeError, OSError) as trouble:
         yield problem("database", str(trouble), "horae config show --origin")
         return
     try:
-        first = list(_guarded("database", lambda: database.reached(store, place)))
+        first = list(_guarded("database", partial(database.reached, store, place)))
         yield from first
         if any(finding.level == "problem" for finding in first):
             return
         for look in (database.promise, database.clocks, database.hints):
-            yield from _guarded(look.__name__, lambda look=look: look(store, place))  # type: ignore[misc]
+            yield from _guarded(look.__name__, partial(look, store, place))
         clock = StoreClock(store.read_time) if store.dialect.shares_clock else SystemClock()
         there = replace(place, world=World(store, clock, SystemDice(), tzdata=zone_database_version()))
         for check in work.CHECKS:
-            yield from _guarded(check.__name__, lambda check=check: check(there))  # type: ignore[misc]
+            yield from _guarded(check.__name__, partial(check, there))
     finally:
         store.close()
 

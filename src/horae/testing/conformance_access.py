@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from horae.core.access import Token, digest_of
 from horae.ports import Sealed, Store, Tx
@@ -13,9 +14,9 @@ from horae.testing.conformance_support import at_once
 MINUTE = timedelta(minutes=1)
 
 
-def a_token(token_id: str = "a1", owner: str = "alice", **fields: object) -> Token:
-    known: dict[str, object] = {"name": "laptop", "scopes": ("tasks",), "created_at": NOON, "created_by": "system"}
-    return Token(token_id, digest_of(token_id), owner, **{**known, **fields})  # type: ignore[arg-type]
+def a_token(token_id: str = "a1", owner: str = "alice", **fields: Any) -> Token:
+    known: dict[str, Any] = {"name": "laptop", "scopes": ("tasks",), "created_at": NOON, "created_by": "system"}
+    return Token(token_id, digest_of(token_id), owner, **{**known, **fields})
 
 
 class AccessConformance:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from horae.core.jobs import Ending
 from horae.ports import Store
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON
@@ -191,10 +192,10 @@ class ClaimConformance:
         assert strict not in numbers(take(store))
 
     @pytest.mark.parametrize("ending", ["succeeded", "failed", "snoozed", "released", "cancelled"])
-    def test_whoever_ends_hands_the_slot_to_the_next(self, store: Store, ending: str) -> None:
+    def test_whoever_ends_hands_the_slot_to_the_next(self, store: Store, ending: Ending) -> None:
         first, second, _third = put(store, *(a_new_job(concurrency_key="c") for _ in range(3)))
         [job] = take(store)
-        end(store, job, ending, delay=timedelta(hours=1))  # type: ignore[arg-type]
+        end(store, job, ending, delay=timedelta(hours=1))
 
         left = numbers(take(store))
 

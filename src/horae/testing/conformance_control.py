@@ -257,9 +257,12 @@ class ControlConformance:
             Entry(NOON, "ann", f"verb{place}", "job", f"job_{place % 2}", "ann", "why 🦉", {"a": 1}, {"b": [2]}, ("e",))
             for place in range(5)
         ]
+
+        def append(entry: Entry) -> None:
+            store.transact(lambda tx: tx.audit.append(entry))
+
         for entry in entries:
-            told = entry
-            store.transact(lambda tx, entry=told: tx.audit.append(entry))  # type: ignore[misc]
+            append(entry)
 
         def read(before: int | None = None, object_id: str | None = None) -> list[tuple[int, Entry]]:
             return store.read(lambda tx: tx.audit.find(object_id=object_id, limit=2, before=before))

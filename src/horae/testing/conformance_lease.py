@@ -169,9 +169,8 @@ class LeaseConformance:
         put(store, *(a_new_job() for _ in range(3)))
         mine, _ = take(store, 2, worker="n1")
         [theirs] = take(store, 1, worker="n2")
-        for job in (mine, theirs):
-            asked = job
-            store.transact(lambda tx, job=asked: tx.jobs.ask_to_cancel(job, reason=""))  # type: ignore[misc]
+        store.transact(lambda tx: tx.jobs.ask_to_cancel(mine, reason=""))
+        store.transact(lambda tx: tx.jobs.ask_to_cancel(theirs, reason=""))
 
         assert store.glance(["default"], worker_id="n1").cancelled == {mine.number}
 
