@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -53,7 +53,7 @@ def create(
         now = here.now()
     terminal.say(f"{made.token_id}: for {owner}, may {', '.join(made.scopes)}, {_until(made.expires_at, now)}.")
     terminal.say("It is shown only now; keep it where secrets are kept.")
-    terminal.result({"token": text, **shape(made, now)}, text)
+    terminal.result({"token": text, **made.shown(now)}, text)
 
 
 def _life(text: str) -> timedelta | None:
@@ -72,7 +72,7 @@ def list_(
         now = here.now()
     headers = ("ID", "OWNER", "SCOPES", "STATE", "EXPIRES", "LAST USED", "NAME")
     text = terminal.table(headers, [_row(each, now) for each in found]) if found else "No token yet."
-    terminal.result({"tokens": [shape(each, now) for each in found]}, text)
+    terminal.result({"tokens": [each.shown(now) for each in found]}, text)
 
 
 def _row(token: Token, now: datetime) -> tuple[str, ...]:
@@ -91,28 +91,7 @@ def revoke(
     with reached(terminal) as here:
         revoked = here.tokens.revoke_token(token_id, actor=actor(terminal), reason=reason)
         now = here.now()
-    terminal.result({"revoked": shape(revoked, now)}, f"{revoked.token_id} of {revoked.owner} is revoked")
-
-
-def shape(token: Token, now: datetime) -> dict[str, Any]:
-    """A token as JSON: never its secret."""
-    from horae.cli.shapes import moment
-
-    return {
-        "id": token.token_id,
-        "owner": token.owner,
-        "name": token.name,
-        "scopes": list(token.scopes),
-        "queues": list(token.queues),
-        "state": token.state(now),
-        "created_at": moment(token.created_at),
-        "created_by": token.created_by,
-        "expires_at": moment(token.expires_at),
-        "used_at": moment(token.used_at),
-        "used_from": token.used_from,
-        "revoked_at": moment(token.revoked_at),
-        "revoked_by": token.revoked_by,
-    }
+    terminal.result({"revoked": revoked.shown(now)}, f"{revoked.token_id} of {revoked.owner} is revoked")
 
 
 def _until(expires_at: datetime | None, now: datetime) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from horae.actions import tokens
-from horae.core.access import ID_LENGTH, Caller, Scope, Token
-from horae.core.instants import iso
+from horae.core.access import ID_LENGTH, Caller, Scope
 from horae.service.inputs import storable
 from horae.service.paging import Limit
 from horae.service.state import Here, needs
@@ -69,27 +68,6 @@ class TokenPage(BaseModel):
     items: list[ShownToken]
 
 
-def shown(token: Token, now: datetime) -> dict[str, object]:
-    def moment(value: datetime | None) -> str | None:
-        return None if value is None else iso(value)
-
-    return {
-        "id": token.token_id,
-        "owner": token.owner,
-        "name": token.name,
-        "scopes": list(token.scopes),
-        "queues": list(token.queues),
-        "state": token.state(now),
-        "created_at": iso(token.created_at),
-        "created_by": token.created_by,
-        "expires_at": moment(token.expires_at),
-        "used_at": moment(token.used_at),
-        "used_from": token.used_from,
-        "revoked_at": moment(token.revoked_at),
-        "revoked_by": token.revoked_by,
-    }
-
-
 @router.post("/tokens", operation_id="create_token", summary="Make a token, shown this once", status_code=201)
 def create_token(wanted: NewToken, world: Here, caller: Operator) -> MadeToken:
     made, text = tokens.create_token(
@@ -101,7 +79,7 @@ def create_token(wanted: NewToken, world: Here, caller: Operator) -> MadeToken:
         expires_in=None if wanted.expires_in_days is None else timedelta(days=wanted.expires_in_days),
         actor=caller.actor,
     )
-    return MadeToken.model_validate({**shown(made, world.clock.now()), "token": text})
+    return MadeToken.model_validate({**made.shown(world.clock.now()), "token": text})
 
 
 @router.get("/tokens", operation_id="list_tokens", summary="The tokens there are, newest first")
@@ -113,7 +91,7 @@ def list_tokens(
 ) -> TokenPage:
     now = world.clock.now()
     found = tokens.find_tokens(world, owner=owner, limit=limit)
-    return TokenPage.model_validate({"items": [shown(token, now) for token in found]})
+    return TokenPage.model_validate({"items": [token.shown(now) for token in found]})
 
 
 @router.delete("/tokens/{token_id}", operation_id="revoke_token", summary="Let nobody be recognised by it any more")
@@ -125,4 +103,4 @@ def revoke_token(
 ) -> ShownToken:
     """From the next request on. Revoking twice is no mistake."""
     revoked = tokens.revoke_token(world, token_id, actor=caller.actor, reason=reason)
-    return ShownToken.model_validate(shown(revoked, world.clock.now()))
+    return ShownToken.model_validate(revoked.shown(world.clock.now()))
