@@ -26,7 +26,7 @@ from horae.cli import schedule_shapes, shapes
 from horae.cli.failures import CODES, MEANING
 from horae.cli.main import app as command_line
 from horae.cli.terminal import SHARED
-from horae.client.calls import Endpoint, Listed, Method, Room, Streamed
+from horae.client.calls import Endpoint, Method, Room
 from horae.core.fires import Fire, Schedule
 from horae.core.jobs import Job, Run
 from horae.core.machine import Machine
@@ -350,17 +350,17 @@ def client_page() -> str:
             f"| `{escaped(verb + signature(each.__wrapped__, is_method=True))}` "
             f"| {escaped(answered(each))} | `{each.method} {each.path}` | {escaped(first_sentence(each))} |"
             for verb, each in vars(type(room)).items()
-            if isinstance(each, Endpoint | Listed | Streamed)
+            if isinstance(each, Method)
         ]
         table = "\n".join(["| Call | Answer | Request | |", "|---|---|---|---|", *rows])
         sections += [f"## `client.{name}`", doc(type(room)), table]
     return "\n\n".join(sections) + "\n"
 
 
-def answered(endpoint: Method) -> str:
+def answered(endpoint: Method[..., Any, Any, Any]) -> str:
     kind = str(endpoint.__wrapped__.__annotations__["return"])
     inner = kind.partition("[")[2].removesuffix("]")
-    is_many = isinstance(endpoint, Listed | Streamed)
+    is_many = not isinstance(endpoint, Endpoint)
     return f"`{inner}`, each" if is_many else "" if inner == "None" else f"`{inner}`"
 
 

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from horae.client.calls import Endpoint, Listed, Method, Room, Streamed
+from horae.client.calls import Listed, Method, Room
 from horae.client.client import Client
 from horae.client.reading import Told
 from horae.errors import StoreUnavailable
@@ -18,6 +18,7 @@ from horae.service.asgi import build
 
 # Operations that are not the client's business, each with the reason.
 LEFT_OUT: dict[str, str] = {}
+AnyMethod = Method[..., Any, Any, Any]
 
 
 def nowhere() -> Any:
@@ -40,12 +41,12 @@ def operations() -> dict[str, dict[str, Any]]:
     }
 
 
-def methods() -> Iterator[tuple[str, Method]]:
+def methods() -> Iterator[tuple[str, AnyMethod]]:
     with Client("http://127.0.0.1") as client:
         rooms = {name: type(room) for name, room in vars(client).items() if isinstance(room, Room)}
     for name, kind in rooms.items():
         for verb, value in vars(kind).items():
-            if isinstance(value, Endpoint | Listed | Streamed):
+            if isinstance(value, Method):
                 yield f"{name}.{verb}", value
 
 
@@ -117,7 +118,7 @@ def properties(schema: dict[str, Any]) -> Iterator[str]:
         yield from properties(each)
 
 
-def spoken(method: Method) -> Iterator[str]:
+def spoken(method: AnyMethod) -> Iterator[str]:
     """The names of its parameters; those of a TypedDict one by one."""
     hints = get_type_hints(method.__wrapped__)
     for name, each in inspect.signature(method.__wrapped__).parameters.items():
@@ -142,7 +143,7 @@ NAMED_OTHERWISE: dict[str, dict[str, str]] = {
 }
 
 
-def answer_kinds(method: Method) -> Iterator[type]:
+def answer_kinds(method: AnyMethod) -> Iterator[type]:
     """The dataclasses in what a method answers with."""
     seen, open_ = set(), [get_type_hints(method.__wrapped__)["return"]]
     while open_:

@@ -19,6 +19,9 @@ from horae.core.instants import aware, iso
 T = TypeVar("T")
 P = ParamSpec("P")
 S = TypeVar("S")
+A = TypeVar("A")
+B = TypeVar("B")
+R = TypeVar("R")
 PAGE = 100  # rows asked for at once where nobody says how many
 
 
@@ -115,10 +118,10 @@ class Room(Generic[S]):
         self._sender = sender
 
 
-class Endpoint(Generic[P, T]):
-    """A method that describes a call, turned into one that sends it."""
+class Method(Generic[P, B, R, A]):
+    """A method that builds what is asked for (B), turned into one that asks: it answers with R, or A to await."""
 
-    def __init__(self, method: str, path: str, build: Callable[Concatenate[Any, P], Call[T]]) -> None:
+    def __init__(self, method: str, path: str, build: Callable[Concatenate[Any, P], B]) -> None:
         self.__doc__, self.__name__, self.__wrapped__ = build.__doc__, getattr(build, "__name__", ""), build
         self.method, self.path = method, path
         self._build = build
@@ -127,85 +130,48 @@ class Endpoint(Generic[P, T]):
     def __get__(self, room: None, kind: type) -> Self: ...
 
     @overload
-    def __get__(self, room: Room[Sender], kind: type) -> Callable[P, T]: ...
+    def __get__(self, room: Room[Sender], kind: type) -> Callable[P, R]: ...
 
     @overload
-    def __get__(self, room: Room[AsyncSender], kind: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, room: Room[AsyncSender], kind: type) -> Callable[P, A]: ...
 
     def __get__(self, room: Any, kind: type) -> Any:
         if room is None:
             return self
 
         @functools.wraps(self._build)
-        def send(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return room._sender.send(placed(self, self._build(room, *args, **kwargs)))
+        def ask(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return self._ask(room._sender, self._build(room, *args, **kwargs))
 
-        return send
+        return ask
 
+    def _ask(self, sender: Any, built: B) -> Any:
+        raise NotImplementedError
 
-class Listed(Generic[P, T]):
-    """A method that describes a listing, turned into an iterator over its rows."""
-
-    def __init__(self, path: str, build: Callable[Concatenate[Any, P], Listing[T]]) -> None:
-        self.__doc__, self.__name__, self.__wrapped__ = build.__doc__, getattr(build, "__name__", ""), build
-        self.method, self.path = "GET", path
-        self._build = build
-
-    @overload
-    def __get__(self, room: None, kind: type) -> Self: ...
-
-    @overload
-    def __get__(self, room: Room[Sender], kind: type) -> Callable[P, Iterator[T]]: ...
-
-    @overload
-    def __get__(self, room: Room[AsyncSender], kind: type) -> Callable[P, AsyncIterator[T]]: ...
-
-    def __get__(self, room: Any, kind: type) -> Any:
-        if room is None:
-            return self
-
-        @functools.wraps(self._build)
-        def iterate(*args: P.args, **kwargs: P.kwargs) -> Any:
-            listing = self._build(room, *args, **kwargs)
-            return room._sender.each(replace(listing, first=placed(self, listing.first)))
-
-        return iterate
+    def _placed(self, call: Call[T]) -> Call[T]:
+        """The call with the method and path that its decorator names."""
+        return replace(call, method=self.method, path=self.path)
 
 
-class Streamed(Generic[P, T]):
-    """A method that describes a stream, turned into an iterator over what comes."""
+class Endpoint(Method[P, Call[T], T, Coroutine[Any, Any, T]]):
+    """Describes a call, and sends it."""
 
-    def __init__(self, path: str, build: Callable[Concatenate[Any, P], Call[T]]) -> None:
-        self.__doc__, self.__name__, self.__wrapped__ = build.__doc__, getattr(build, "__name__", ""), build
-        self.method, self.path = "GET", path
-        self._build = build
-
-    @overload
-    def __get__(self, room: None, kind: type) -> Self: ...
-
-    @overload
-    def __get__(self, room: Room[Sender], kind: type) -> Callable[P, Iterator[T]]: ...
-
-    @overload
-    def __get__(self, room: Room[AsyncSender], kind: type) -> Callable[P, AsyncIterator[T]]: ...
-
-    def __get__(self, room: Any, kind: type) -> Any:
-        if room is None:
-            return self
-
-        @functools.wraps(self._build)
-        def follow(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return room._sender.follow(placed(self, self._build(room, *args, **kwargs)))
-
-        return follow
+    def _ask(self, sender: Any, built: Call[T]) -> Any:
+        return sender.send(self._placed(built))
 
 
-Method = Endpoint[Any, Any] | Listed[Any, Any] | Streamed[Any, Any]
+class Listed(Method[P, Listing[T], Iterator[T], AsyncIterator[T]]):
+    """Describes a listing, and iterates over its rows."""
+
+    def _ask(self, sender: Any, built: Listing[T]) -> Any:
+        return sender.each(replace(built, first=self._placed(built.first)))
 
 
-def placed(endpoint: Method, call: Call[T]) -> Call[T]:
-    """The call with the method and path that its decorator names."""
-    return replace(call, method=endpoint.method, path=endpoint.path)
+class Streamed(Method[P, Call[T], Iterator[T], AsyncIterator[T]]):
+    """Describes a stream, and iterates over what comes."""
+
+    def _ask(self, sender: Any, built: Call[T]) -> Any:
+        return sender.follow(self._placed(built))
 
 
 Build = Callable[Concatenate[Any, P], Call[T]]
@@ -232,11 +198,11 @@ def DELETE(path: str) -> Callable[[Build[P, T]], Endpoint[P, T]]:
 
 
 def STREAM(path: str) -> Callable[[Build[P, T]], Streamed[P, T]]:
-    return functools.partial(Streamed, path)
+    return functools.partial(Streamed, "GET", path)
 
 
 def PAGES(path: str) -> Callable[[Callable[Concatenate[Any, P], Listing[T]]], Listed[P, T]]:
-    return functools.partial(Listed, path)
+    return functools.partial(Listed, "GET", path)
 
 
 def given(**values: Any) -> dict[str, Any]:
