@@ -85,7 +85,7 @@ class Pen:
     def move(self, task: Task, event: str, cause: str, told: Mapping[str, Any] | None = None, **changes: Any) -> Task:
         """Follow an arrow of the machine; whatever is not drawn is refused."""
         state = TASK.after(task.state, event)
-        moved = self.save(task, replace(task, state=state, **changes))  # type: ignore[arg-type]
+        moved = self.save(task, replace(task, state=state, **changes))
         self.line(cause, moved, before=task.state, after=state, **(told or {}))
         return moved
 

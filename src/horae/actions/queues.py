@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from horae.actions.jobs import counts
 from horae.core.audit import Entry
@@ -71,12 +72,12 @@ def _servers(nodes: list[Node], queue: str) -> tuple[str, ...]:
     return tuple(node.node_id for node in nodes if queue in node.queues)
 
 
-def _change(world: World, queue: str, verb: str, actor: str, reason: str, **changes: object) -> Queue:
+def _change(world: World, queue: str, verb: str, actor: str, reason: str, **changes: Any) -> Queue:
     name(queue, "queue")
 
     def write(tx: Tx) -> Queue:
         before = tx.queues.get(queue) or Queue(queue)
-        after = replace(before, **changes)  # type: ignore[arg-type]
+        after = replace(before, **changes)
         tx.queues.put(after)
         told = {key: str(value) for key, value in changes.items()}
         was = {key: str(getattr(before, key)) for key in changes}

@@ -67,6 +67,9 @@ class Perform:
 
 Work = Think | Perform
 Ending = Literal["ok", "partial", "failed", "unknown", "pending"]
+HEARD: dict[Ending, FactKind] = {  # as what cognition hears of an ending
+    "ok": "action_ok", "partial": "action_partial", "failed": "action_failed", "unknown": "action_unknown",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +111,12 @@ def work_for(pen: Pen, focus: Task, control: Control) -> Work:
 
 def _perform(focus: Task, control: Control) -> Perform:
     intent = decode(focus.intent or "{}")
-    effect: Effect = focus.effect  # type: ignore[assignment]
-    return Perform(focus, intent["action"], intent["arguments"], intent["key"], effect, control)
+    assert focus.effect is not None
+    return Perform(focus, intent["action"], intent["arguments"], intent["key"], focus.effect, control)
 
 
 def _fact(stored: StoredFact) -> Fact:
-    return Fact(stored.kind, stored.at, decode(stored.data))  # type: ignore[arg-type]
+    return Fact(stored.kind, stored.at, decode(stored.data))
 
 
 # -- choosing ------------------------------------------------------------------------------------------------------
@@ -355,8 +358,7 @@ def commit_facts(
             pen.line("step_facts", task, action=step.action, ending=told.ending)
             _park(pen, task, told.on, wait_span(told.timeout, policy))
             return
-        kind: FactKind = f"action_{told.ending}"  # type: ignore[assignment]
-        pen.fact(task, kind, {**told.data, "action": step.action, "step": task.step})
+        pen.fact(task, HEARD[told.ending], {**told.data, "action": step.action, "step": task.step})
         pen.line("step_facts", task, action=step.action, ending=told.ending)
         safe_point(pen, task, control, policy)
 

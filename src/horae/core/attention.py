@@ -18,7 +18,7 @@ from horae.errors import InvalidInput
 TaskState = Literal["created", "ready", "running", "waiting", "suspended", "completed", "failed", "cancelled"]
 Phase = Literal["think", "act", "gap"]
 
-TASK = Machine(
+TASK: Machine[TaskState] = Machine(
     "task",
     "created",
     {

@@ -90,7 +90,7 @@ def _missed(schedule: Schedule, first: datetime, now: datetime) -> tuple[int, tu
         return 1, (first,)
     until = now if schedule.ends_at is None else min(now, schedule.ends_at)
     runs = schedule.catch_up if schedule.misfire == "catch_up" else 1
-    return _counted(rule, first, until, runs + 1)  # type: ignore[arg-type]  # all rules are frozen values
+    return _counted(rule, first, until, runs + 1)
 
 
 @lru_cache(maxsize=4096)

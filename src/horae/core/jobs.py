@@ -38,7 +38,7 @@ SLOTS = 50  # jobs of one queue at once in one worker: enough that coinciding cr
 LOCAL = "local"
 THREE_TIMES = Retry()
 
-JOB = Machine(
+JOB: Machine[State] = Machine(
     "job",
     "queued",
     {
@@ -316,7 +316,7 @@ def _after_loss(job: Job, outcome: Outcome, *, now: datetime) -> Change:
 
 def _change(job: Job, event: str, *, run_at: datetime, failures: int = 0, error: str | None = None) -> Change:
     state = JOB.after("running", event)
-    return _make_change(event, state, job.attempt + failures, run_at, error)  # type: ignore[arg-type]
+    return _make_change(event, state, job.attempt + failures, run_at, error)
 
 
 def settlement(job: Job, outcome: Outcome, *, now: datetime, roll: float) -> Settlement:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from horae.core.attention import Phase, TaskState, Weighed
 from horae.core.chain import GENESIS, linked
+from horae.core.directives import Effect, FactKind
 from horae.core.instants import iso
 from horae.core.jobs import SYSTEM
 
@@ -62,7 +63,7 @@ class Task:
     turn: int = 0
     step: int = 0
     intent: str | None = None
-    effect: str | None = None
+    effect: Effect | None = None
     holds: bool = False
     held_since: datetime | None = None
     cancel_requested: bool = False
@@ -133,7 +134,7 @@ class StoredFact:
     number: int
     lane: int
     task: int
-    kind: str
+    kind: FactKind
     at: datetime
     data: str = "{}"
     turn: int | None = None

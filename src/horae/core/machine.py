@@ -7,20 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from horae.errors import NotAllowed
 
+S = TypeVar("S", bound=str)
+
 
 @dataclass(frozen=True)
-class Machine:
+class Machine(Generic[S]):
     """Which event leads from which state to which; nothing else is possible."""
 
     name: str
-    start: str
-    arrows: Mapping[tuple[str, str], str]
+    start: S
+    arrows: Mapping[tuple[S, str], S]
 
     @property
-    def states(self) -> tuple[str, ...]:
+    def states(self) -> tuple[S, ...]:
         """All states, in the order in which the table first mentions them."""
         named = [self.start]
         for (before, _), after in self.arrows.items():
@@ -31,7 +34,7 @@ class Machine:
     def events(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(event for _, event in self.arrows))
 
-    def after(self, state: str, event: str) -> str:
+    def after(self, state: S, event: str) -> S:
         """The state that follows, or a refusal that names what would be possible."""
         try:
             return self.arrows[state, event]
@@ -41,7 +44,7 @@ class Machine:
                 f"A {self.name} that is {state} cannot be {event}. From {state} it can be: {possible}."
             ) from None
 
-    def is_final(self, state: str) -> bool:
+    def is_final(self, state: S) -> bool:
         return all(before != state for before, _ in self.arrows)
 
     def diagram(self) -> str:

@@ -6,7 +6,7 @@ say it in words. It reads no clock; the scheduler hands it instants. All instant
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal, Protocol, Self, runtime_checkable
@@ -24,7 +24,7 @@ _FINEST = timedelta(milliseconds=1)
 
 
 @runtime_checkable
-class Rule(Protocol):
+class Rule(Hashable, Protocol):
     """What every kind of schedule can answer."""
 
     def next_after(self, instant: datetime) -> datetime | None: ...
