@@ -54,6 +54,18 @@ def test_the_same_declaration_again_changes_nothing(world: World, clock: Virtual
     assert verbs_of(world) == ["declare"]
 
 
+@pytest.mark.parametrize(("before", "after"), [("ALL_NODES", "SINGLE_NODE"), ("SINGLE_NODE", "ALL_NODES")])
+def test_a_deployment_that_changes_who_runs_a_job_changes_who_fires_it(
+    world: World, clock: VirtualClock, before: Any, after: Any
+) -> None:
+    """S3-4, S3-16: neither does it fall silent, nor does the store fire what each node runs for itself."""
+    declare(world, [in_code(mode=before)])
+    declare(world, [in_code(mode=after)])
+    clock.advance(MINUTE)
+
+    assert len(firing.fire_due(world)) == (after == "SINGLE_NODE")
+
+
 def test_a_new_declaration_wins_over_the_old_one_and_its_due_fires_are_told(world: World, clock: VirtualClock) -> None:
     """I8: a deployment is a downtime and a change at once."""
     declare(world, [in_code()])

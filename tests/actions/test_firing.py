@@ -296,6 +296,22 @@ def _unknown_zone(tx: Tx, key: str) -> None:
     tx.schedules.put(replace(schedule, zone="Mars/Olympus"), expected_version=schedule.version)
 
 
+def test_whoever_computes_a_fire_says_with_which_zone_database(world: World, clock: VirtualClock) -> None:
+    """Hosts of one cluster may have different ones: the next that starts with the newer one must find the fire."""
+    old, new = replace(world, tzdata="2025b"), replace(world, tzdata="2026f")
+    for key in ("fired", "changed", "unreadable"):
+        created(new, key, zone="Europe/Paris")
+    world.store.transact(partial(_unknown_zone, key="unreadable"))
+    clock.advance(MINUTE)
+
+    schedules.change(old, "changed", {"expression": "*/2 * * * *"})
+    firing.fire_due(old)
+
+    assert {each.key: each.tzdata for each in schedules.find(new)} == {
+        "fired": "2025b", "changed": "2025b", "unreadable": "2026f",
+    }  # fmt: skip
+
+
 # -- on time -----------------------------------------------------------------------------------------------------
 
 

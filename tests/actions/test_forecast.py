@@ -10,7 +10,7 @@ from horae.core.retry import Retry
 from horae.errors import InvalidInput
 from horae.ports import World
 from horae.testing.builders import a_schedule
-from horae.testing.clock import NOON
+from horae.testing.clock import NOON, VirtualClock
 
 HOUR = timedelta(hours=1)
 
@@ -45,6 +45,18 @@ def test_what_is_off_paused_or_spent_does_not_fire(world: World) -> None:
     schedules.create(world, a_schedule("twice", max_fires=2))
 
     assert [each.key for _, each in forecast(world, 1).fires] == ["twice", "twice"]
+
+
+def test_what_is_overdue_is_told_once_and_then_what_is_ahead(world: World, clock: VirtualClock) -> None:
+    """The fires of a downtime are behind, whatever becomes of them."""
+    schedules.create(world, a_schedule("minutely"))
+    clock.advance(timedelta(days=3, seconds=30))
+
+    told = forecast(world, 1)
+
+    ahead = clock.now() + timedelta(seconds=30)
+    assert [at for at, _ in told.fires[:3]] == [NOON + timedelta(minutes=1), ahead, ahead + timedelta(minutes=1)]
+    assert told.total == 61
 
 
 def test_a_tenant_sees_its_own(world: World) -> None:

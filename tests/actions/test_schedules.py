@@ -1,13 +1,15 @@
 """The verbs of schedules: the effect, the refusal, the entry. What depends on the database is in the shipped suite."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from horae.actions import firing, schedules
+from horae.actions import firing, jobs, schedules
 from horae.core.audit import Entry
 from horae.core.fires import Schedule
+from horae.core.jobs import Outcome
+from horae.core.standing import standing
 from horae.errors import Conflict, HoraeError, InvalidInput, InvalidName, InvalidPayload, NotFound
 from horae.ports import ScheduleFilter, World
 from horae.testing.builders import a_schedule
@@ -82,6 +84,19 @@ def test_a_key_is_taken_once_for_each_owner(world: World) -> None:
         ({"expression": "0 0 30 2 *"}, InvalidInput),
         ({"zone": "Mars/Olympus"}, InvalidInput),
         ({"kind": "after", "after": ("nobody",)}, NotFound),
+        ({"kind": "every", "expression": "60", "zone": "Mars/Olympus"}, InvalidInput),
+        ({"group": "two words"}, InvalidName),
+        ({"enabled": "no"}, InvalidInput),
+        ({"lenient": 1}, InvalidInput),
+        ({"max_fires": "3"}, InvalidInput),
+        ({"catch_up": True}, InvalidInput),
+        ({"gap": []}, InvalidInput),
+        ({"expression": None}, InvalidInput),
+        ({"starts_at": "2030-01-07"}, InvalidInput),
+        ({"retry": 3}, InvalidInput),
+        ({"jitter": 5}, InvalidInput),
+        ({"initial_delay": -MINUTE}, InvalidInput),
+        *(({name: timedelta.max}, InvalidInput) for name in ("jitter", "grace", "spread", "timeout", "lock_ttl")),
     ],
 )
 def test_what_cannot_work_is_refused_and_nothing_is_stored(
@@ -96,6 +111,15 @@ def test_what_cannot_work_is_refused_and_nothing_is_stored(
 def test_a_schedule_on_every_node_has_no_fires_of_its_own(world: World) -> None:
     """Each node has its timer."""
     assert created(world, mode="ALL_NODES").next_due_at is None
+
+
+def test_the_ends_of_the_calendar_are_no_trouble(world: World) -> None:
+    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+
+    assert created(world, "since ever", starts_at=first).next_fire_at == NOON + MINUTE
+    assert created(world, "at the end", "9999-12-31T23:59:59Z", kind="once", jitter=DAY).next_fire_at is not None
+    late = created(world, "never", "60", kind="every", starts_at=last, initial_delay=DAY)
+    assert late.next_fire_at == last
 
 
 # -- change ------------------------------------------------------------------------------------------------------
@@ -200,6 +224,57 @@ def test_an_instant_that_has_fired_does_not_fire_again_however_often_it_is_switc
     assert schedules.preview(world, switched_on) == []
 
 
+@pytest.mark.parametrize("moment", [timedelta(0), timedelta(minutes=1)], ids=["ahead", "due"])
+def test_who_runs_it_is_part_of_when_it_runs(world: World, clock: VirtualClock, moment: timedelta) -> None:
+    """A job for each node has no fires in the store, and one for a single node has: whichever it was before."""
+    created(world)
+    clock.advance(moment)
+
+    local = schedules.change(world, "minutely", {"mode": "ALL_NODES"})
+    assert (local.next_fire_at, local.next_due_at, firing.fire_due(world)) == (None, None, [])
+
+    shared = schedules.change(world, "minutely", {"mode": "SINGLE_NODE"})
+    assert shared.next_fire_at == NOON + moment + MINUTE
+
+
+def _while_its_job_runs(world: World, verb: str) -> Schedule:
+    if verb == "change":
+        return schedules.change(world, "minutely", {"expression": "30"})
+    schedules.pause(world, "minutely")
+    return schedules.resume(world, "minutely")
+
+
+@pytest.mark.parametrize(("verb", "rest"), [("change", MINUTE / 2), ("resume", MINUTE)])
+def test_an_interval_that_counts_from_the_end_still_does_when_it_is_touched_while_its_job_runs(
+    world: World, clock: VirtualClock, verb: str, rest: timedelta
+) -> None:
+    """C-14: a job that ends just after the change must not be followed by the next one at once."""
+    created(world, "minutely", "60", kind="every", anchor="finish")
+    firing.fire_due(world)
+    [job] = jobs.pull(world, worker_id="w")
+    clock.advance(10 * MINUTE)
+
+    touched = _while_its_job_runs(world, verb)
+    assert (touched.next_fire_at, standing(touched)) == (None, "resting")
+    clock.advance(MINUTE / 3)
+    jobs.settle(world, [(job, Outcome("succeeded"))])
+
+    assert schedules.get(world, "minutely").next_fire_at == clock.now() + rest
+
+
+def test_an_interval_that_begins_to_count_from_the_end_does_not_wait_for_a_job_that_will_not_tell(
+    world: World, clock: VirtualClock
+) -> None:
+    """The job was fired by a grid; its end concerns nobody."""
+    created(world, "minutely", "60", kind="every")
+    firing.fire_due(world)
+    clock.advance(MINUTE / 2)
+
+    schedules.change(world, "minutely", {"anchor": "finish"})
+
+    assert schedules.change(world, "minutely", {"expression": "90"}).next_fire_at == clock.now() + 1.5 * MINUTE
+
+
 # -- pause and resume --------------------------------------------------------------------------------------------
 
 
@@ -287,9 +362,36 @@ def test_an_interval_that_is_only_thought_of_is_previewed_at_its_own_pace_at_any
 
 def test_a_preview_of_a_stored_schedule_begins_with_what_is_stored(world: World, clock: VirtualClock) -> None:
     made = created(world, max_fires=3, fire_count=1)
-    clock.advance(10 * MINUTE)
+    clock.advance(MINUTE / 2)
 
     assert schedules.preview(world, made) == [NOON + MINUTE, NOON + 2 * MINUTE]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"misfire": "skip"},
+        {"misfire": "skip", "expression": "0 * * * *"},
+        {"misfire": "catch_up", "catch_up": 2},
+        {"misfire": "catch_up", "catch_up": 9, "max_fires": 4},
+        {"kind": "every", "expression": "60"},
+        {"kind": "once", "expression": "2030-01-07T12:05:00Z"},
+    ],
+    ids=str,
+)
+def test_a_preview_of_what_is_overdue_tells_what_will_run(
+    world: World, clock: VirtualClock, fields: dict[str, Any]
+) -> None:
+    """After a downtime nobody wants to read the fires of the time when nobody was there."""
+    made = created(world, overlap="allow", **fields)
+    clock.advance(3 * DAY + 90 * MINUTE + MINUTE / 2)
+
+    told = schedules.preview(world, made, 5)
+    [(fired, _)] = firing.fire_due(world)
+
+    ran = [fire.fire_at for fire in fired.fires if fire.verdict == "ran"]
+    assert told == [*ran, *schedules.preview(world, schedules.get(world, "minutely"), 5)][:5]
 
 
 @pytest.mark.parametrize("count", [0, 1001])

@@ -10,8 +10,8 @@ from typing import Any
 
 from horae.actions.schedules import entry_for, every, locked, timed, written
 from horae.core.deciding import admits, decide
-from horae.core.fires import Fire, Firing, Schedule, Unfinished
-from horae.core.instants import MICROSECOND, aware, iso
+from horae.core.fires import LONGEST, Fire, Firing, Schedule, Unfinished
+from horae.core.instants import MICROSECOND, aware, earlier, iso
 from horae.core.jobs import SYSTEM, NewJob, band_of
 from horae.core.payloads import encode
 from horae.core.retry import Retry
@@ -65,7 +65,8 @@ def _decided(world: World, schedule: Schedule, now: datetime, unfinished: Unfini
     Its fire stays due and is tried again: by a process that can read it, or once somebody has mended it.
     """
     try:
-        firing = decide(schedule, now, unfinished, world.dice.roll())
+        here = schedule if schedule.tzdata == world.tzdata else replace(schedule, tzdata=world.tzdata)
+        firing = decide(here, now, unfinished, world.dice.roll())
         ran = [fire for fire in firing.fires if fire.verdict == "ran"]
         return firing, [_job(world, schedule, fire, alone=len(ran) > 1) for fire in ran]
     except HoraeError as problem:
@@ -121,8 +122,8 @@ def backfill(
     Only what lies behind: a fire that is still to come, or still to be decided on, is the schedule's own business.
     """
     start, end = aware(start, "start"), aware(end, "end")
-    if spread < timedelta(0):
-        raise InvalidInput("spread cannot be negative.")
+    if not timedelta(0) <= spread <= LONGEST:
+        raise InvalidInput(f"spread={spread} is outside 0 to {LONGEST.days:,} days.")
     now = world.clock.now()
 
     def work(tx: Tx) -> Backfill:
@@ -162,7 +163,7 @@ def _missing(schedule: Schedule, begin: datetime, until: datetime, present: set[
             f"Schedule {schedule.key} has no times of its own to make up for: it counts from the end of other runs."
         )
     missing: list[datetime] = []
-    for fire_at in rule.between(begin - MICROSECOND, until):
+    for fire_at in rule.between(earlier(begin, MICROSECOND), until):
         if fire_at not in present:
             missing.append(fire_at)
         if len(missing) > MAX_BACKFILL:

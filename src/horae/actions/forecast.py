@@ -30,7 +30,9 @@ class Forecast:
 
 
 def forecast(world: World, hours: float = 24, *, owner: str | None = None, limit: int = 1000) -> Forecast:
-    """The fires of the next hours, as the rules say now. A schedule that rests between runs tells only its next."""
+    """The fires of the next hours, as the rules say now. A schedule that rests between runs tells only its next, and
+    of fires that are overdue only one is told: how many of them run is decided when somebody fires it.
+    """
     ahead = timedelta(hours=hours) if 0 < hours <= LONGEST.total_seconds() / 3600 else timedelta(0)
     if not ahead:
         raise InvalidInput(f"hours={hours:g} is outside more than 0 to {LONGEST.total_seconds() / 3600:g}.")
@@ -47,10 +49,10 @@ def forecast(world: World, hours: float = 24, *, owner: str | None = None, limit
         at, place = heapq.heappop(coming)
         schedule = known[place]
         total, fired[place] = total + 1, fired[place] + 1
-        minutes[at.replace(second=0, microsecond=0)] += 1
+        minutes[max(at, now).replace(second=0, microsecond=0)] += 1
         if len(told) < limit:
             told.append((at, schedule))
-        again = _after(schedule, at, fired[place])
+        again = _after(schedule, max(at, now), fired[place])
         if again is not None and again <= end:
             heapq.heappush(coming, (again, place))
     piles = [pile for pile in minutes.most_common(MOST_PILES) if pile[1] >= PILE]

@@ -10,11 +10,12 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from horae.core.audit import Entry
-from horae.core.deciding import left_behind
-from horae.core.fires import Fire, Schedule, check, cycle, due_at, first_fire, next_fire
+from horae.core.deciding import coming, left_behind
+from horae.core.fires import Fire, Schedule, check, cycle, due_at, first_fire
 from horae.core.instants import MICROSECOND, iso
 from horae.core.jobs import SYSTEM
 from horae.core.payloads import encode, label, name
@@ -37,7 +38,7 @@ CHANGEABLE = tuple(
 # What is said of fires that had come when a verb took them away.
 LEFT_BEHIND = {"pause": "paused", "deactivate": "inactive", "resume": "paused"}
 TIMING = {"kind", "expression", "zone", "day_match", "gap", "fold", "lenient", "anchor", "initial_delay", "starts_at",
-          "ends_at", "max_fires", "enabled", "jitter"}  # fmt: skip
+          "ends_at", "max_fires", "enabled", "jitter", "mode"}  # fmt: skip
 
 
 # -- make and change ---------------------------------------------------------------------------------------------
@@ -116,7 +117,7 @@ def pause(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, r
 
 
 def resume(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = "") -> Schedule:
-    """Fires go on from now; what was missed while it was paused is not made up for."""
+    """Fires go on from now; what was missed while it was paused is not made up for, except a single instant (once)."""
 
     def write(tx: Tx) -> Schedule:
         before = locked(tx, key, owner)
@@ -238,15 +239,9 @@ def preview(world: World, schedule: Schedule, count: int = 5) -> list[datetime]:
     now = world.clock.now()
     # An interval counts from its creation; one that is only thought of would be created now.
     schedule = replace(schedule, created_at=schedule.created_at or now)
-    stored = schedule.next_fire_at if schedule.number and schedule.is_active else None
-    fire = stored or first_fire(schedule, now)
     if schedule.max_fires is not None:
-        count = min(count, schedule.max_fires - schedule.fire_count)
-    told: list[datetime] = []
-    while fire is not None and len(told) < count:
-        told.append(fire)
-        fire = next_fire(schedule, fire)
-    return told
+        count = min(count, max(0, schedule.max_fires - schedule.fire_count))
+    return list(islice(coming(schedule, now), count))
 
 
 # -- the parts -----------------------------------------------------------------------------------------------------
@@ -257,8 +252,6 @@ def checked(world: World, schedule: Schedule) -> None:
     label(schedule.owner, "owner")
     name(schedule.handler, "handler", 200)
     name(schedule.queue, "queue")
-    if schedule.group is not None:
-        name(schedule.group, "group")
     if not isinstance(schedule.payload, dict):
         raise InvalidInput("The payload of a schedule is an object: the arguments of its handler by name.")
     encode(schedule.payload, max_bytes=world.max_payload_bytes)
@@ -267,6 +260,7 @@ def checked(world: World, schedule: Schedule) -> None:
 
 def timed(world: World, schedule: Schedule, now: datetime, first: datetime | None = None) -> Schedule:
     """The schedule with its next fire (*first*, where somebody has named it), or with none where it must not fire."""
+    schedule = replace(schedule, tzdata=world.tzdata)
     if not schedule.is_active or schedule.is_spent or schedule.mode == "ALL_NODES":
         return replace(schedule, next_fire_at=None, next_due_at=None)
     fire_at = first or named_first(schedule, now) or first_fire(schedule, now)
@@ -301,6 +295,8 @@ def written(
     timing = any(getattr(before, field) != getattr(after, field) for field in TIMING)
     if timing or first is not None or before.is_active != after.is_active or before.tzdata != after.tzdata:
         after = timed(world, after, now, first)
+        if after.rests and first is None and after.last_fire_at is not None and tx.schedules.awaited(after.number):
+            after = replace(after, next_fire_at=None, next_due_at=None)  # it counts from the end of that job
         if after.next_fire_at != before.next_fire_at:
             after = _without_due(tx, before, after, now, LEFT_BEHIND.get(verb, "changed"))
     after = replace(after, version=before.version + 1, updated_at=now)

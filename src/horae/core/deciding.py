@@ -7,12 +7,13 @@ run, and the next instant. Whatever the policies say, the counts of the records 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 
-from horae.core.fires import Fire, Firing, Schedule, Unfinished, Verdict, due_at, next_fire
+from horae.core.fires import Fire, Firing, Schedule, Unfinished, Verdict, due_at, first_fire, next_fire
+from horae.core.instants import later
 from horae.core.schedules import Every, Rule
 from horae.errors import InvalidInput
 
@@ -65,6 +66,20 @@ def left_behind(schedule: Schedule, now: datetime, reason: str) -> Fire | None:
     except InvalidInput:  # the rule can no longer be read, which may be what the change is about
         return Fire(first, "skipped", reason=reason)
     return Fire(first, "skipped", reason=reason, last_at=recent[-1] if count > 1 else None, count=count)
+
+
+def coming(schedule: Schedule, now: datetime) -> Iterator[datetime]:
+    """The fires ahead, as they will run: what has come already is told as its policy will decide on it."""
+    stored = schedule.next_fire_at if schedule.number and schedule.is_active else None
+    fire = stored or first_fire(schedule, now)
+    if fire is not None and max(fire, (schedule.next_due_at if stored else None) or fire) <= now:
+        firing = decide(replace(schedule, next_fire_at=fire), now, Unfinished(), 0.0)
+        ran = [each.fire_at for each in firing.fires if each.verdict == "ran"]
+        yield from ran
+        fire = next_fire(schedule, now) if schedule.rests and ran else firing.next_fire_at
+    while fire is not None:
+        yield fire
+        fire = next_fire(schedule, fire)
 
 
 def admits(schedule: Schedule, unfinished: Unfinished) -> bool:
@@ -134,7 +149,7 @@ def _due(schedule: Schedule, last: datetime, count: int, roll: float) -> datetim
     if count > 1 or due is None or due < last:
         return last
     undrawn = due == last and (schedule.rests or schedule.kind == "after")
-    return last + schedule.jitter * roll if undrawn else due
+    return later(last, schedule.jitter * roll) if undrawn else due
 
 
 def _earlier(

@@ -13,10 +13,12 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from horae.core.cron import Cron
-from horae.core.instants import MICROSECOND, aware, from_iso, iso
+from horae.core.instants import MICROSECOND, aware, earlier, from_iso, iso, later
 from horae.core.jobs import PRIORITIES, SYSTEM, Priority
+from horae.core.payloads import name as checked_name
 from horae.core.retry import Retry
 from horae.core.schedules import Every, Once, Rule
+from horae.core.zones import zone_named
 from horae.errors import InvalidInput
 
 Kind = Literal["cron", "every", "once", "after"]
@@ -34,6 +36,19 @@ ANCHORS = ("start", "finish")
 ONCE_ONLY = Retry.none()
 MAX_EXPRESSION = 255
 MAX_FIRES = 2**31 - 1
+LONGEST = timedelta(seconds=10**10)  # some three hundred years: more than any calendar of jobs, less than a store keeps
+SPANS = ("initial_delay", "spread", "grace", "jitter")
+LIMITS = ("timeout", "lock_ttl", "stale_timeout")  # None: there is none
+# What a value must be at all, before anybody compares it with something.
+SHAPES: tuple[tuple[type, str, tuple[str, ...]], ...] = (
+    (str, "text", ("expression", "zone", "day_match", "gap", "fold")),
+    (bool, "True or False", ("enabled", "lenient")),
+    (int, "a whole number", ("catch_up", "max_fires")),
+    (timedelta, "a timedelta", (*SPANS, *LIMITS)),
+    (datetime, "an aware datetime", ("starts_at", "ends_at")),
+    (Retry, "a Retry", ("retry",)),
+)
+MAY_BE_NONE = ("max_fires", "starts_at", "ends_at", *LIMITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +219,7 @@ def next_fire(schedule: Schedule, after: datetime) -> datetime | None:
     rule = schedule.rule
     if rule is None:
         return None
-    begin = after if schedule.starts_at is None else max(after, schedule.starts_at - MICROSECOND)
+    begin = after if schedule.starts_at is None else max(after, earlier(schedule.starts_at, MICROSECOND))
     return _within(schedule, rule.next_after(begin))
 
 
@@ -225,7 +240,7 @@ def _within(schedule: Schedule, moment: datetime | None) -> datetime | None:
 
 def due_at(schedule: Schedule, fire_at: datetime | None, roll: float) -> datetime | None:
     """The nominal instant plus jitter: drawn once, forward only."""
-    return None if fire_at is None else fire_at + schedule.jitter * roll
+    return None if fire_at is None else later(fire_at, schedule.jitter * roll)
 
 
 def check(schedule: Schedule) -> Schedule:
@@ -241,7 +256,11 @@ def check(schedule: Schedule) -> Schedule:
     for name, value, allowed in choices:
         if value not in allowed:
             raise InvalidInput(f"{name}={value!r} is not known; choose one of {', '.join(allowed)}.")
+    _check_shapes(schedule)
     _check_numbers(schedule)
+    zone_named(schedule.zone)
+    if schedule.group is not None:
+        checked_name(schedule.group, "group")
     if schedule.kind == "after" and not schedule.after:
         raise InvalidInput("A schedule that follows others must name at least one of them in after=[…].")
     if schedule.after and schedule.kind != "after":
@@ -259,18 +278,31 @@ def check(schedule: Schedule) -> Schedule:
     return schedule
 
 
+def _check_shapes(schedule: Schedule) -> None:
+    for kind, said, names in SHAPES:
+        for name in names:
+            value = getattr(schedule, name)
+            if value is None and name in MAY_BE_NONE:
+                continue
+            if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+                raise InvalidInput(f"{name}={value!r} is not {said}.")
+
+
 def _check_numbers(schedule: Schedule) -> None:
     if not 1 <= schedule.catch_up <= 1000:
         raise InvalidInput(f"catch_up={schedule.catch_up} is outside 1 to 1000.")
     if schedule.max_fires is not None and not 1 <= schedule.max_fires <= MAX_FIRES:
         raise InvalidInput(f"max_fires={schedule.max_fires} is outside 1 to {MAX_FIRES:,}; None means no bound.")
-    for name in ("jitter", "grace", "spread"):
+    for name in SPANS:
         if getattr(schedule, name) < timedelta(0):
             raise InvalidInput(f"{name} cannot be negative.")
-    for name in ("timeout", "lock_ttl", "stale_timeout"):
+    for name in LIMITS:
         value = getattr(schedule, name)
         if value is not None and value <= timedelta(0):
             raise InvalidInput(f"{name}={value} leaves no time at all; give more, or None.")
+    for name in (*SPANS, *LIMITS):
+        if (getattr(schedule, name) or timedelta(0)) > LONGEST:
+            raise InvalidInput(f"{name}={getattr(schedule, name)} is too long to be kept; {LONGEST.days:,} days fit.")
 
 
 def cycle(edges: Mapping[str, tuple[str, ...]]) -> tuple[str, ...] | None:

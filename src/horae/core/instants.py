@@ -31,6 +31,14 @@ def later(moment: datetime, by: timedelta) -> datetime:
         return datetime.max.replace(tzinfo=UTC)
 
 
+def earlier(moment: datetime, by: timedelta) -> datetime:
+    """So much earlier; the beginning of the calendar where the difference lies before it."""
+    try:
+        return moment - by
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC)
+
+
 def micros(instant: datetime) -> int:
     """Whole microseconds since 1970, exactly."""
     return (instant - EPOCH) // MICROSECOND

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, Self
 
-from horae.errors import DefinitionError
+from horae.errors import DefinitionError, InvalidInput
 
 Kind = Literal["none", "fixed", "exponential", "external"]
 KINDS: tuple[Kind, ...] = ("none", "fixed", "exponential", "external")
@@ -18,7 +18,10 @@ KINDS: tuple[Kind, ...] = ("none", "fixed", "exponential", "external")
 
 def span(value: timedelta | float) -> timedelta:
     """A number is taken as seconds."""
-    return value if isinstance(value, timedelta) else timedelta(seconds=value)
+    try:
+        return value if isinstance(value, timedelta) else timedelta(seconds=value)
+    except (TypeError, ValueError, OverflowError):  # text, NaN, infinity or beyond any calendar
+        raise InvalidInput(f"{value!r} is not a number of seconds or a timedelta.") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Literal, Protocol, Self, runtime_checkable
 
 from horae.core.cron import Cron
-from horae.core.instants import EPOCH, aware
+from horae.core.instants import EPOCH, aware, later
 from horae.core.words import Language, describe_every, describe_once
 from horae.errors import InvalidInput, InvalidInterval
 
@@ -74,7 +74,7 @@ class Every:
 
     def first_fire(self, created_at: datetime) -> datetime:
         """The very first fire of a schedule created at this instant."""
-        return (self.start or aware(created_at)) + self.initial_delay
+        return later(self.start or aware(created_at), self.initial_delay)
 
     def next_after(self, instant: datetime) -> datetime | None:
         """The first fire strictly later than the instant, in UTC; None when there is none before the year 10000."""

@@ -24,7 +24,7 @@ from horae.stores.schedules import unfinished_from
 CHUNK = 500
 Decide = Callable[[list[Schedule], dict[int, Unfinished]], list[tuple[Firing, list[NewJob]]]]
 AddJobs = Callable[[Driver, Sequence[NewJob], datetime], list[int]]
-MOVED = ("next_fire_at", "next_due_at", "fire_count", "last_fire_at")
+MOVED = ("next_fire_at", "next_due_at", "fire_count", "last_fire_at", "tzdata")
 LIVE_JOBS = (
     "SELECT schedule_id, id, state, attempt, started_at, progressed_at FROM horae_jobs "
     "WHERE state IN ('queued', 'running')"
@@ -139,7 +139,7 @@ class Firings:
                 records.append(fire_row(firing.schedule.number, fire, job_id, at))
             last = to_micros(firing.fires[-1].fire_at) if firing.fires else to_micros(firing.schedule.last_fire_at)
             moves.append((to_micros(firing.next_fire_at), to_micros(firing.next_due_at), firing.fire_count, last,
-                          firing.schedule.number))  # fmt: skip
+                          firing.schedule.tzdata, firing.schedule.number))  # fmt: skip
             dropped += firing.dropped
         if records:
             self.record(driver, records)

@@ -88,7 +88,10 @@ class MysqlHot(Hot):
             driver.change(WRITE_RUN[final], [micros(now), f"[{','.join(chunk)}]"])
 
 
-_MOVED = ", ".join(f"{name} BIGINT PATH '$[{place}]'" for place, name in enumerate((*MOVED, "id")))
+_MOVED = ", ".join(
+    f"{name} {'VARCHAR(20)' if name == 'tzdata' else 'BIGINT'} PATH '$[{place}]'"
+    for place, name in enumerate((*MOVED, "id"))
+)
 MOVE = (
     f"UPDATE horae_schedules s JOIN JSON_TABLE(%s, '$[*]' COLUMNS ({_MOVED})) m ON s.id = m.id "
     f"SET {', '.join(f's.{name} = m.{name}' for name in MOVED)}"

@@ -168,8 +168,8 @@ RECORDED = (
 )
 MOVE = (
     f"UPDATE horae_schedules s SET {', '.join(f'{name} = m.{name}' for name in MOVED)} "
-    f"FROM unnest(%s::bigint[], %s::bigint[], %s::int[], %s::bigint[], %s::bigint[]) AS m ({', '.join(MOVED)}, id) "
-    "WHERE s.id = m.id"
+    f"FROM unnest(%s::bigint[], %s::bigint[], %s::int[], %s::bigint[], %s::text[], %s::bigint[]) "
+    f"AS m ({', '.join(MOVED)}, id) WHERE s.id = m.id"
 )
 
 

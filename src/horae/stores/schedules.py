@@ -119,6 +119,10 @@ class Schedules:
         query = select(*columns).where(jobs.c.schedule_id == number, jobs.c.state.in_(("queued", "running")))
         return unfinished_from(self.connection.execute(query).all())
 
+    def awaited(self, number: int) -> bool:
+        live = (jobs.c.schedule_id == number, jobs.c.state.in_(("queued", "running")), jobs.c.linked == 1)
+        return self.connection.execute(select(jobs.c.id).where(*live).limit(1)).first() is not None
+
     # -- fires ---------------------------------------------------------------------------------------------------
 
     def record(self, number: int, fire: Fire, job_id: int | None, now: datetime) -> None:

@@ -120,6 +120,14 @@ class ScheduleConformance(InVirtualTime):
 
     # -- firing --------------------------------------------------------------------------------------------------
 
+    def test_a_fire_is_stamped_with_the_zone_database_of_who_fired_it(self, world: World, clock: VirtualClock) -> None:
+        schedules.create(world, a_schedule("s", zone="Europe/Paris"))
+        clock.advance(MINUTE)
+
+        firing.fire_due(replace(world, tzdata="2029c"))
+
+        assert schedules.get(world, "s").tzdata == "2029c"
+
     def test_a_due_schedule_becomes_a_job_a_record_and_a_next_instant(self, world: World, clock: VirtualClock) -> None:
         schedules.create(world, a_schedule(payload={"a": 1}, priority="high"))
         clock.move_to(NOON + MINUTE)
