@@ -6,6 +6,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from horae.testing.builders import a_new_job
+from horae.testing.clock import NOON
 from tests.stores.conftest import opened
 
 # Each process enqueues, claims and settles as fast as it can, and writes down what it did. It stops by itself when it
@@ -17,6 +19,7 @@ from horae.core.jobs import Outcome, settlement
 from horae.ports import Claim
 from horae.stores.opening import create_store_engine, open_store
 from horae.testing.builders import a_new_job
+from horae.testing.clock import NOON
 
 url, me, share = sys.argv[1], sys.argv[2], int(sys.argv[3])
 store = open_store(create_store_engine(url))
@@ -76,3 +79,30 @@ def test_four_processes_hammer_one_file_and_nothing_is_lost_or_locked(tmp_path: 
     assert len(put) == 480
     assert done == put
     assert counts == {("default", "succeeded"): 480}
+
+
+PASSER_BY = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+print(connection.execute(sys.argv[2]).fetchone()[0])
+connection.close()
+"""
+    "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); print(c.execute(sys.argv[2]).fetchone()[0]); c.close()"
+)
+
+
+def test_a_process_that_comes_and_goes_takes_nobodys_log_along(tmp_path: Path) -> None:
+    """C-33: whoever closes a file last removes its log, so a process with several connections must keep its locks.
+
+    They go as soon as anything in the process closes the file by another way than SQLite's.
+    """
+    path = tmp_path / "horae.db"
+    store = opened(f"sqlite:///{path}")
+    store.insert([a_new_job({})], now=NOON)
+    with store.engine.connect(), store.engine.connect(), store.engine.connect():  # the pool grows
+        passing = [sys.executable, "-c", PASSER_BY, str(path)]
+        assert subprocess.check_output([*passing, "SELECT 1 FROM horae_jobs"], text=True) == "1\n"
+        store.insert([a_new_job({})], now=NOON)
+        seen = subprocess.check_output([*passing, "SELECT count(*) FROM horae_jobs"], text=True)
+    store.close()
+    assert seen == "2\n"

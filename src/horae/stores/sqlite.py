@@ -30,6 +30,7 @@ WATCH_EVERY = 0.05
 MAX_GROUP = 5_000
 INSERT = f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES ({marks(len(INSERT_COLUMNS))})"
 NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}  # the second: none for the index of the log
+_MAKING = threading.Lock()  # nobody connects to a new file before it is closed
 Synchronous = Literal["FULL", "NORMAL", "EXTRA", "OFF"]
 
 
@@ -88,12 +89,16 @@ def create_sqlite_engine(url: str, synchronous: Synchronous = "FULL") -> Engine:
 
 
 def _keep_private(engine: Engine, path: str) -> None:
-    """A new file is its owner's alone, whatever the umask: payloads and audit are nobody else's to read."""
+    """A new file is its owner's alone, whatever the umask: payloads and audit are nobody else's to read.
+
+    A file that is there must not be touched: closing it would drop every lock that this process's connections have on
+    it, and the next process to leave would take their log along.
+    """
 
     @event.listens_for(engine, "do_connect")
     def make(*_: Any) -> None:
-        with suppress(OSError):  # whatever is wrong with the place, SQLite says it in its own words
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        with _MAKING, suppress(OSError):  # whatever is wrong with the place, SQLite says it in its own words
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 class _Ticket:
