@@ -87,8 +87,6 @@ connection = sqlite3.connect(sys.argv[1])
 print(connection.execute(sys.argv[2]).fetchone()[0])
 connection.close()
 """
-    "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); print(c.execute(sys.argv[2]).fetchone()[0]); c.close()"
-)
 
 
 def test_a_process_that_comes_and_goes_takes_nobodys_log_along(tmp_path: Path) -> None:
