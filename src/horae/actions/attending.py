@@ -6,6 +6,7 @@ kept, so that an early one is worth as much as one that comes in time.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -25,6 +26,8 @@ from horae.ports import World
 STARTS_WITH = "t"
 MAX_NUMBER = 2**63 - 1
 MAX_REASON = 2000
+MAX_KEY = 255
+MAX_DIGITS = 20  # of the number of an event, and its sign
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,7 @@ def cancel(
             return task
         if task.state != "running":
             return end_cancelled(pen, task, reason or f"by {actor}")
-        if task.cancel_requested:
+        if task.cancel_requested and (graceful or task.clean_up is None):
             return task
         asked = replace(
             task,
@@ -248,11 +251,12 @@ def take_in(pen: Pen, event: Event, rule: Rule, actor: str) -> Event:
 def _as_task(pen: Pen, event: Event, rule: Rule, data: Mapping[str, Any], actor: str) -> Event:
     key = None if rule.key is None else filled(rule.key, data)
     known = None if key is None else pen.tx.attention.task_by_key(pen.lane.number, key)
-    if known is not None and known.state not in FINAL:
+    if known is not None and key is not None and known.state in FINAL:  # what it was about has ended
+        known = _occasion(pen, key)
+        key = f"{shortened(key, MAX_KEY - MAX_DIGITS)}#{event.number}"
+    if known is not None:
         pen.fact(known, "event", said(event))
         return closed(pen, event, "used", task=known.number)
-    if known is not None and key is not None:  # what it was about has ended: this is a new occasion
-        key = f"{key}#{event.number}"
     wanted = Task(
         0, 0, str(rule.kind), "created", rule.priority, encode({**rule.payload, **data}), key=key, created_at=pen.now
     )
@@ -260,13 +264,31 @@ def _as_task(pen: Pen, event: Event, rule: Rule, data: Mapping[str, Any], actor:
     return closed(pen, event, "used", task=task.number)
 
 
+def _occasion(pen: Pen, key: str) -> Task | None:
+    """The live task of a key whose first task has ended: its own key has the number of the event that made it."""
+    for task in pen.tx.attention.live_tasks(pen.lane.number):
+        first, _, digits = (task.key or "").rpartition("#")
+        if first != shortened(key, MAX_KEY - MAX_DIGITS) or not (digits.isascii() and digits.isdigit()):
+            continue
+        number = int(digits)
+        made_by = pen.tx.attention.event(number) if is_number(number) else None
+        if made_by is not None and made_by.task == task.number:
+            return task
+    return None
+
+
+def shortened(key: str, most: int) -> str:
+    """A key that fits; long ones that differ stay different."""
+    return key if len(key) <= most else f"{key[: most - 33]}~{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+
+
 def filled(template: str, data: Mapping[str, Any]) -> str:
-    """``alert:{id}`` with the event's own id; what the event does not say stays empty."""
+    """``alert:{id}`` with the event's own id; what the event does not say stays as it is written."""
     told = template
     for name_, value in data.items():
         if isinstance(value, str | int) and "{" + name_ + "}" in told:
             told = told.replace("{" + name_ + "}", str(value))
-    return label(told[:255], "key")
+    return label(shortened(told, MAX_KEY), "key")
 
 
 def deliver(pen: Pen, event: Event) -> Event:
@@ -305,9 +327,12 @@ def pass_deadline(world: World, lane: int, task: int) -> datetime | None:
         found = pen.tx.attention.task(task)
         if found is None or found.lane != lane or found.state in FINAL or found.due_by is None:
             return None
+        if found.deadline_job is None:  # said already, by one that was cut off before it could say so
+            return None
         if pen.now < found.due_by:
             return found.due_by
         pen.fact(found, "deadline_passed", {"due_by": iso(found.due_by)})
+        found = pen.save(found, replace(found, deadline_job=None))
         waits = pen.tx.attention.waits_of(found.number)
         if found.state == "waiting" and waits and not any(each.kind == "confirm" for each in waits):
             wake(pen, found, waits[0], "cancelled")

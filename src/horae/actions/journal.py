@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from horae.actions.lanes import get_lane
+from horae.actions.lanes import CONTROL, get_lane
 from horae.core.chain import GENESIS
 from horae.core.jobs import SYSTEM
 from horae.core.lanes import Line, chained, complaints, fold, picture
+from horae.core.payloads import encode
 from horae.errors import InvalidInput
 from horae.ports import Tx, World
 
@@ -60,22 +61,34 @@ def seal(world: World, lane: int, limit: int = SEAL_BATCH) -> int:
 
 
 def verify(world: World, lane: str, *, owner: str = SYSTEM) -> Verified:
-    """Whether the journal has no gap, its chain holds, and folding it gives the tables."""
+    """Whether the journal has no gap, its chain holds, and folding it gives the tables and what an operator forbids."""
     found = get_lane(world, lane, owner=owner)
 
     def read(tx: Tx) -> Verified:
-        lines = list(_all(tx, found.number))
-        tables = {
-            table: {row.number: picture(row) for row in rows}
-            for table, rows in tx.attention.everything(found.number).items()
-        }
+        try:
+            lines = list(_all(tx, found.number))
+            tables = {
+                table: {row.number: picture(row) for row in rows}
+                for table, rows in tx.attention.everything(found.number).items()
+            }
+        except ValueError as problem:  # what cannot be read was not written by us
+            return Verified(lane, found.seq, 0, (str(problem),))
         told = complaints(lines, tables)
         now = tx.attention.lane_by_number(found.number)
         if now is not None and now.seq != len(lines):
             told.append(f"the lane counts {now.seq} lines, the journal has {len(lines)}")
+        if now is not None and now.override != _forbidden(lines):
+            told.append("the lane's control differs from the journal")
         return Verified(lane, len(lines), sum(line.hash is not None for line in lines), tuple(told))
 
     return world.store.read(read)
+
+
+def _forbidden(lines: Sequence[Line]) -> str | None:
+    """What an operator forbids by the last word in the journal, as the lane keeps it."""
+    last = next((line for line in reversed(lines) if line.cause == CONTROL), None)
+    told = None if last is None else last.told.get("switches")
+    return encode(told) if told else None
 
 
 def at(world: World, lane: str, seq: int, *, owner: str = SYSTEM) -> dict[str, dict[int, dict[str, Any]]]:

@@ -24,6 +24,7 @@ from horae.errors import InvalidInput, LaneLost, NotFound
 from horae.ports import Tx, World
 
 QUEUE = "attention"
+CONTROL = "control"  # the cause of a line that tells what an operator forbids
 TIMEOUT, START, DEADLINE = "attention.timeout", "attention.start", "attention.deadline"
 PERSISTENT = Retry(attempts=50, delay=timedelta(seconds=5))
 K = TypeVar("K", Task, TaskWait, Event, StoredFact)
@@ -90,8 +91,8 @@ class Pen:
         return moved
 
     def fact(self, task: Task, kind: FactKind, data: Mapping[str, Any]) -> StoredFact:
-        """Something for cognition to hear of in its next turn."""
-        return self.add(StoredFact(0, self.lane.number, task.number, kind, self.now, encode(dict(data), "fact")))
+        """Something for cognition to hear of in its next turn; that it can be told was seen to when it was taken in."""
+        return self.add(StoredFact(0, self.lane.number, task.number, kind, self.now, encode(dict(data), "fact", None)))
 
     def line(
         self, cause: str, task: Task | None = None, *, before: str | None = None, after: str | None = None, **told: Any
@@ -251,7 +252,7 @@ def set_control(
         focus = pen.tx.attention.focus(pen.lane.number)
         if focus is not None:
             pen.fact(focus, "control_changed", {"by": actor, "switches": told})
-        pen.line("control", focus, by=actor, reason=reason or None, switches=told)
+        pen.line(CONTROL, focus, by=actor, reason=reason or None, switches=told)
         return pen.lane
 
     return in_lane(world, lane, owner, write)

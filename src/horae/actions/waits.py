@@ -41,10 +41,10 @@ def closed(pen: Pen, event: Event, state: Any, *, reason: str | None = None, tas
 
 
 def wake(pen: Pen, task: Task, wait: TaskWait, outcome: Any, **changes: Any) -> Task:
-    """T12: this wait is resolved, its siblings are closed, the task is ready again."""
+    """T12: this wait is resolved, its siblings are closed (their time is up with it), the task is ready again."""
     pen.save(wait, replace(wait, state=outcome, closed_at=pen.now, **changes))
     pen.forget(wait.job)
-    close_waits(pen, task, "cancelled")
+    close_waits(pen, task, "timeout" if outcome == "timeout" else "cancelled")
     return pen.move(task, "woken", f"woken by {outcome}", {"wait": wait.number}, ready_since=pen.now)
 
 

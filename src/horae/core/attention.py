@@ -8,11 +8,13 @@ the stack), *waiting* (for something, and always with a deadline), *created* (it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from horae.core.machine import Machine
+from horae.core.payloads import encode, label, name
 from horae.errors import InvalidInput
 
 TaskState = Literal["created", "ready", "running", "waiting", "suspended", "completed", "failed", "cancelled"]
@@ -72,13 +74,23 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What the agent's control state allows just now."""
+    """What the agent's control state allows just now. One that cannot be obeyed cannot be built."""
 
     auto_continue: bool = True
     allow_interrupt: bool = True
-    must_confirm: frozenset[str] = frozenset()
+    must_confirm: AbstractSet[str] = frozenset()
     confirm_everything: bool = False
     confirm_timeout: timedelta = timedelta(hours=8)
+
+    def __post_init__(self) -> None:
+        for switch in ("auto_continue", "allow_interrupt", "confirm_everything"):
+            if not isinstance(getattr(self, switch), bool):
+                raise InvalidInput(f"{switch} is True or False, not {getattr(self, switch)!r}.")
+        names = self.must_confirm
+        if not isinstance(names, AbstractSet) or not all(isinstance(each, str) for each in names):
+            raise InvalidInput(f"must_confirm is a set of names of actions, not {names!r}.")
+        if not isinstance(self.confirm_timeout, timedelta) or self.confirm_timeout <= timedelta(0):
+            raise InvalidInput("confirm_timeout is a timedelta above zero: a person may never answer.")
 
     def needs_confirmation(self, action: str) -> bool:
         return self.confirm_everything or action in self.must_confirm
@@ -207,19 +219,35 @@ def at_safe_point(focus: Weighed, tasks: Sequence[Weighed], control: Control, po
     return SafePoint("go on")
 
 
+Deed = Literal["task", "steer", "coalesce", "wake", "log"]
+DEEDS: tuple[str, ...] = get_args(Deed)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """What becomes of a kind of event: a new task, a word to the focus, a merge, a wake-up, or a journal line."""
 
     event: str
-    do: Literal["task", "steer", "coalesce", "wake", "log"]
+    do: Deed
     kind: str | None = None
     priority: int = NORMAL
     key: str | None = None  # "alert:{id}": filled from the event's data
     payload: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        label(self.event, "event", 200)
         base_priority(self.priority)
+        if self.do not in DEEDS:
+            raise InvalidInput(f"The rule for {self.event!r} cannot do {self.do!r}; choose from {', '.join(DEEDS)}.")
+        if not isinstance(self.payload, Mapping):
+            raise InvalidInput(
+                f"The payload of the rule for {self.event!r} is an object, to which the event's is added."
+            )
+        encode(dict(self.payload), "payload of a rule")
+        if self.kind:
+            name(self.kind, "kind of task")
+        if self.key:
+            label(self.key, "key")
         if self.do in ("task", "coalesce") and not self.kind:
             raise InvalidInput(f"The rule for {self.event!r} makes a task, so it must name its kind.")
         if self.do == "coalesce" and not self.key:

@@ -15,8 +15,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@-]*")
 _encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
 
 
-def encode(value: Any, what: str = "payload", max_bytes: int = MAX_BYTES) -> str:
-    """The value as compact JSON text, or a refusal that says what is wrong with it."""
+def encode(value: Any, what: str = "payload", max_bytes: int | None = MAX_BYTES) -> str:
+    """The value as compact JSON text, or a refusal that says what is wrong with it.
+
+    Without *max_bytes* size and depth are not asked for: the value is made of parts that were bounded before.
+    """
     try:
         text = _encode(value)
         size = len(text) if text.isascii() else len(text.encode())
@@ -30,14 +33,14 @@ def encode(value: Any, what: str = "payload", max_bytes: int = MAX_BYTES) -> str
         raise InvalidPayload(
             f"The {what} is not plain JSON: {problem}. Send only dict, list, str, int, finite float, bool and None."
         ) from None
-    if size > max_bytes:
+    if max_bytes is not None and size > max_bytes:
         raise InvalidPayload(
             f"The {what} has {size:,} bytes; at most {max_bytes:,} are accepted. Store the data elsewhere and "
             "send a reference to it."
         )
     if "\\u0000" in text and _ESCAPED_NUL.search(text):
         raise InvalidPayload(f"The {what} contains a NUL character, which databases cannot store as text. Remove it.")
-    if text.count("[") + text.count("{") > MAX_DEPTH and depth(value) > MAX_DEPTH:
+    if max_bytes is not None and text.count("[") + text.count("{") > MAX_DEPTH and depth(value) > MAX_DEPTH:
         raise _too_deep(what)
     return text
 

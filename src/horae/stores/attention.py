@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Table, insert, select, text, update
 
 from horae.core.instants import instant, micros
+from horae.core.lanes import TABLES as TOLD
 from horae.core.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
 from horae.errors import Conflict
 from horae.stores.dialects import BY_NAME
@@ -232,7 +233,10 @@ def _kept(kind: type[K], row: Mapping[Any, Any]) -> K:
     for each in fields(kind):
         value = row[names.get(each.name, each.name)]
         if each.name in INSTANTS:
-            value = at(value)
+            try:
+                value = at(value)
+            except (TypeError, OverflowError):
+                raise ValueError(f"{each.name} of {TABLES[kind].name} {row['id']} is not an instant") from None
         elif each.name in FLAGS:
             value = bool(value)
         values[each.name] = value
@@ -240,17 +244,28 @@ def _kept(kind: type[K], row: Mapping[Any, Any]) -> K:
 
 
 def _line(row: Mapping[Any, Any]) -> Line:
-    return Line(
-        lane=row["lane_id"],
-        seq=row["seq"],
-        at=instant(row["at"]),
-        cause=row["cause"],
-        task=row["task_id"],
-        before=row["state_before"],
-        after=row["state_after"],
-        changes=json.loads(row["changes"]),
-        told=json.loads(row["told"]),
-        control=row["control"],
-        epoch=row["epoch"],
-        hash=row["hash"],
-    )
+    """What nobody here can have written is named, so that whoever verifies a journal can say where it is."""
+    try:
+        return Line(
+            lane=row["lane_id"],
+            seq=row["seq"],
+            at=instant(row["at"]),
+            cause=row["cause"],
+            task=row["task_id"],
+            before=row["state_before"],
+            after=row["state_after"],
+            changes=_changes(json.loads(row["changes"])),
+            told=dict(json.loads(row["told"])),
+            control=row["control"],
+            epoch=row["epoch"],
+            hash=row["hash"],
+        )
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"line {row['seq']} is not what a journal holds") from None
+
+
+def _changes(told: Any) -> list[Any]:
+    for table, number, new in told:
+        if table not in TOLD or not isinstance(number, int) or not isinstance(new, dict):
+            raise ValueError(f"a change of {table} {number}")
+    return list(told)
