@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -120,6 +121,17 @@ async def test_a_schedule_that_is_not_the_agents_own_does_not_exist(world: World
         await _is_unknown(stranger, made)
         await _is_unknown(host, "nightly\x00")
         assert schedules.get(world, made, owner="alice").paused_at is None
+
+
+async def test_a_schedule_that_this_host_cannot_read_does_not_hide_the_others(world: World) -> None:
+    async with agent(world) as host:
+        made = (await host.call("schedule_create", **DAILY))["schedule_id"]
+        await host.call("schedule_create", **{**DAILY, "idempotency_key": "more"})
+        moved = replace(schedules.get(world, made, owner="alice"), zone="Mars/Olympus")
+        world.store.transact(lambda tx: tx.schedules.put(moved, expected_version=moved.version))
+        told = {each["schedule_id"]: each for each in (await host.call("schedule_list"))["schedules"]}
+        assert len(told) == 2
+        assert "Mars/Olympus" in told[made]["in_words"]
 
 
 async def _is_unknown(host: Host, schedule_id: str) -> None:

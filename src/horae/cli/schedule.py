@@ -249,11 +249,13 @@ def delete(
 
     Jobs that it made live on; the audit keeps what it was.
     """
+    from horae.core.standing import described
+
     with reached(terminal) as here:
         schedule = here.schedules.get(key, owner=owner)
         if yes:
             here.schedules.delete(key, owner=owner, actor=actor(terminal), reason=reason)
-    said = f"{key} is deleted" if yes else f"would delete {key} ({schedule_shapes.described(schedule)}); add --yes"
+    said = f"{key} is deleted" if yes else f"would delete {key} ({described(schedule)}); add --yes"
     terminal.result({"dry_run": not yes, "verb": "delete", "schedule": schedule_shapes.schedule(schedule)}, said)
 
 
@@ -327,10 +329,10 @@ def backfill(
 
 def _tell(terminal: Terminal, here: Verbs, schedule: Schedule, done: str) -> None:
     """What a schedule is now."""
-    from horae.core.standing import why_silent
+    from horae.core.standing import described, why_silent
 
     now = here.now()
-    lines = [f"{schedule.key} {done}: {schedule_shapes.described(schedule)}, version {schedule.version}"]
+    lines = [f"{schedule.key} {done}: {described(schedule)}, version {schedule.version}"]
     if schedule.next_fire_at is not None:
         zone = "" if schedule.zone == "UTC" else f", {clock(schedule.next_fire_at, schedule.zone)}"
         lines.append(f"  next fire {words.both(schedule.next_fire_at, now)}{zone}")

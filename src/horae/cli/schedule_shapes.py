@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from horae.cli.shapes import moment
-from horae.errors import InvalidInput, UnknownZone
+from horae.errors import UnknownZone
 
 if TYPE_CHECKING:
     from horae.core.audit import Entry
@@ -20,7 +20,7 @@ RULE = ("kind", "expression", "zone", "day_match", "gap", "fold", "lenient", "an
 
 
 def schedule(value: Schedule) -> dict[str, Any]:
-    from horae.core.standing import standing
+    from horae.core.standing import described, standing
 
     fire = value.next_fire_at
     return {
@@ -65,14 +65,6 @@ def schedule(value: Schedule) -> dict[str, Any]:
         "created_at": moment(value.created_at),
         "updated_at": moment(value.updated_at),
     }
-
-
-def described(value: Schedule) -> str:
-    """In words; a rule that this host cannot read, such as a zone it does not know, must not hide the others."""
-    try:
-        return value.describe()
-    except InvalidInput as problem:
-        return f"cannot be read: {problem}"
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from horae.cli import words
 from horae.cli.explaining import clock
-from horae.cli.schedule_shapes import described
 
 if TYPE_CHECKING:
     from horae.cli.terminal import Terminal
@@ -60,7 +59,7 @@ def schedule_table(terminal: Terminal, schedules: Sequence[Schedule], now: datet
 
 
 def _row(schedule: Schedule, now: datetime) -> tuple[str, ...]:
-    from horae.core.standing import standing
+    from horae.core.standing import described, standing
 
     fire = schedule.next_fire_at
     when = ("-", "-", "-") if fire is None else (words.relative(fire, now), words.exact(fire), _local(schedule, fire))
@@ -95,6 +94,8 @@ def schedule_page(terminal: Terminal, page: Page) -> str:
 
 
 def _facts(page: Page) -> list[tuple[str, Any]]:
+    from horae.core.standing import described
+
     schedule, tally, now = page.schedule, page.tally, page.now
     because = [("silent because" if place == 0 else "", reason.text) for place, reason in enumerate(page.why)]
     fire, due = schedule.next_fire_at, schedule.next_due_at

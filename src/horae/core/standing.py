@@ -9,6 +9,7 @@ from typing import Literal
 from horae.core.fires import Schedule
 from horae.core.instants import iso
 from horae.core.reasons import Reason
+from horae.errors import InvalidInput
 
 Standing = Literal["active", "disabled", "paused", "inactive", "follows", "local", "resting", "ended"]
 
@@ -30,6 +31,14 @@ def standing(schedule: Schedule) -> Standing:
     if schedule.next_fire_at is not None:
         return "active"
     return "resting" if schedule.rests else "ended"
+
+
+def described(schedule: Schedule) -> str:
+    """In words; a rule that this host cannot read, such as a zone it does not know, must not hide the others."""
+    try:
+        return schedule.describe()
+    except InvalidInput as problem:
+        return f"cannot be read: {problem}"
 
 
 def why_silent(schedule: Schedule, now: datetime) -> tuple[Reason, ...]:

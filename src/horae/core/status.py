@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from horae.core.fires import Mode, Schedule
-from horae.errors import InvalidInput
+from horae.core.standing import described
 
 Result = Literal["SUCCESS", "FAILED", "SKIPPED"]
 RESULTS: dict[str, Result] = {"succeeded": "SUCCESS", "skipped": "SKIPPED"}
@@ -45,7 +45,7 @@ def status_of(
     return JobStatus(
         id=schedule.key,
         enabled=schedule.is_on,
-        schedule=_described(schedule),
+        schedule=described(schedule),
         mode=schedule.mode,
         last_fire_time=schedule.last_fire_at or started_at,
         last_duration=None if outcome == "skipped" else took,
@@ -55,11 +55,3 @@ def status_of(
         fail_count=fail_count,
         inactive=schedule.inactive,
     )
-
-
-def _described(schedule: Schedule) -> str:
-    """In words; a rule that this host cannot read, such as a zone it does not know, must not hide the others."""
-    try:
-        return schedule.describe()
-    except InvalidInput as problem:
-        return f"cannot be read: {problem}"

@@ -14,6 +14,7 @@ from horae.core.fires import Schedule
 from horae.core.instants import iso
 from horae.core.lanes import Line, Task, TaskWait
 from horae.core.payloads import decode
+from horae.core.standing import described
 
 UTC_ONLY = "UTC"
 
@@ -310,5 +311,5 @@ def schedule_shape(schedule: Schedule) -> ScheduleShape:
         ends_at=None if schedule.ends_at is None else iso(schedule.ends_at),
         max_runs=schedule.max_fires,
         next_run_at=None if schedule.next_fire_at is None else iso(schedule.next_fire_at),
-        in_words=schedule.describe(),
+        in_words=described(schedule),
     )

@@ -11,8 +11,7 @@ from horae.core.audit import Entry
 from horae.core.fires import Fire, Schedule
 from horae.core.instants import iso
 from horae.core.retry import Retry
-from horae.core.standing import Standing, standing
-from horae.errors import InvalidInput
+from horae.core.standing import Standing, described, standing
 from horae.ports import Tally
 from horae.service.inputs import Because, Line, seconds_text
 from horae.service.job_shapes import Body, Instant, Seconds
@@ -213,13 +212,6 @@ class ScheduleShape(BaseModel):
 
 def _seconds(span: timedelta | None) -> float | None:
     return None if span is None else span.total_seconds()
-
-
-def described(schedule: Schedule) -> str:
-    try:
-        return schedule.describe()
-    except InvalidInput as problem:  # a zone that this host does not know must not hide the other schedules
-        return f"cannot be read: {problem}"
 
 
 class SchedulePage(BaseModel):
