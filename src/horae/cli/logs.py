@@ -6,10 +6,20 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from horae.core.instants import iso
+from horae.errors import InvalidInput
+from horae.settings import LEVELS
+
+if TYPE_CHECKING:
+    from horae.cli.terminal import Terminal
 
 FACTS = ("job_id", "run_id", "handler", "queue", "owner", "request_id")
+LogFormat = Annotated[str | None, typer.Option("--log-format", metavar="FORMAT", help="text or json, on stderr.")]
+LogLevel = Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help=f"{', '.join(LEVELS)}.")]
 
 
 class TextLines(logging.Formatter):
@@ -37,6 +47,16 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             told["error"] = self.formatException(record.exc_info)
         return json.dumps(told, ensure_ascii=False, default=str)
+
+
+def start_told_logging(terminal: Terminal, log_format: str | None, log_level: str | None) -> None:
+    """As the command line says, else as the settings do; lines beside JSON are JSON too."""
+    settings = terminal.settings
+    form = log_format or ("json" if terminal.is_json else settings.log_format)
+    level = log_level or settings.log_level
+    if form not in ("text", "json") or level not in LEVELS:
+        raise InvalidInput(f"Logs are text or json, and their level one of {', '.join(LEVELS)}.")
+    start_logging(form, level)
 
 
 def start_logging(log_format: str, level: str) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from horae.cli.logs import LogFormat, LogLevel, start_told_logging
 from horae.cli.terminal import Terminal, command, shown_url
-from horae.errors import InvalidInput
-from horae.settings import LEVELS, Settings
+from horae.settings import Settings
 
 if TYPE_CHECKING:
     from horae.app import Horae
@@ -39,24 +39,15 @@ def server(
     host: Host = None,
     port: Port = None,
     no_auth: NoAuth = False,
-    log_format: Annotated[
-        str | None, typer.Option("--log-format", metavar="FORMAT", help="text or json, on stderr.")
-    ] = None,
-    log_level: Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help=f"{', '.join(LEVELS)}.")] = None,
+    log_format: LogFormat = None,
+    log_level: LogLevel = None,
 ) -> None:
     """Serve the HTTP API until Ctrl-C.
 
     Jobs are run by workers, in this or other languages: `horae worker`, or over HTTP. Ctrl-C and SIGTERM end it in
     order: nothing more is accepted, what is being answered is finished. A store that does not answer yet is waited for.
     """
-    from horae.cli.logs import start_logging
-
-    settings = terminal.settings
-    form = log_format or ("json" if terminal.is_json else settings.log_format)
-    level = log_level or settings.log_level
-    if form not in ("text", "json") or level not in LEVELS:
-        raise InvalidInput(f"Logs are text or json, and their level one of {', '.join(LEVELS)}.")
-    start_logging(form, level)
+    start_told_logging(terminal, log_format, log_level)
     told = replace(terminal, settings=placed(terminal, host, port))
     _serve(told, known_to(told, target), no_auth)
 

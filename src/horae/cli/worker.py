@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from horae.cli.check import Config, named
+from horae.cli.logs import LogFormat, LogLevel, start_told_logging
 from horae.cli.server import add_built_in
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.cli.words import span
 from horae.errors import ConfigurationError, InvalidInput
-from horae.settings import LEVELS, queues_from, span_from
+from horae.settings import queues_from, span_from
 
 if TYPE_CHECKING:
     from horae.app import Horae
@@ -43,10 +44,8 @@ def worker(
     until_empty: Annotated[
         bool, typer.Option("--until-empty", help="End when the queues hold neither waiting nor running jobs.")
     ] = False,
-    log_format: Annotated[
-        str | None, typer.Option("--log-format", metavar="FORMAT", help="text or json, on stderr.")
-    ] = None,
-    log_level: Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help=f"{', '.join(LEVELS)}.")] = None,
+    log_format: LogFormat = None,
+    log_level: LogLevel = None,
     metrics_port: Annotated[
         int | None,
         typer.Option("--metrics-port", min=1, max=65535, metavar="PORT", help="Serve this worker's figures there."),
@@ -60,13 +59,7 @@ def worker(
     Ctrl-C and SIGTERM end it in order: nothing more is claimed, what runs may finish within the grace, the rest is
     cancelled and given back. A second signal ends at once.
     """
-    from horae.cli.logs import start_logging
-
     settings = terminal.settings
-    form = log_format or ("json" if terminal.is_json else settings.log_format)
-    level = log_level or settings.log_level
-    if form not in ("text", "json") or level not in LEVELS:
-        raise InvalidInput(f"Logs are text or json, and their level one of {', '.join(LEVELS)}.")
     chosen = replace(
         settings,
         queues=settings.queues if queues is None else queues_from(queues),
@@ -75,7 +68,7 @@ def worker(
     )
     if chosen.lease.total_seconds() < 1:
         raise InvalidInput(f"A lease of {span(chosen.lease)} is too short to be kept; use one second or more.")
-    start_logging(form, level)
+    start_told_logging(terminal, log_format, log_level)
     told = replace(terminal, settings=chosen)
     metrics = None if metrics_port is None else (metrics_host, metrics_port)
     _serve(told, named(told, target, config, "worker"), until_empty, metrics)
