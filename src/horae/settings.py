@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from horae.errors import ConfigurationError, InvalidInput
 
@@ -140,7 +140,7 @@ class Settings:
         default=timedelta(seconds=30),
         metadata=_from("HORAE_GRACE", "how long a stopping worker waits for what it runs", span_from),
     )
-    synchronous: str = field(
+    synchronous: Literal["FULL", "NORMAL"] = field(
         default="FULL",
         metadata=_from(
             "HORAE_SYNCHRONOUS", "SQLite: `FULL` survives power loss, `NORMAL` is faster", _one_of("FULL", "NORMAL")

@@ -1,6 +1,6 @@
 """Tokens over HTTP, and a walk over every route: nobody comes in without the right one (security check 1)."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +15,7 @@ from horae.ports import World
 from horae.service.asgi import build
 from horae.service.documents import operations
 from horae.service.options import Options
+from horae.service.state import DEMANDS
 from horae.testing.clock import VirtualClock
 from tests.service.conftest import Connect
 
@@ -73,9 +74,8 @@ def test_neither_tenants_nor_readers_see_tokens(connect: Connect) -> None:
 
 def scopes_of(dependant: Dependant) -> Iterator[tuple[str, ...]]:
     """What the dependencies of a route demand, at any depth."""
-    call: Callable[..., Any] | None = dependant.call
-    if hasattr(call, "scopes"):
-        yield call.scopes  # type: ignore[union-attr]
+    if dependant.call in DEMANDS:
+        yield DEMANDS[dependant.call]
     for each in dependant.dependencies:
         yield from scopes_of(each)
 

@@ -100,9 +100,9 @@ class NearLanes:
         from horae.actions.attending import cancel
         from horae.actions.lanes import get_lane, shown
 
-        get_lane(self._world, lane, owner=owner or SYSTEM)
-        told = {"reason": reason, "graceful": graceful, "actor": actor}
-        return shown(cancel(self._world, lane, task_id, owner=owner or SYSTEM, **told))  # type: ignore[arg-type]
+        who = owner or SYSTEM
+        get_lane(self._world, lane, owner=who)
+        return shown(cancel(self._world, lane, task_id, reason=reason, graceful=graceful, owner=who, actor=actor))
 
     def confirm(self, lane: str, owner: str | None, wait: int, approve: bool, *, reason: str, actor: str) -> Shape:
         from horae.actions.lanes import get_lane

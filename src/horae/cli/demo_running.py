@@ -24,6 +24,7 @@ from horae.clock import StoryClock, SystemClock, pause_async
 from horae.core.instants import iso
 from horae.core.lanes import Line, TaskWait
 from horae.errors import NotFound
+from horae.ports import Tx
 from horae.runtime.lanes import LaneDriver
 
 OPENING = "t1 writes a report (priority 40), t2 is an alert (priority 90)."
@@ -177,8 +178,10 @@ class Telling:
             self.terminal.out(text)
 
     def _rows(self) -> dict[str, list[Any]]:
-        def read(tx: Any) -> dict[str, list[Any]]:
-            return tx.attention.everything(tx.attention.lane(self.agent.name, self.agent.owner).number)  # type: ignore[no-any-return]
+        def read(tx: Tx) -> dict[str, list[Any]]:
+            lane = tx.attention.lane(self.agent.name, self.agent.owner)
+            assert lane is not None
+            return tx.attention.everything(lane.number)
 
         return self.agent.world.store.read(read)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from horae.cli import schedule_shapes, words
+from horae.cli.shapes import moment
 from horae.cli.terminal import Terminal, command
 from horae.errors import InvalidInput, UnknownZone
 from horae.settings import span_from
@@ -150,9 +151,10 @@ def clock(moment: datetime, zone: str) -> str:
 
 
 def language_from(text: str) -> Language:
-    if text not in ("en", "zh"):
-        raise InvalidInput(f"There are no words in language {text!r}; choose en or zh.")
-    return text  # type: ignore[return-value]
+    match text:
+        case "en" | "zh":
+            return text
+    raise InvalidInput(f"There are no words in language {text!r}; choose en or zh.")
 
 
 def rule_from(when: str, zone: str | None, options: dict[str, Any], start: datetime) -> Rule:
@@ -189,7 +191,7 @@ def _clock_lines(told: list[Effect], language: Language) -> list[str]:
 
 
 def _rule_shape(rule: Rule) -> dict[str, Any]:
-    from horae.core.schedules import Cron, Every
+    from horae.core.schedules import Cron, Every, Once
 
     if isinstance(rule, Cron):
         fixed = rule.parsed.fixed_time
@@ -197,7 +199,8 @@ def _rule_shape(rule: Rule) -> dict[str, Any]:
         return {"kind": "cron", "expression": rule.expression, "fixed_time": fixed, **options}
     if isinstance(rule, Every):
         return {"kind": "every", "expression": f"{rule.period.total_seconds():g}"}
-    return {"kind": "once", "expression": schedule_shapes.moment(rule.at)}  # type: ignore[attr-defined]
+    assert isinstance(rule, Once)
+    return {"kind": "once", "expression": moment(rule.at)}
 
 
 def _now() -> datetime:

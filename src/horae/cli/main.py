@@ -32,7 +32,7 @@ from horae.cli.terminal import dumped
 from horae.errors import HoraeError
 from horae.version import VERSION
 
-PLAIN = {
+PLAIN: dict[str, Any] = {
     "rich_markup_mode": None,
     "context_settings": {"help_option_names": ["-h", "--help"], "max_content_width": 110},
 }
@@ -47,7 +47,7 @@ app = typer.Typer(
         "take --url. "
         "Exit codes: docs/reference/command-line.md."
     ),
-    **PLAIN,  # type: ignore[arg-type]
+    **PLAIN,
 )
 app.add_typer(job.group, name="job")
 app.add_typer(schedule.group, name="schedule")

@@ -57,7 +57,7 @@ def mcp(
     from horae.app import Horae
 
     settings = terminal.settings
-    with Horae(settings.database_url, synchronous=settings.synchronous) as app:  # type: ignore[arg-type]
+    with Horae(settings.database_url, synchronous=settings.synchronous) as app:
         world = app.world
         here = _here(terminal, world, lane, owner, http=http)
         server = _server(here, lane, owner, tools, operator=operator)

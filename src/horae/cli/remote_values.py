@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from horae.core.access import Token
-from horae.core.fires import Fire, Schedule
+from horae.core.fires import Fire, FireKind, Schedule, Verdict
 from horae.core.instants import from_iso
-from horae.core.jobs import Job, Run, job_number
-from horae.core.retry import DEFAULT_RETRY, Retry
+from horae.core.jobs import Job, Priority, Run, job_number
+from horae.core.retry import DEFAULT_RETRY, Kind, Retry
 from horae.errors import InvalidInput
 from horae.ports import Queue, Tally
 
@@ -43,7 +43,7 @@ SAID = (*(name for name in SAME if name in (
 def job(told: answers.Job) -> Job:
     policy = told.retry
     retry = DEFAULT_RETRY if policy is None else Retry(
-        policy.kind,  # type: ignore[arg-type]
+        cast("Kind", policy.kind),
         attempts=told.max_attempts,
         delay=timedelta(seconds=policy.delay_sec),
         factor=policy.factor,
@@ -56,7 +56,7 @@ def job(told: answers.Job) -> Job:
         payload=told.payload,
         state=STATES.get(told.status, told.status),
         queue=told.queue,
-        priority=told.priority,  # type: ignore[arg-type]
+        priority=cast("Priority", told.priority),
         run_at=told.run_at,
         planned_at=told.planned_at,
         created_at=told.created_at,
@@ -183,8 +183,8 @@ def timing_told(changes: Mapping[str, Any]) -> dict[str, Any]:
 def fire(told: schedule_answers.Fire) -> Fire:
     return Fire(
         told.fire_at,
-        told.verdict,  # type: ignore[arg-type]
-        told.kind,  # type: ignore[arg-type]
+        cast("Verdict", told.verdict),
+        cast("FireKind", told.kind),
         told.reason,
         told.due_at,
         told.last_at,

@@ -173,7 +173,7 @@ def opened(terminal: Terminal, *, may_create: bool = False) -> Iterator[World]:
     settings = terminal.settings
     if not may_create:
         refuse_missing_file(settings.database_url)
-    with Horae(settings.database_url, synchronous=settings.synchronous) as app:  # type: ignore[arg-type]
+    with Horae(settings.database_url, synchronous=settings.synchronous) as app:
         yield app.world
 
 

@@ -177,8 +177,8 @@ class ScheduleTools:
             raise QuotaExceeded("schedules", MOST, f"There are {MOST} schedules, which is the most. Delete one first.")
 
     def _wanted(
-        self, key: str, who: Who, *, name: str, kind: str, expr: str, goal: str, timezone: str | None, priority: int,
-        misfire: Any, overlap: Any, ends_at: datetime | None, max_runs: int | None,
+        self, key: str, who: Who, *, name: str, kind: Literal["cron", "interval", "once"], expr: str, goal: str,
+        timezone: str | None, priority: int, misfire: Any, overlap: Any, ends_at: datetime | None, max_runs: int | None,
     ) -> Schedule:  # fmt: skip
         now = self._here.world.clock.now()
         if kind == "cron" and timezone is None:
@@ -197,7 +197,7 @@ class ScheduleTools:
         return Schedule(
             key,
             ATTEND,
-            "every" if kind == "interval" else kind,  # type: ignore[arg-type]
+            "every" if kind == "interval" else kind,
             once_at(expr, zone, now) if kind == "once" else expr.strip(),
             zone,
             owner=who.owner,

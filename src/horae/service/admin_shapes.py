@@ -173,7 +173,7 @@ class LogLine(BaseModel):
     @classmethod
     def of(cls, line: Logged) -> Self:
         run, word = line.run, WORDS[line.run.outcome]
-        ended = run.started_at is not None and run.finished_at is not None
+        span = None if run.started_at is None or run.finished_at is None else run.finished_at - run.started_at
         return cls(
             id=run.id,
             jobId=line.key or run.handler,
@@ -181,7 +181,7 @@ class LogLine(BaseModel):
             statusCode=CODES.get(word),
             fireTime=millis(run.fire_at),
             startTime=millis(run.started_at),
-            duration=took(run.finished_at - run.started_at) if ended else None,  # type: ignore[operator]
+            duration=took(span),
             message=run.error,
             trigger=line.trigger,
             attempt=run.attempt,

@@ -23,7 +23,7 @@ from horae.core.figures import MOST, OTHER, Family, Spread
 from horae.errors import Forbidden, HoraeError
 from horae.service.exposition import MEDIA, exposed
 from horae.service.fresh import Fresh
-from horae.service.state import Service, bearer, caller_of, service_of, ticks_of
+from horae.service.state import DEMANDS, Service, bearer, caller_of, service_of, ticks_of
 
 log = logging.getLogger("horae.service")
 FRESH = 5.0  # seconds
@@ -146,7 +146,7 @@ def scraper(request: Request, given: Annotated[HTTPAuthorizationCredentials | No
         raise Forbidden("These figures are of all tenants together, so only an operator's token may read them.")
 
 
-scraper.scopes = ("read",)  # type: ignore[attr-defined]
+DEMANDS[scraper] = ("read",)
 
 
 @router.get(

@@ -21,6 +21,7 @@ from horae.service.tracing import joined
 
 EVERYBODY = Caller(SYSTEM, frozenset({"admin"}), "anybody")
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
+DEMANDS: dict[Callable[..., object], tuple[str, ...]] = {}  # which scopes a dependency asks for; one is enough
 bearer = HTTPBearer(
     auto_error=False, scheme_name="token", description="A token (`horae token create`), or a JWT where configured."
 )
@@ -94,7 +95,7 @@ def needs(*scopes: str) -> Callable[..., Caller]:
         caller.require(*scopes, *(("read",) if request.method in READING else ()))
         return caller
 
-    check.scopes = scopes  # type: ignore[attr-defined]
+    DEMANDS[check] = scopes
     return check
 
 
