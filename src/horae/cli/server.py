@@ -68,7 +68,7 @@ def known_to(terminal: Terminal, target: str | None) -> Horae:
         app = application(name, terminal.database)
     else:
         settings = terminal.settings
-        app = Horae(settings.database_url, name="server", synchronous=settings.synchronous)  # type: ignore[arg-type]
+        app = Horae(settings.database_url, name="server", synchronous=settings.synchronous)
     add_built_in(app, terminal.settings)
     return app
 
