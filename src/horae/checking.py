@@ -78,6 +78,8 @@ def seed_from(seed: Schedule | Mapping[str, Any], definitions: Definitions) -> S
     """A default schedule from a mapping: ``id``, ``handler`` and timing options."""
     if isinstance(seed, Schedule):
         return replace(seed, owner=SYSTEM)
+    if not isinstance(seed, Mapping):
+        raise DefinitionError(f'The seed {seed!r} is no mapping; write {{"id": "nightly", "cron": "0 3 * * *"}}.')
     name = seed.get("id")
     if not isinstance(name, str) or not name.strip():
         raise DefinitionError(f'The seed {dict(seed)!r} names no schedule; add "id": "…".')

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from horae.core.fires import MODES, Schedule, check
+from horae.core.retry import span
 from horae.core.schedules import Every
 from horae.declarations import (
     DEFAULT_LOCK_TTL,
@@ -53,7 +54,10 @@ def _number(value: Any) -> int:
 
 
 def _milliseconds(value: Any) -> timedelta:
-    return timedelta(milliseconds=_number(value))
+    try:
+        return timedelta(milliseconds=_number(value))
+    except OverflowError:
+        raise InvalidInput("write fewer milliseconds; no calendar reaches that far") from None
 
 
 def _span(value: Any) -> timedelta:
@@ -61,7 +65,7 @@ def _span(value: Any) -> timedelta:
         return span_from(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidInput('write seconds, or a duration such as "250ms", "90s", "5m" or "2h"')
-    return timedelta(seconds=value)
+    return span(value)
 
 
 def _period(value: Any) -> timedelta:
@@ -167,7 +171,7 @@ def read_files(path: Path | None, environment: str | None) -> JobsFile:
 
 def _read(path: Path) -> JobsFile:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors mark their files
         content = tomllib.loads(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
         return JobsFile(paths=(path,), problems=(Problem(str(path), f"cannot be read: {problem}"),))
@@ -219,7 +223,7 @@ class _Reading:
             sets, read = KEYS[word]
             try:
                 override = Override(read(value), self._place(word, number), word)
-            except (HoraeError, OverflowError) as problem:
+            except HoraeError as problem:
                 self._note(word, number, f"{word} = {value!r} of {name}: {problem}")
                 continue
             if sets in told:
@@ -323,6 +327,8 @@ def _changes(definition: Definition, item: Mapping[str, Override], rule: str | N
             yield "payload", payload_of(definition, override.value)
         elif key not in RULES:
             yield key, override.value
+    if "catch_up" in item and "misfire" not in item:
+        yield "misfire", "catch_up"
 
 
 def _doubts(schedule: Schedule, item: Mapping[str, Override], place: str) -> Iterator[Problem]:

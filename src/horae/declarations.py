@@ -18,10 +18,11 @@ from typing import Any, Literal, TypedDict, cast, get_type_hints
 
 from horae.core.fires import MODES, Kind, Misfire, Mode, Overlap, Schedule, check
 from horae.core.jobs import Priority
+from horae.core.payloads import encode
 from horae.core.retry import Retry, span
 from horae.core.schedules import Every
 from horae.definitions import Decide, Definition, Runner, define
-from horae.errors import DefinitionError, HoraeError, InvalidArguments
+from horae.errors import DefinitionError, HoraeError, InvalidArguments, InvalidInput
 from horae.ports import Limiter
 from horae.runtime.context import Context
 from horae.runtime.services import wishes_of
@@ -188,7 +189,7 @@ def about_mode(name: str, options: Mapping[str, Any], *, scheduled: bool, follow
         return
     try:
         positive = span(options["lock_ttl"]) >= timedelta(milliseconds=1)
-    except (TypeError, ValueError, OverflowError):
+    except InvalidInput:
         positive = False
     if not positive:
         text = (
@@ -205,7 +206,9 @@ def scheduled(definition: Definition, options: Mapping[str, Any]) -> Schedule | 
     if kind is None:
         return None
     own = {key: options[key] for key in TIMING if key in options and key not in (*ONE_OF, "arguments")}
-    values: dict[str, Any] = {key: span(value) if key in SPANS else value for key, value in own.items()}
+    values: dict[str, Any] = {key: _span(key, value) if key in SPANS else value for key, value in own.items()}
+    if "catch_up" in values:
+        values.setdefault("misfire", "catch_up")
     if options.get("mode") == "ALL_NODES":
         values.pop("lock_ttl", None)
     else:
@@ -215,7 +218,7 @@ def scheduled(definition: Definition, options: Mapping[str, Any]) -> Schedule | 
         handler=definition.name,
         kind=cast(Kind, kind),
         expression=expression_of(kind, options[kind]),
-        after=tuple(options["after"]) if kind == "after" else (),
+        after=_leaders(options["after"]) if kind == "after" else (),
         payload=payload_of(definition, options.get("arguments", {})),
         queue=definition.queue,
         priority=definition.priority,
@@ -229,6 +232,19 @@ def scheduled(definition: Definition, options: Mapping[str, Any]) -> Schedule | 
     return check(replace(schedule, sources=sources))
 
 
+def _span(name: str, value: Any) -> timedelta:
+    try:
+        return span(value)
+    except InvalidInput as problem:
+        raise DefinitionError(f"{name}: {problem}") from None
+
+
+def _leaders(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(key, str) for key in value):
+        raise DefinitionError(f"after={value!r} is not a list of ids; write for example after=['nightly-sync'].")
+    return tuple(value)
+
+
 def expression_of(kind: str, value: Any) -> str:
     """The rule as the store keeps it: cron text, or a number of seconds."""
     if kind == "every":
@@ -240,10 +256,14 @@ def expression_of(kind: str, value: Any) -> str:
 
 def payload_of(definition: Definition, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of each run; a scheduled job that needs some must bring them."""
+    if not isinstance(arguments, Mapping):
+        raise DefinitionError(f"arguments={arguments!r} are not named; write arguments={{name: value}}.")
     try:
-        return definition.arguments((), dict(arguments))
+        told = definition.arguments((), dict(arguments))
     except InvalidArguments as problem:
         raise DefinitionError(f"{problem} A scheduled job brings its arguments along: arguments={{…}}.") from None
+    encode(told)  # what cannot be kept is refused now, and not when a worker starts
+    return told
 
 
 def sources_of(schedule: Schedule, given: set[str]) -> dict[str, str]:

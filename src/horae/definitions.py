@@ -17,7 +17,7 @@ from typing import Any, Literal, get_type_hints
 from horae.core.fires import Schedule
 from horae.core.jobs import PRIORITIES, Job, Priority
 from horae.core.payloads import name as checked_name
-from horae.core.retry import DEFAULT_RETRY, Retry
+from horae.core.retry import DEFAULT_RETRY, Retry, span
 from horae.errors import DefinitionError, InvalidArguments, NotFound
 from horae.ports import Limiter
 
@@ -126,12 +126,14 @@ def define(
     if concurrency_limit < 1:
         raise DefinitionError(f"The concurrency limit {concurrency_limit} of {name} would never run; use 1 or more.")
     policy = DEFAULT_RETRY if retry is None else retry
+    if not isinstance(policy, Retry):
+        raise DefinitionError(f"retry={retry!r} of {name} is no policy; write for example Retry.fixed(60, attempts=3).")
     if (policy.kind == "external") != (decide is not None):
         raise DefinitionError(f"{name} needs both Retry.external(…) and decide=…, or neither.")
-    limit = timedelta(seconds=timeout) if isinstance(timeout, int | float) else timeout
+    limit = None if timeout is None else span(timeout)
     if limit is not None and limit <= timedelta(0):
         raise DefinitionError(f"The timeout of {name} must be positive, or None for no limit.")
-    silence = timedelta(seconds=stale_timeout) if isinstance(stale_timeout, int | float) else stale_timeout
+    silence = None if stale_timeout is None else span(stale_timeout)
     if silence is not None and silence <= timedelta(0):
         raise DefinitionError(f"The stale_timeout of {name} must be positive, or None to trust leases alone.")
     signature, takes_context = _signature(name, function, context_type)

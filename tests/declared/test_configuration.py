@@ -202,6 +202,11 @@ def test_an_unknown_key_is_an_error_with_its_line_and_the_one_meant(app: Horae) 
         ('overlap = "maybe"', "choose one of"),
         ('cron = "0 25 * * *"', "position"),
         ('zone = "Europe/Atlantis"', "no time zone"),
+        ("every = nan", "not a number of seconds"),
+        ("jitter = inf", "not a number of seconds"),
+        ("lockTtlMs = 9223372036854775807", "fewer milliseconds"),
+        ("lock_ttl = 99999999999", "too long"),
+        ('group = "two words"', "group"),
     ],
 )
 def test_a_value_that_cannot_be_is_an_error_and_changes_nothing(app: Horae, line: str, told: str) -> None:
@@ -212,6 +217,20 @@ def test_a_value_that_cannot_be_is_an_error_and_changes_nothing(app: Horae, line
     assert told in finding
     with pytest.raises(DefinitionError):
         app.plan()
+
+
+def test_a_number_of_fires_to_catch_up_says_that_they_are_caught_up(app: Horae) -> None:
+    """As on the command line; alone it would have no effect."""
+    write(app, '[[jobs.items]]\nid = "clean"\ncatch_up = 3\n')
+
+    told = plan(app)
+    assert (told["clean"].misfire, told["clean"].catch_up) == ("catch_up", 3)
+
+
+def test_a_file_may_begin_with_the_mark_of_an_editor(app: Horae) -> None:
+    write(app, "\ufeff[jobs]\nenabled = false\n")
+
+    assert not app.plan().enabled
 
 
 def test_two_rules_for_one_job_exclude_each_other(app: Horae) -> None:

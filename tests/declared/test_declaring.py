@@ -1,6 +1,6 @@
 """What a declaration may say, and how it is refused (S3-1, S3-6, S3-8 … S3-14)."""
 
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -8,7 +8,15 @@ import pytest
 from horae import Context, Horae, Jobs, Retry
 from horae.core.fires import Schedule
 from horae.declarations import collecting
-from horae.errors import ConfigurationError, DefinitionError, InvalidCron, InvalidInterval, UnknownZone
+from horae.errors import (
+    ConfigurationError,
+    DefinitionError,
+    HoraeError,
+    InvalidCron,
+    InvalidInterval,
+    InvalidPayload,
+    UnknownZone,
+)
 
 
 @pytest.fixture
@@ -180,6 +188,55 @@ def test_a_rule_that_cannot_be_kept_is_refused_in_its_own_words(
 ) -> None:
     with pytest.raises(error):
         app.job("clean", **options)(work)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"jitter": "a bit"},
+        {"jitter": float("nan")},
+        {"grace": timedelta.max},
+        {"spread": None},
+        {"initial_delay": 1e300},
+        {"lock_ttl": 1e12},
+        {"enabled": "no"},
+        {"group": "two words"},
+        {"catch_up": "3"},
+        {"max_fires": 1.5},
+        {"starts_at": "2030-01-07"},
+        {"gap": []},
+        {"zone": None},
+        {"timeout": "5m"},
+        {"stale_timeout": "5m"},
+        {"retry": 3},
+        {"arguments": 5},
+    ],
+    ids=str,
+)
+def test_a_value_of_the_wrong_kind_is_refused_where_it_is_written(app: Horae, options: dict[str, Any]) -> None:
+    """Not by the store when a worker starts, which would leave the job silent."""
+    with pytest.raises(HoraeError):
+        app.job("clean", every=60, **options)(work)
+
+
+@pytest.mark.parametrize("after", ["nightly", 5, [5]])
+def test_leaders_are_a_list_of_ids(app: Horae, after: Any) -> None:
+    with pytest.raises(DefinitionError, match="list of ids"):
+        app.job("clean", after=after)(work)
+
+
+def test_arguments_that_no_store_can_keep_are_refused_where_they_are_written(app: Horae) -> None:
+    with pytest.raises(InvalidPayload, match="plain JSON"):
+
+        @app.job("report", every=60, arguments={"day": date(2030, 1, 7)})
+        def report(ctx: Context, day: date) -> None: ...
+
+
+def test_a_number_of_fires_to_catch_up_says_that_they_are_caught_up(app: Horae) -> None:
+    """As on the command line; alone it would have no effect."""
+    app.job("clean", every=60, catch_up=3)(work)
+
+    assert the_schedule(app).misfire == "catch_up"
 
 
 def test_a_misspelled_option_is_refused_with_the_one_meant(app: Horae) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -163,9 +164,14 @@ def test_a_seed_for_a_job_that_nobody_declares_is_refused(sqlite_database_url: s
 
 @pytest.mark.parametrize(
     ("seed", "told"),
-    [({}, "names no schedule"), ({"id": "sync"}, "says not when"), ({"id": "sync", "corn": "x"}, "unknown key 'corn'")],
+    [
+        ({}, "names no schedule"),
+        ({"id": "sync"}, "says not when"),
+        ({"id": "sync", "corn": "x"}, "unknown key 'corn'"),
+        ("sync", "no mapping"),
+    ],
 )
-def test_a_seed_that_cannot_be_is_refused(sqlite_database_url: str, seed: dict[str, str], told: str) -> None:
+def test_a_seed_that_cannot_be_is_refused(sqlite_database_url: str, seed: Any, told: str) -> None:
     app = Horae(sqlite_database_url)
     app.job("sync")(lambda: None)
 
