@@ -13,7 +13,8 @@ from sqlalchemy import text
 from horae.actions import attending, lanes, turns
 from horae.attention import Act, Attention, Control, Done, Facts, Policy, Rule, Turn, Wait
 from horae.core.payloads import MAX_BYTES
-from horae.errors import InvalidInput
+from horae.errors import InvalidInput, NotFound
+from horae.runtime.lanes import Step
 from tests.attention.checker import look, wrong_with
 from tests.attention.ground import LEASE, Ground, broken_ground
 
@@ -300,3 +301,34 @@ def test_a_row_that_cannot_be_read_is_named(agent: Attention, ground: Ground) ->
         connection.execute(text("UPDATE horae_tasks SET created_at = 'x'"))
 
     assert agent.verify().complaints == ("created_at of horae_tasks 1 is not an instant",)
+
+
+# -- what an operator says ---------------------------------------------------------------------------------------------
+
+
+def test_a_long_action_hears_of_what_an_operator_forbids_meanwhile(agent: Attention, ground: Ground) -> None:
+    """Or it would go on to its own end, however long that takes (3.3, 3.8)."""
+    asked: list[bool] = []
+
+    @agent.action(effect="idempotent", name="read")
+    def read(step: Step) -> Facts:
+        asked.append(step.should_yield())
+        lanes.set_control(agent.world, "ops", {"auto_continue": False})
+        asked.append(step.should_yield())
+        return Facts.partial()
+
+    agent.cognition("k")(lambda turn: Act("read"))
+    agent.add("k")
+    ground.run(agent)
+
+    assert asked == [False, True]
+    assert [task.id for task in agent.snapshot().stack] == ["t1"]
+
+
+def test_forbidding_something_in_a_lane_that_is_not_there_is_no_success(agent: Attention) -> None:
+    """Whoever mistypes the name, or forgets whose lane it is, must not believe that the agent has stopped."""
+    agent.add("k")
+    for lane, owner in (("opps", "system"), ("ops", "ann")):
+        with pytest.raises(NotFound):
+            lanes.set_control(agent.world, lane, {"auto_continue": False}, owner=owner)
+    assert [lane.name for lane in lanes.find_lanes(agent.world)] == ["ops"]

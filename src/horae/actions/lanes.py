@@ -255,7 +255,7 @@ def set_control(
         pen.line(CONTROL, focus, by=actor, reason=reason or None, switches=told)
         return pen.lane
 
-    return in_lane(world, lane, owner, write)
+    return in_known_lane(world, get_lane(world, lane, owner=owner).number, write)  # one that is not there obeys nobody
 
 
 # -- driving -----------------------------------------------------------------------------------------------------------

@@ -361,14 +361,14 @@ def outcome_of_due(world: World, job: Job) -> Outcome:
 
 
 def would_yield(world: World, task: Task, control: Control, policy: Policy) -> bool:
-    """Whether the focus would change at a safe point now."""
+    """Whether the focus would change at a safe point now, also by what an operator has forbidden since it began."""
 
     def read(tx: Tx) -> bool:
-        found = tx.attention.task(task.number)
-        if found is None or found.state != "running" or found.cancel_requested:
+        found, lane = tx.attention.task(task.number), tx.attention.lane_by_number(task.lane)
+        if found is None or lane is None or found.state != "running" or found.cancel_requested:
             return True
         live = [each.weighed for each in tx.attention.live_tasks(task.lane)]
         between = replace(found.weighed, phase="gap")
-        return at_safe_point(between, live, control, policy).verdict != "go on"
+        return at_safe_point(between, live, lanes.effective(lane, control), policy).verdict != "go on"
 
     return world.store.read(read)
