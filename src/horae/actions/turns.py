@@ -87,12 +87,14 @@ def next_work(world: World, drive: Drive, control: Control, policy: Policy) -> W
 
     def write(pen: Pen) -> Work | None:
         allowed = effective(pen.lane, control)
-        expire_old(pen, policy)
-        focus = pen.tx.attention.focus(pen.lane.number)
+        live = expire_old(pen, policy)
+        focus = next((task for task in live if task.state == "running"), None)
         if focus is not None and focus.phase == "gap":
-            focus = safe_point(pen, focus, allowed, policy)
+            focus = safe_point(pen, focus, live, allowed, policy)
+            if focus is None:  # whoever had the focus stands elsewhere now, or has ended
+                live = pen.tx.attention.live_tasks(pen.lane.number)
         if focus is None:
-            focus = dispatch(pen, allowed, policy)
+            focus = dispatch(pen, live, allowed, policy)
         return None if focus is None else work_for(pen, focus, allowed)
 
     return driving(world, drive, control, write)
@@ -122,26 +124,29 @@ def _fact(stored: StoredFact) -> Fact:
 # -- choosing ------------------------------------------------------------------------------------------------------
 
 
-def expire_old(pen: Pen, policy: Policy) -> None:
-    """What nobody needs any more leaves the backlog and the mailbox."""
+def expire_old(pen: Pen, policy: Policy) -> list[Task]:
+    """What nobody needs any more leaves the backlog and the mailbox; answers with the tasks that stay."""
+    stay: list[Task] = []
     for task in pen.tx.attention.live_tasks(pen.lane.number):
         if task.state in ("created", "ready") and task.expires_at is not None and task.expires_at <= pen.now:
             end_cancelled(pen, task, "expired")
+        else:
+            stay.append(task)
     for event in pen.tx.attention.pending_events(pen.lane.number, limit=EXPIRED_BATCH):
         if event.posted_at + policy.keep_events > pen.now:
             break
         closed(pen, event, "expired", reason="nobody waited for it")
         pen.line("event_expired", None, event=event.number, key=event.key)
+    return stay
 
 
-def dispatch(pen: Pen, control: Control, policy: Policy) -> Task | None:
+def dispatch(pen: Pen, live: Sequence[Task], control: Control, policy: Policy) -> Task | None:
     """T4, for the top of the stack after T14."""
-    live = {task.number: task for task in pen.tx.attention.live_tasks(pen.lane.number)}
-    chosen = choose([task.weighed for task in live.values()], pen.now, control, policy)
+    chosen = choose([task.weighed for task in live], pen.now, control, policy)
     if chosen is None:
         return None
-    note_starved(pen, [task for task in live.values() if task.number != chosen.number], policy)
-    task = live[chosen.number]
+    note_starved(pen, [task for task in live if task.number != chosen.number], policy)
+    task = next(task for task in live if task.number == chosen.number)
     if chosen.resumes:
         pen.fact(task, "resumed", {"note": task.note, "meanwhile": meanwhile(pen, task)})
         task = pen.move(task, "resumed", "resumed", place=None, ready_since=pen.now)
@@ -167,8 +172,8 @@ def meanwhile(pen: Pen, task: Task) -> list[dict[str, Any]]:
     return [{"at": iso(line.at), "task": f"t{line.task}", "became": line.after} for line in told[-MISSED:]]
 
 
-def safe_point(pen: Pen, focus: Task, control: Control, policy: Policy) -> Task | None:
-    """What becomes of the focus between two steps; None when the focus is free or somebody else's now."""
+def safe_point(pen: Pen, focus: Task, live: Sequence[Task], control: Control, policy: Policy) -> Task | None:
+    """What becomes of the focus between two steps, beside those that are live; None when the focus is free."""
     if focus.held_since is not None and focus.holds and pen.now - focus.held_since > policy.longest_hold:
         pen.fact(focus, "hold_exceeded", {"since": iso(focus.held_since)})
         focus = pen.save(focus, replace(focus, held_since=None))
@@ -176,8 +181,6 @@ def safe_point(pen: Pen, focus: Task, control: Control, policy: Policy) -> Task 
     if must_end(focus):
         end_cancelled(pen, focus, focus.reason)
         return None
-    expire_old(pen, policy)
-    live = pen.tx.attention.live_tasks(pen.lane.number)
     verdict = at_safe_point(focus.weighed, [task.weighed for task in live], control, policy)
     if verdict.verdict == "cancel":
         end_cancelled(pen, focus, focus.reason)
@@ -247,7 +250,7 @@ def _follow(
         return None
     task = pen.save(task, replace(task, phase="gap"))
     pen.line("yielded", task)
-    safe_point(pen, task, control, policy)
+    safe_point(pen, task, expire_old(pen, policy), control, policy)
     return None
 
 
@@ -360,7 +363,7 @@ def commit_facts(
             return
         pen.fact(task, HEARD[told.ending], {**told.data, "action": step.action, "step": task.step})
         pen.line("step_facts", task, action=step.action, ending=told.ending)
-        safe_point(pen, task, control, policy)
+        safe_point(pen, task, expire_old(pen, policy), control, policy)
 
     driving(world, drive, step.control, write)
 
