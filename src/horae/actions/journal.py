@@ -52,9 +52,10 @@ def seal(world: World, lane: int, limit: int = SEAL_BATCH) -> int:
         last = tx.attention.last_sealed(lane)
         previous, since = (GENESIS, 0) if last is None else (str(last.hash), last.seq)
         lines = tx.attention.lines(lane, since=since, limit=limit)
+        hashes: dict[int, str] = {}
         for line in lines:
-            previous = chained(previous, line)
-            tx.attention.seal(lane, line.seq, previous)
+            hashes[line.seq] = previous = chained(previous, line)
+        tx.attention.seal(lane, hashes)
         return len(lines)
 
     return world.store.transact(write)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Table, insert, select, text, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, bindparam, insert, select, text, update
 
 from horae.core.instants import instant, micros
 from horae.core.lanes import TABLES as TOLD
@@ -19,6 +19,7 @@ from horae.stores.rows import at, to_micros
 from horae.stores.tables import events, facts, journal, lanes, tasks, waits
 
 K = TypeVar("K", Task, TaskWait, Event, StoredFact)
+Plan = tuple[tuple[str, int, Callable[[Any], Any] | None], ...]
 TABLES: dict[type[Any], Table] = {Task: tasks, TaskWait: waits, Event: events, StoredFact: facts}
 RENAMED: dict[type[Any], dict[str, str]] = {
     Task: {"number": "id", "lane": "lane_id", "key": "task_key"},
@@ -35,6 +36,54 @@ FLAGS = frozenset({"holds", "cancel_requested"})
 LIVE = ("created", "ready", "running", "waiting", "suspended")
 
 
+def _plan(kind: type[Any]) -> Plan:
+    """For each field its column's place in a row, and what turns one into the other."""
+    places = list(TABLES[kind].c.keys())
+    names = RENAMED[kind]
+    return tuple(
+        (
+            each.name,
+            places.index(names.get(each.name, each.name)),
+            at if each.name in INSTANTS else bool if each.name in FLAGS else None,
+        )
+        for each in fields(kind)
+    )
+
+
+def _by(table: Table, *names: str, also: ColumnElement[bool] | None = None) -> Select[Any]:
+    """Rows by the values of columns, the oldest first. Built once: building costs more than asking."""
+    query = select(table).where(*(table.c[name] == bindparam(name) for name in names))
+    return (query if also is None else query.where(also)).order_by(table.c.id)
+
+
+PLANS = {kind: _plan(kind) for kind in TABLES}
+INSERTS = {kind: insert(table) for kind, table in TABLES.items()}
+UPDATES = {kind: update(table).where(table.c.id == bindparam("which")) for kind, table in TABLES.items()}
+TASK = _by(tasks, "id")
+TASK_BY_KEY = _by(tasks, "lane_id", "task_key")
+FOCUS = _by(tasks, "focus")
+LIVE_TASKS = _by(tasks, "lane_id", also=tasks.c.state.in_(LIVE))
+WAIT = _by(waits, "id")
+WAITS_OF_TASK = _by(waits, "task_id")
+OPEN_WAITS = _by(waits, "lane_id", also=waits.c.state == "open")
+WAITS_FOR = _by(waits, "lane_id", "wait_key")
+EVENT = _by(events, "id")
+EVENT_BY_ID = _by(events, "lane_id", "event_id")
+PENDING = _by(events, "lane_id", also=events.c.state == "pending").limit(bindparam("most"))
+PENDING_BY_KEY = _by(events, "lane_id", "event_key", also=events.c.state == "pending").limit(bindparam("most"))
+NEW_FACTS = _by(facts, "task_id", also=facts.c.turn.is_(None))
+ALL = {kind: _by(table, "lane_id") for kind, table in TABLES.items()}
+WRITE = insert(journal)
+SEAL = update(journal).where(
+    journal.c.lane_id == bindparam("lane"), journal.c.seq == bindparam("line"), journal.c.hash.is_(None)
+)
+LANE = select(lanes).where(lanes.c.owner == bindparam("owner"), lanes.c.name == bindparam("name"))
+LANE_LOCKED = LANE.with_for_update()
+LANE_BY_NUMBER = select(lanes).where(lanes.c.id == bindparam("id"))
+LANE_BY_NUMBER_LOCKED = LANE_BY_NUMBER.with_for_update()
+SAVE_LANE = update(lanes).where(lanes.c.id == bindparam("which"))
+
+
 class Attention:
     """The lanes of one transaction."""
 
@@ -44,13 +93,13 @@ class Attention:
     # -- lanes ---------------------------------------------------------------------------------------------------
 
     def lane(self, name: str, owner: str, *, lock: bool = False) -> Lane | None:
-        query = select(lanes).where(lanes.c.owner == owner, lanes.c.name == name)
-        row = self.connection.execute(query.with_for_update() if lock else query).mappings().first()
-        return None if row is None else _lane(row)
+        return self._lane(LANE_LOCKED if lock else LANE, {"owner": owner, "name": name})
 
     def lane_by_number(self, number: int, *, lock: bool = False) -> Lane | None:
-        query = select(lanes).where(lanes.c.id == number)
-        row = self.connection.execute(query.with_for_update() if lock else query).mappings().first()
+        return self._lane(LANE_BY_NUMBER_LOCKED if lock else LANE_BY_NUMBER, {"id": number})
+
+    def _lane(self, query: Select[Any], told: dict[str, Any]) -> Lane | None:
+        row = self.connection.execute(query, told).mappings().first()
         return None if row is None else _lane(row)
 
     def lanes(self, owner: str | None, *, limit: int, after: int) -> list[Lane]:
@@ -73,7 +122,7 @@ class Attention:
             "override": lane.override,
             "rules": lane.rules,
         }
-        self.connection.execute(update(lanes).where(lanes.c.id == lane.number).values(values))
+        self.connection.execute(SAVE_LANE, {**values, "which": lane.number})
 
     # -- what a lane keeps ---------------------------------------------------------------------------------------
 
@@ -81,29 +130,29 @@ class Attention:
         """Store a new row; answers with its number in it."""
         row = _row(kept)
         del row["id"]
-        done = self.connection.execute(insert(TABLES[type(kept)]), row)
+        done = self.connection.execute(INSERTS[type(kept)], row)
         assert done.inserted_primary_key is not None
-        values = {each.name: getattr(kept, each.name) for each in fields(kept)}
-        return type(kept)(**{**values, "number": int(done.inserted_primary_key[0])})
+        return replace(kept, number=int(done.inserted_primary_key[0]))
 
     def save(self, kept: Kept) -> None:
-        table = TABLES[type(kept)]
-        done = self.connection.execute(update(table).where(table.c.id == kept.number).values(_row(kept)))
+        row = _row(kept)
+        del row["id"]
+        done = self.connection.execute(UPDATES[type(kept)], {**row, "which": kept.number})
         if done.rowcount != 1:
             raise Conflict(f"{type(kept).__name__} {kept.number} is gone; look again.")
 
     def task(self, number: int) -> Task | None:
-        return next(iter(self._find(Task, tasks.c.id == number)), None)
+        return self._first(Task, TASK, id=number)
 
     def task_by_key(self, lane: int, key: str) -> Task | None:
-        return next(iter(self._find(Task, tasks.c.lane_id == lane, tasks.c.task_key == key)), None)
+        return self._first(Task, TASK_BY_KEY, lane_id=lane, task_key=key)
 
     def focus(self, lane: int) -> Task | None:
         """The one that runs, if any does."""
-        return next(iter(self._find(Task, tasks.c.focus == lane)), None)
+        return self._first(Task, FOCUS, focus=lane)
 
     def live_tasks(self, lane: int) -> list[Task]:
-        return self._find(Task, tasks.c.lane_id == lane, tasks.c.state.in_(LIVE))
+        return self._find(Task, LIVE_TASKS, lane_id=lane)
 
     def tasks(self, lane: int, *, states: Iterable[str] = (), limit: int, before: int | None = None) -> list[Task]:
         """Newest first, a page at a time."""
@@ -113,53 +162,53 @@ class Attention:
         if before is not None:
             wanted.append(tasks.c.id < before)
         query = select(tasks).where(*wanted).order_by(tasks.c.id.desc()).limit(limit)
-        return [_kept(Task, row) for row in self.connection.execute(query).mappings()]
+        return self._find(Task, query)
 
     def wait(self, number: int) -> TaskWait | None:
-        return next(iter(self._find(TaskWait, waits.c.id == number)), None)
+        return self._first(TaskWait, WAIT, id=number)
 
     def waits_of(self, task: int, *, only_open: bool = True) -> list[TaskWait]:
-        found = self._find(TaskWait, waits.c.task_id == task)
+        found = self._find(TaskWait, WAITS_OF_TASK, task_id=task)
         return [each for each in found if each.state == "open"] if only_open else found
 
     def open_waits(self, lane: int) -> list[TaskWait]:
-        return self._find(TaskWait, waits.c.lane_id == lane, waits.c.state == "open")
+        return self._find(TaskWait, OPEN_WAITS, lane_id=lane)
 
     def waits_for(self, lane: int, key: str) -> list[TaskWait]:
         """Every wait for a key, the oldest first."""
-        return self._find(TaskWait, waits.c.lane_id == lane, waits.c.wait_key == key)
+        return self._find(TaskWait, WAITS_FOR, lane_id=lane, wait_key=key)
 
     def event(self, number: int) -> Event | None:
-        return next(iter(self._find(Event, events.c.id == number)), None)
+        return self._first(Event, EVENT, id=number)
 
     def event_by_id(self, lane: int, event_id: str) -> Event | None:
-        return next(iter(self._find(Event, events.c.lane_id == lane, events.c.event_id == event_id)), None)
+        return self._first(Event, EVENT_BY_ID, lane_id=lane, event_id=event_id)
 
     def pending_events(self, lane: int, key: str | None = None, *, limit: int = 1000) -> list[Event]:
         """The mailbox, the oldest first."""
-        wanted = [events.c.lane_id == lane, events.c.state == "pending"]
-        if key is not None:
-            wanted.append(events.c.event_key == key)
-        query = select(events).where(*wanted).order_by(events.c.id).limit(limit)
-        return [_kept(Event, row) for row in self.connection.execute(query).mappings()]
+        if key is None:
+            return self._find(Event, PENDING, lane_id=lane, most=limit)
+        return self._find(Event, PENDING_BY_KEY, lane_id=lane, event_key=key, most=limit)
 
     def new_facts(self, task: int) -> list[StoredFact]:
         """What cognition has not been told yet, in order."""
-        return self._find(StoredFact, facts.c.task_id == task, facts.c.turn.is_(None))
+        return self._find(StoredFact, NEW_FACTS, task_id=task)
 
     def everything(self, lane: int) -> dict[str, list[Kept]]:
         """All rows of a lane, for the verification of its journal."""
         return {
-            "task": list(self._find(Task, tasks.c.lane_id == lane)),
-            "wait": list(self._find(TaskWait, waits.c.lane_id == lane)),
-            "event": list(self._find(Event, events.c.lane_id == lane)),
-            "fact": list(self._find(StoredFact, facts.c.lane_id == lane)),
+            "task": list(self._find(Task, ALL[Task], lane_id=lane)),
+            "wait": list(self._find(TaskWait, ALL[TaskWait], lane_id=lane)),
+            "event": list(self._find(Event, ALL[Event], lane_id=lane)),
+            "fact": list(self._find(StoredFact, ALL[StoredFact], lane_id=lane)),
         }
 
-    def _find(self, kind: type[K], *wanted: Any) -> list[K]:
-        table = TABLES[kind]
-        query = select(table).where(*wanted).order_by(table.c.id)
-        return [_kept(kind, row) for row in self.connection.execute(query).mappings()]
+    def _find(self, kind: type[K], query: Select[Any], **told: Any) -> list[K]:
+        plan = PLANS[kind]
+        return [_kept(kind, plan, row) for row in self.connection.execute(query, told)]
+
+    def _first(self, kind: type[K], query: Select[Any], **told: Any) -> K | None:
+        return next(iter(self._find(kind, query, **told)), None)
 
     # -- the journal ---------------------------------------------------------------------------------------------
 
@@ -178,7 +227,7 @@ class Attention:
             "epoch": line.epoch,
             "hash": line.hash,
         }
-        self.connection.execute(insert(journal), row)
+        self.connection.execute(WRITE, row)
 
     def lines(self, lane: int, *, since: int = 0, limit: int, task: int | None = None) -> list[Line]:
         """The lines after *since*, in order."""
@@ -192,9 +241,11 @@ class Attention:
         row = self.connection.execute(query.order_by(journal.c.seq.desc()).limit(1)).mappings().first()
         return None if row is None else _line(row)
 
-    def seal(self, lane: int, seq: int, hash_text: str) -> None:
-        mine = (journal.c.lane_id == lane, journal.c.seq == seq, journal.c.hash.is_(None))
-        self.connection.execute(update(journal).where(*mine).values(hash=hash_text))
+    def seal(self, lane: int, hashes: Mapping[int, str]) -> None:
+        """Give lines their hashes, by their numbers."""
+        told = [{"lane": lane, "line": seq, "hash": hash_text} for seq, hash_text in hashes.items()]
+        if told:
+            self.connection.execute(SEAL, told)
 
 
 def _lane(row: Mapping[Any, Any]) -> Lane:
@@ -215,32 +266,28 @@ def _lane(row: Mapping[Any, Any]) -> Lane:
 def _row(kept: Kept) -> dict[str, Any]:
     names = RENAMED[type(kept)]
     row: dict[str, Any] = {}
-    for each in fields(kept):
-        value = getattr(kept, each.name)
-        if each.name in INSTANTS:
-            value = to_micros(value)
-        elif each.name in FLAGS:
-            value = int(value)
-        row[names.get(each.name, each.name)] = value
+    for name, _, reads in PLANS[type(kept)]:
+        value = getattr(kept, name)
+        row[names.get(name, name)] = value if reads is None else to_micros(value) if reads is at else int(value)
     if isinstance(kept, Task):
         row["focus"] = kept.lane if kept.state == "running" else None
     return row
 
 
-def _kept(kind: type[K], row: Mapping[Any, Any]) -> K:
-    names = RENAMED[kind]
-    values: dict[str, Any] = {}
-    for each in fields(kind):
-        value = row[names.get(each.name, each.name)]
-        if each.name in INSTANTS:
-            try:
-                value = at(value)
-            except (TypeError, OverflowError):
-                raise ValueError(f"{each.name} of {TABLES[kind].name} {row['id']} is not an instant") from None
-        elif each.name in FLAGS:
-            value = bool(value)
-        values[each.name] = value
-    return kind(**values)
+def _kept(kind: type[K], plan: Plan, row: Row[Any]) -> K:
+    try:
+        return kind(*[row[place] if reads is None else reads(row[place]) for _, place, reads in plan])
+    except (TypeError, OverflowError):
+        raise ValueError(f"{_unreadable(plan, row)} of {TABLES[kind].name} {row.id} is not an instant") from None
+
+
+def _unreadable(plan: Plan, row: Row[Any]) -> str:
+    for name, place, reads in plan:
+        try:
+            _ = reads and reads(row[place])
+        except (TypeError, OverflowError):
+            return name
+    raise AssertionError("every column can be read")
 
 
 def _line(row: Mapping[Any, Any]) -> Line:
