@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from horae import Horae
 from horae.actions import jobs
 from horae.actions.jobs import Request
-from horae.errors import ConfigurationError
+from horae.errors import ConfigurationError, StoreError
 from horae.stores.isolation import isolate
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
@@ -61,6 +61,20 @@ def test_a_session_sees_only_the_tenant_it_names_and_horae_sees_all(role_url: st
     with pytest.raises(DBAPIError, match="row-level security"), engine.begin() as connection:
         connection.execute(text("INSERT INTO horae_owners VALUES ('mallory', '{}', 0, 0)"))
     engine.dispose()
+
+
+def test_an_engine_of_the_callers_own_has_to_say_for_whom_it_acts(role_url: str) -> None:
+    url = make_url(role_url).set(drivername="postgresql+psycopg")
+    silent, open_to_all = create_engine(url), create_engine(url, connect_args={"options": "-c horae.owner=*"})
+    with Horae(open_to_all) as app:
+        made = jobs.enqueue(app.world, Request("work"))
+        assert [job.id for job in jobs.pull(app.world, worker_id="w")] == [made.id]
+    with Horae(silent) as app:
+        assert jobs.find(app.world) == []
+        with pytest.raises(StoreError, match="row-level security"):
+            jobs.enqueue(app.world, Request("work"))
+    silent.dispose()
+    open_to_all.dispose()
 
 
 def test_every_table_of_ours_is_behind_the_wall(role_url: str) -> None:
