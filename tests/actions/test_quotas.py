@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
 import pytest
 
 from horae import Horae
 from horae.actions import jobs
 from horae.actions.jobs import Enqueued, Request
 from horae.actions.quotas import enqueue_within
-from horae.errors import QuotaExceeded
+from horae.errors import PastDue, QuotaExceeded
 from horae.stores.schema import migrate
+from horae.testing.clock import VirtualClock
 from horae.testing.conformance_support import at_once
 
 
@@ -45,3 +50,22 @@ def test_a_repeated_request_finds_its_job_also_when_there_is_no_room_left(databa
         jobs.ack(app.world, held.id, held.token)
 
         assert enqueue_within(app.world, [Request("work", owner="alice")], owner="alice", allowed=1)
+
+
+def test_a_late_repetition_opens_no_way_around_the_quota(tmp_path: Path) -> None:
+    """S0-8, S0-9: what repeats a request that was in time is let pass; what comes with it is counted all the same."""
+    clock = VirtualClock()
+    with Horae(f"sqlite:///{tmp_path / 'horae.db'}", clock=clock) as app:
+        known = Request("work", owner="alice", key="k", run_at=clock.now(), strict=True)
+        more = [Request("work", owner="alice") for _ in range(5)]
+        enqueue_within(app.world, [known], owner="alice", allowed=3)
+        clock.advance(timedelta(hours=1))
+
+        assert enqueue_within(app.world, [known], owner="alice", allowed=3)[0].deduplicated
+        assert enqueue_within(app.world, [known], owner="alice", allowed=0)[0].deduplicated
+        for allowed in (3, 0):
+            with pytest.raises(PastDue):
+                enqueue_within(app.world, [replace(known, key="other")], owner="alice", allowed=allowed)
+        with pytest.raises(QuotaExceeded):
+            enqueue_within(app.world, [known, *more], owner="alice", allowed=3)
+        assert app.world.store.read(lambda tx: tx.jobs.unfinished("alice", 100)) == 1

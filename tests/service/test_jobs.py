@@ -10,16 +10,21 @@ import pytest
 from fastapi.testclient import TestClient
 
 from horae.actions import jobs as verbs
+from horae.actions.tokens import create_token
+from horae.core.access import Caller
 from horae.core.instants import iso
 from horae.ports import Node, World
+from horae.service.holders import Holders
 from horae.service.job_shapes import EXAMPLE as EXAMPLE_JOB
 from horae.service.job_shapes import JobShape
+from horae.testing.builders import a_job
 from horae.testing.clock import VirtualClock
 from tests.support.serving import serving
 
 Connect = Callable[..., TestClient]
 JOBS = "/scheduler/jobs"
 PULL = f"{JOBS}/pull"
+GOVERNED = {"object_type": "memory", "object_id": "m_1", "action": "verify"}
 QUEUES = ("scheduler", "mine", "default", "attention", "mail")
 
 
@@ -305,6 +310,33 @@ def test_a_tenant_may_use_any_queue_that_the_house_does_not_serve(
     assert operator.post(JOBS, json={"handler": "w", "queue": "mail"}).is_success
 
 
+@pytest.mark.parametrize("fields", [{"handler": ""}, {"idempotency_key": ""}, GOVERNED | {"idempotency_key": ""}])
+def test_an_empty_name_is_not_taken_for_a_missing_one(alice: TestClient, fields: dict[str, Any]) -> None:
+    """S0-8: a client that forgot to fill its key in would otherwise enqueue twice."""
+    answer = alice.post(JOBS, json={"handler": "work", **fields})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_name")
+    assert alice.post(JOBS, json={"handler": "work"}, headers={"Idempotency-Key": ""}).status_code == 422
+    assert alice.get(JOBS).json()["jobs"] == []
+
+
+@pytest.mark.parametrize("name", ["idempotency_key", "unique"])
+def test_twins_in_one_call_are_one_job_that_is_new(alice: TestClient, name: str) -> None:
+    """S0-8."""
+    twins = {"jobs": [{"handler": "work", name: "k"}] * 2}
+    stored, again = (alice.post(f"{JOBS}/bulk", json=twins) for _ in range(2))
+    assert (stored.status_code, stored.json()["created"]) == (201, 1)
+    assert [each["deduplicated"] for each in stored.json()["jobs"]] == [False, True]
+    assert len({each["job_id"] for each in stored.json()["jobs"]}) == 1
+    assert (again.status_code, again.json()["created"]) == (200, 0)
+
+
+def test_twins_that_differ_are_told_whom_they_contradict(alice: TestClient) -> None:
+    jobs = [{"handler": "work", "idempotency_key": "k"}, {"handler": "play", "idempotency_key": "k"}]
+    answer = alice.post(f"{JOBS}/bulk", json={"jobs": jobs})
+    assert (answer.status_code, answer.json()["code"]) == (409, "key_conflict")
+    assert "another job of the same call" in answer.json()["detail"]
+
+
 # -- the token ---------------------------------------------------------------------------------------------------
 
 
@@ -355,6 +387,49 @@ def test_without_a_token_a_job_that_does_not_run_cannot_end(alice: TestClient) -
     job = put(alice)
     answer = tell(alice, job, "ack", result="succeeded")
     assert (answer.status_code, answer.json()["code"]) == (409, "not_allowed")
+
+
+def test_without_a_token_only_the_caller_who_pulled_a_job_ends_it(alice: TestClient, world: World) -> None:
+    """Another token of the same tenant, or an operator's, may end it with the token of the pull alone."""
+    job = put(alice)
+    pull(alice)
+    mine = alice.headers["Authorization"]
+    for owner in ("alice", "system"):
+        _, text = create_token(world, owner=owner, scopes=("worker",))
+        alice.headers["Authorization"] = f"Bearer {text}"
+        for verb, said in (("ack", {"result": "succeeded"}), ("fail", {"error": "x"})):
+            answer = tell(alice, job, verb, **said)
+            assert (answer.status_code, answer.json()["code"]) == (409, "token_needed"), (owner, verb)
+        assert look(alice, job)["status"] == "running"
+    alice.headers["Authorization"] = mine
+    assert tell(alice, job, "ack", result="succeeded").json()["status"] == "succeeded"
+
+
+def test_without_a_token_another_process_of_the_service_believes_the_jobs_history(
+    connect: Connect, alice: TestClient
+) -> None:
+    """Who pulled is known only where it was pulled; document 000's worker must outlive a restart of the service."""
+    job = put(alice)
+    pull(alice)
+    assert tell(connect("alice", "worker"), job, "ack", result="succeeded").json()["status"] == "succeeded"
+
+
+def test_without_a_token_nobody_ends_what_a_worker_of_the_house_holds(
+    alice: TestClient, world: World, clock: VirtualClock
+) -> None:
+    job = put(alice)
+    world.store.transact(lambda tx: tx.nodes.put(Node("n1", "host", 1, "test", clock.now(), clock.now(), {})))
+    (held,) = verbs.pull(world, worker_id="n1", queues=("scheduler",))
+    answer = tell(alice, job, "ack", result="succeeded")
+    assert (answer.status_code, answer.json()["code"]) == (409, "token_needed")
+    assert tell(alice, job, "ack", token=held.token).json()["status"] == "succeeded"
+
+
+def test_only_so_many_pulls_are_remembered() -> None:
+    holders, caller = Holders(most=2), Caller("alice", frozenset({"worker"}), "user/alice")
+    jobs = [a_job(number=number, token=1) for number in (1, 2, 3)]
+    holders.note(jobs, caller)
+    assert [holders.have(job, caller) for job in jobs] == [False, True, True]
 
 
 def test_a_worker_that_names_itself_must_be_the_holder(alice: TestClient) -> None:

@@ -125,7 +125,7 @@ def enqueue_many(world: World, requests: Iterable[Request], *, connection: Any =
     known = _known_jobs(world, placed, connection)
     return [
         _make_enqueued(where.number, True, False, known[where.number], now)
-        if where.number in known
+        if where.deduplicated and where.number in known
         else _make_enqueued(where.number, where.deduplicated, row.run_at < now, row, now)
         for row, where in zip(new, placed, strict=True)
     ]
@@ -217,7 +217,8 @@ def _key(request: Request, planned_at: datetime) -> str | None:
     if request.action not in OBJECT_ACTIONS:
         raise InvalidInput(f"Unknown action {request.action!r}; choose one of {', '.join(OBJECT_ACTIONS)}.")
     object_id = label(request.object_id or "", "object_id", 150)
-    return label(request.key or default_key(request.object_type, object_id, request.action, planned_at), "key")
+    own = request.key
+    return label(default_key(request.object_type, object_id, request.action, planned_at) if own is None else own, "key")
 
 
 def _hash(request: Request, payload: str) -> str:

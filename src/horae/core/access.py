@@ -48,6 +48,11 @@ class Caller:
         """The tenant whose rows it sees; None for everybody's."""
         return None if self.is_operator else self.owner
 
+    @property
+    def identity(self) -> str:
+        """What tells it from every other caller: its token, or who it says to be."""
+        return self.token_id or f"{self.actor}\0{self.owner}"
+
     def may(self, *scopes: str) -> bool:
         """Whether one of these scopes is held; ``admin`` includes every other."""
         return "admin" in self.scopes or not self.scopes.isdisjoint(scopes)

@@ -364,4 +364,6 @@ def check_run_at(run_at: datetime, *, now: datetime, strict: bool) -> None:
     """Refuse a past due time where the door is strict; elsewhere a late job simply runs at once."""
     from_past = now - run_at
     if strict and from_past > PAST_TOLERANCE:
-        raise PastDue(f"run_at {iso(run_at)} is {from_past} ago. Give a time from now on, or leave strict off.")
+        raise PastDue(
+            f"run_at {iso(run_at)} has passed; it is {iso(now)} now. Give a time from then on, or leave it out."
+        )

@@ -29,6 +29,7 @@ from horae.service import (
     workers,
 )
 from horae.service.guard import Guard, untimed
+from horae.service.holders import Holders
 from horae.service.limits import Limits
 from horae.service.options import Options
 from horae.service.state import Service
@@ -67,6 +68,7 @@ def build(opens: Callable[[], World], options: Options | None = None) -> FastAPI
         redirect_slashes=False,  # a redirect would repeat the caller's Host header
     )
     service = app.state.horae = Service(opens, how, Limits(how.rates, how.monotonic or untimed))
+    app.state.holders = Holders()
     problems.register(app)
     for router in ROUTERS:
         app.include_router(router)

@@ -145,7 +145,7 @@ class NewJob(Body):
         attempts = self.max_attempts or DEFAULT_RETRY.attempts
         default = DEFAULT_RETRY if self.max_attempts is None else Retry.fixed(DEFAULT_RETRY.delay, attempts)
         return Request(
-            self.handler or GOVERN,
+            GOVERN if self.handler is None else self.handler,
             payload=self.payload,
             queue=self.queue,
             priority=self.priority,
@@ -154,7 +154,7 @@ class NewJob(Body):
             owner=owner,
             retry=default if self.retry is None else self.retry.policy(attempts),
             timeout=None if self.timeout_sec is None else timedelta(seconds=self.timeout_sec),
-            key=self.idempotency_key or key,
+            key=key if self.idempotency_key is None else self.idempotency_key,
             unique=self.unique,
             concurrency_key=stored_key(owner, self.concurrency_key),
             concurrency_limit=self.concurrency_limit,

@@ -14,10 +14,10 @@ from horae.actions.lanes import QUEUE
 from horae.actions.quotas import enqueue_within
 from horae.actions.reasons import why as explain
 from horae.core.access import Caller
-from horae.core.jobs import Job, check_run_at
+from horae.core.jobs import Job
 from horae.core.payloads import label, name
-from horae.errors import Forbidden, InvalidInput, PastDue
-from horae.ports import Filter, Tx, World
+from horae.errors import Forbidden, InvalidInput
+from horae.ports import Filter, World
 from horae.service.inputs import Tenant, among
 from horae.service.job_shapes import (
     MOST,
@@ -124,23 +124,8 @@ def _may_feed(service: Service, caller: Caller, queues: set[str]) -> None:
 
 
 def _place(world: World, service: Service, caller: Caller, requests: Sequence[verbs.Request]) -> list[verbs.Enqueued]:
-    """Store them; a time in the past is refused (S0-9), unless this repeats a request that was in time (S0-8)."""
     allowed = 0 if caller.is_operator else service.options.max_unfinished_jobs
-    try:
-        return enqueue_within(world, requests, owner=caller.owner, allowed=allowed)
-    except PastDue:
-        placed = world.store.transact(lambda tx: _repeated(tx, world, requests))
-        world.store.wake({request.queue for request in requests})
-    return verbs.with_known(world, placed)
-
-
-def _repeated(tx: Tx, world: World, requests: Sequence[verbs.Request]) -> list[verbs.Enqueued]:
-    asked = [replace(request, strict=False) for request in requests]
-    placed = verbs.enqueue_many(world, asked, connection=tx.connection)
-    for request, each in zip(requests, placed, strict=True):
-        if request.run_at is not None and not each.deduplicated:
-            check_run_at(request.run_at, now=world.clock.now(), strict=True)  # undoes the whole transaction
-    return placed
+    return enqueue_within(world, requests, owner=caller.owner, allowed=allowed)
 
 
 # -- look --------------------------------------------------------------------------------------------------------

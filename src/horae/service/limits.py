@@ -78,7 +78,7 @@ class Limits:
 
     def recognised(self, caller: Caller) -> None:
         """A request of somebody known."""
-        wait = self._tokens.take(caller.token_id or f"{caller.actor}\0{caller.owner}", self._monotonic())
+        wait = self._tokens.take(caller.identity, self._monotonic())
         if wait:
             raise TooManyRequests("Too many requests with this token.", wait, "calls_per_token")
 

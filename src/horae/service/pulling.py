@@ -21,6 +21,7 @@ from horae.core.jobs import JOB, Job, Run
 from horae.core.jobs import Lease as Hold
 from horae.errors import InvalidInput, LeaseLost, TokenNeeded
 from horae.ports import Clock, World
+from horae.service.holders import Holders, holders_of
 from horae.service.job_shapes import SCHEDULER, Body, Instant, JobShape, Lease, Seconds, Token
 from horae.service.state import Here, How, Service, needs
 from horae.service.waiting import Want, room_of, take
@@ -28,11 +29,13 @@ from horae.service.waiting import Want, room_of, take
 router = APIRouter(prefix="/scheduler/jobs", tags=["worker protocol"])
 JobId = Annotated[str, Path(pattern=r"^job_[0-9]{1,19}$", description="As in `job_12`.", examples=["job_12"])]
 Worker = Annotated[Caller, Depends(needs("worker"))]
+Known = Annotated[Holders, Depends(holders_of)]
 Holder = Annotated[str, Field(max_length=200, description="Must be the holder's, where it is given.")]
 TOKENLESS = (
     "Without `token` it is accepted only while nobody else can be meant: the job is running, its lease has not run "
-    "out, `worker_id`, if given, is the holder's, and every earlier attempt was ended by its own worker's `fail`. "
-    "Otherwise 409 `token_needed`. A token that is no longer current changes nothing: 409 `lease_lost`."
+    "out, the same caller has pulled it, `worker_id`, if given, is the holder's, and every earlier attempt was ended by "
+    "its own worker's `fail`. Otherwise 409 `token_needed`. A token that is no longer current changes nothing: 409 "
+    "`lease_lost`."
 )
 
 
@@ -128,7 +131,7 @@ class ToldClock:
 
 
 @router.post("/pull", operation_id="pull_jobs", summary="Take due jobs under a lease")
-async def pull(body: Pull, request: Request, world: Here, service: How, caller: Worker) -> Pulled:
+async def pull(body: Pull, request: Request, world: Here, service: How, holders: Known, caller: Worker) -> Pulled:
     """Returns what is due, oldest `run_at` first, and marks it running. With `wait` it answers as soon as there is
     something, or with nothing when the time is up."""
     simulated = body.now is not None and service.options.simulation
@@ -143,17 +146,18 @@ async def pull(body: Pull, request: Request, world: Here, service: How, caller: 
     patience = min(timedelta(seconds=body.wait), service.options.longest_wait)
     if not jobs and patience and not simulated:
         jobs = await room_of(request.app).wait(world, want, request, patience)
+    holders.note(jobs, caller)
     return Pulled(jobs=[JobShape.of(job) for job in jobs], now=world.clock.now())
 
 
 @router.post("/{job_id}/ack", operation_id="ack_job", summary="The job is done", description=TOKENLESS)
-def ack(job_id: JobId, body: Ack, world: Here, caller: Worker) -> JobShape:
+def ack(job_id: JobId, body: Ack, world: Here, holders: Known, caller: Worker) -> JobShape:
     if body.result == "failed":
         raise InvalidInput(f"A job that failed is told to /scheduler/jobs/{job_id}/fail, with its error.")
     job = verbs.ack(
         world,
         job_id,
-        _token(world, job_id, body, caller, "acked"),
+        _token(world, holders, job_id, body, caller, "acked"),
         result=None if body.result == "succeeded" else body.result,
         next_action_at=body.next_action_at,
         audit_event_id=body.audit_event_id,
@@ -163,11 +167,11 @@ def ack(job_id: JobId, body: Ack, world: Here, caller: Worker) -> JobShape:
 
 
 @router.post("/{job_id}/fail", operation_id="fail_job", summary="The attempt failed", description=TOKENLESS)
-def fail(job_id: JobId, body: Fail, world: Here, caller: Worker) -> JobShape:
+def fail(job_id: JobId, body: Fail, world: Here, holders: Known, caller: Worker) -> JobShape:
     job = verbs.fail(
         world,
         job_id,
-        _token(world, job_id, body, caller, "failed"),
+        _token(world, holders, job_id, body, caller, "failed"),
         body.error,
         retry_delay=None if body.retry_delay_sec is None else timedelta(seconds=body.retry_delay_sec),
         from_run_at=True,
@@ -208,7 +212,7 @@ def _lease(service: Service, told: float | None) -> timedelta:
     return service.options.http_lease if told is None else timedelta(seconds=told)
 
 
-def _token(world: World, job_id: str, body: Ack | Fail, caller: Caller, event: str) -> int:
+def _token(world: World, holders: Holders, job_id: str, body: Ack | Fail, caller: Caller, event: str) -> int:
     """The token that ends the attempt: the one shown, or the current one where nobody else can be meant."""
     job = _held(world, job_id, body, caller)
     if body.token is not None:
@@ -220,12 +224,22 @@ def _token(world: World, job_id: str, body: Ack | Fail, caller: Caller, event: s
             f"The lease of {job.id} ran out at {iso(job.leased_until or now)}, so only its token can tell whose word "
             "this is. Pull again, and send the token of the pull."
         )
+    if not holders.have(job, caller) and (holders.are_known(job) or _is_ours(world, job)):
+        raise TokenNeeded(
+            f"{job.id} was not pulled by you but by {job.worker_id}, so its end needs the token of that pull. "
+            "Without one, only whoever pulled a job may end it."
+        )
     if not _unmistakable(job, verbs.runs(world, job_id)):
         raise TokenNeeded(
             f"{job.id} has been handed out before to somebody who may still be at it, so only its token can tell whose "
             "word this is. Send the token of your pull."
         )
     return job.token
+
+
+def _is_ours(world: World, job: Job) -> bool:
+    """Whether one of the house's own workers holds it, which never asks over HTTP."""
+    return any(node.node_id == job.worker_id for node in world.store.read(lambda tx: tx.nodes.all()))
 
 
 def _unmistakable(job: Job, runs: list[Run]) -> bool:

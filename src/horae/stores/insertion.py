@@ -180,5 +180,5 @@ def _names(job: NewJob) -> list[Name]:
 
 def _deduplicated(job: NewJob, number: int, request_hash: str) -> Placed:
     if job.key is not None and request_hash and request_hash != job.request_hash:
-        raise KeyConflict(job.key, f"job_{number}")
+        raise KeyConflict(job.key, f"job_{number}" if number else "another job of the same call")
     return Placed(number, deduplicated=True, request_hash=request_hash)
