@@ -33,7 +33,7 @@ Known = Annotated[Holders, Depends(holders_of)]
 Holder = Annotated[str, Field(max_length=200, description="Must be the holder's, where it is given.")]
 TOKENLESS = (
     "Without `token` it is accepted only while nobody else can be meant: the job is running, its lease has not run "
-    "out, the same caller has pulled it, `worker_id`, if given, is the holder's, and every earlier attempt was ended by "
+    "out, the same caller pulled it, `worker_id`, if given, is the holder's, and every earlier attempt was ended by "
     "its own worker's `fail`. Otherwise 409 `token_needed`. A token that is no longer current changes nothing: 409 "
     "`lease_lost`."
 )
