@@ -16,10 +16,12 @@ from fastapi.testclient import TestClient
 from horae import Context, Horae, Run
 from horae.actions import jobs as verbs
 from horae.actions import schedules
+from horae.core.jobs import LOCAL
 from horae.errors import ConfigurationError, DefinitionError, StoreUnavailable
 from horae.ports import Filter
 from horae.runtime.locking import LockKeeper
 from horae.stores.locks_memory import MemoryLocks
+from horae.testing.builders import a_schedule
 from horae.testing.clock import LoadedDice, VirtualClock
 from tests.declared import program
 from tests.declared.conftest import eventually
@@ -122,6 +124,55 @@ async def test_switching_a_local_job_off_through_a_verb_reaches_every_node(app: 
             return len(ran) == before
 
         await eventually(is_still)
+
+
+async def test_a_job_of_every_node_that_becomes_one_of_a_single_node_loses_its_timers(app: Horae) -> None:
+    """S3-4, S3-16: changed in the file while it runs, by the only local job there is."""
+    kinds: list[bool] = []
+    app.job("temp", every=0.05, mode="ALL_NODES")(lambda ctx: kinds.append(ctx.job.queue == LOCAL))
+
+    async with app.running() as hosted:
+        await eventually(lambda: any(kinds))
+        assert app.config is not None
+        Path(app.config).write_text('[[jobs.items]]\nid = "temp"\nmode = "SINGLE_NODE"\n')
+        assert hosted.worker is not None
+        hosted.worker.reload()
+        await eventually(lambda: not all(kinds))
+        await eventually(lambda: len(kinds) > 20 and not any(kinds[-10:]))
+
+
+async def test_a_job_that_a_verb_gives_to_every_node_runs_on_every_node(app: Horae) -> None:
+    """S3-46: declared for one node, or made through a verb."""
+    ran: list[str] = []
+    app.job("temp", cron="0 3 1 1 *")(lambda ctx: ran.append(ctx.job.queue))
+    app.declare_schedules()
+    schedules.create(app.world, a_schedule("made", "0.05", kind="every", handler="temp", mode="ALL_NODES"))
+
+    async with app.running() as hosted:
+        await eventually(lambda: ran)
+        schedules.delete(app.world, "made")
+        schedules.change(app.world, "temp", {"mode": "ALL_NODES", "kind": "every", "expression": "0.05"})
+        assert hosted.worker is not None
+        hosted.worker.reload()
+        ran.clear()
+        await eventually(lambda: len(ran) > 5)
+
+    assert set(ran) == {LOCAL}
+
+
+@pytest.mark.parametrize("bounds", [{"starts_at": timedelta(days=1)}, {"ends_at": timedelta(days=-1)}], ids=str)
+@pytest.mark.parametrize("rule", [{"every": 0.05}, {"cron": "* * * * * *"}], ids=str)
+async def test_a_local_job_keeps_to_its_bounds(app: Horae, bounds: dict[str, timedelta], rule: Any) -> None:
+    ran: list[str] = []
+    now = app.world.clock.now()
+    instants: dict[str, Any] = {name: now + away for name, away in bounds.items()}
+    app.job("bound", mode="ALL_NODES", **rule, **instants)(lambda: ran.append("bound"))
+    app.job("free", mode="ALL_NODES", **rule)(lambda: ran.append("free"))
+
+    async with app.running():
+        await eventually(lambda: len(ran) > 1)
+
+    assert set(ran) == {"free"}
 
 
 async def test_a_local_job_gets_its_dependencies_and_cleans_up(app: Horae) -> None:

@@ -143,6 +143,14 @@ def stored(world: World, keys: Collection[str]) -> dict[str, Schedule]:
     return world.store.read(work)
 
 
+def local(world: World, plan: Plan) -> dict[str, Schedule]:
+    """What each node of the application runs for itself, as the store has it: declared so, or made so by a verb."""
+    made = _all(world, ScheduleFilter(owner=SYSTEM, mode="ALL_NODES"))
+    known = (each for each in made if each.handler in plan.handlers)
+    ours = {each.key: each for each in known if each.sources.get(BY, plan.app) == plan.app}
+    return ours | stored(world, [schedule.key for schedule in plan.schedules if schedule.mode == "ALL_NODES"])
+
+
 def snapshot(world: World, planned: Sequence[Schedule]) -> list[JobStatus]:
     """How declared jobs are doing, over the whole cluster; one that is not stored yet has no history."""
     found = stored(world, [schedule.key for schedule in planned])

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
 from horae.actions import tracking
-from horae.actions.declaring import SWITCHED_OFF, Plan, bring_in_line, stored
+from horae.actions.declaring import SWITCHED_OFF, Plan, bring_in_line, local
 from horae.core.fires import Schedule
 from horae.core.jobs import Job, Lease, Outcome
 from horae.errors import HoraeError, StoreError
@@ -128,7 +128,7 @@ class Declared:
 
     def _hint(self, queue: str) -> None:
         """From any thread: a schedule may have changed."""
-        if queue == "*" and any(schedule.mode == "ALL_NODES" for schedule in self._plan.schedules):
+        if queue == "*" and (self._timers.next_fires or _local(self._plan)):
             self._alarm.ring_from_elsewhere()
 
     async def _serve(self) -> None:
@@ -163,9 +163,7 @@ class Declared:
                 self._changed = True
                 raise
             self.trouble, self.in_line = None, True
-        local = [schedule.key for schedule in self._plan.schedules if schedule.mode == "ALL_NODES"]
-        if local:
-            self._arm(await self._host.ask(lambda: stored(self._world, local)))
+        self._arm(await self._host.ask(lambda: local(self._world, self._plan)))
 
     def _look_again(self) -> None:
         """A file that has become wrong changes nothing, loudly."""
@@ -178,8 +176,8 @@ class Declared:
 
     def _arm(self, known: dict[str, Schedule]) -> None:
         off = None if self._plan.enabled else SWITCHED_OFF
-        declared = [replace(schedule, inactive=off) for schedule in self._plan.schedules]
-        self._timers.set([known.get(schedule.key, schedule) for schedule in declared])
+        declared = {schedule.key: replace(schedule, inactive=off) for schedule in _local(self._plan)}
+        self._timers.set((declared | known).values())
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -227,6 +225,10 @@ class Declared:
             await self._host.ask(lambda: tracking.end(self._world, job, outcome))
         except HoraeError as problem:
             log.warning("the end of %s (%s) is not recorded: %s", job.id, job.handler, problem)
+
+
+def _local(plan: Plan) -> list[Schedule]:
+    return [schedule for schedule in plan.schedules if schedule.mode == "ALL_NODES"]
 
 
 def _unrecorded(schedule: Schedule, fire_at: datetime, now: datetime, node: str) -> Job:

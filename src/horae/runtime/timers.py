@@ -13,8 +13,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from horae.core.fires import Schedule
+from horae.core.fires import Schedule, first_fire, next_fire
 from horae.core.schedules import Every
+from horae.errors import InvalidInput
 from horae.ports import World
 from horae.runtime.loop import Alarm
 
@@ -39,11 +40,17 @@ class Timers:
         for key in [key for key in self._timers if key not in wanted]:
             self._timers.pop(key).stop()
         for key, schedule in wanted.items():
-            if key in self._timers:
-                self._timers[key].change(schedule)
-            else:
-                self._timers[key] = timer = Timer(self._world, schedule, self._fire)
-                timer.task = asyncio.create_task(timer.run(), name=f"horae-timer-{key}")
+            try:
+                self._arm(key, schedule)
+            except InvalidInput as problem:  # its zone is unknown here; the others go on
+                log.error("%s cannot run on this node: %s", key, problem)
+
+    def _arm(self, key: str, schedule: Schedule) -> None:
+        if key in self._timers:
+            self._timers[key].change(schedule)
+        else:
+            self._timers[key] = timer = Timer(self._world, schedule, self._fire)
+            timer.task = asyncio.create_task(timer.run(), name=f"horae-timer-{key}")
 
     @property
     def next_fires(self) -> dict[str, datetime | None]:
@@ -80,7 +87,7 @@ class Timer:
         before, self._schedule = self._schedule, self._anchored(schedule)
         other = any(getattr(before, field) != getattr(self._schedule, field) for field in TIMING)
         if other or (self._schedule.is_active and not before.is_active):
-            self.due_at = self._with_jitter(self._next(self._world.clock.now()))
+            self.due_at = self._with_jitter(next_fire(self._schedule, self._world.clock.now()))
         self._alarm.ring()
 
     def stop(self) -> None:
@@ -100,24 +107,15 @@ class Timer:
             await self._fire(self._schedule, due)
         except Exception:
             log.exception("the local run of %s broke off; its timer goes on", self._schedule.key)
-        self.due_at = self._with_jitter(self._next(self._world.clock.now()))
+        self.due_at = self._with_jitter(next_fire(self._schedule, self._world.clock.now()))
 
     def _anchored(self, schedule: Schedule) -> Schedule:
         """An interval counts from when this node began, as document 003 wants it."""
         return replace(schedule, starts_at=schedule.starts_at or self._armed_at)
 
     def _first(self) -> datetime | None:
-        rule, now = self._schedule.rule, self._armed_at
-        if isinstance(rule, Every):
-            first = rule.first_fire(now)
-            return first if first >= now else self._next(now)
-        return self._next(now)
-
-    def _next(self, after: datetime) -> datetime | None:
-        rule = self._schedule.rule
-        moment = None if rule is None else rule.next_after(after)
-        ends_at = self._schedule.ends_at
-        return None if moment is None or (ends_at is not None and moment > ends_at) else moment
+        finds = first_fire if isinstance(self._schedule.rule, Every) else next_fire
+        return finds(self._schedule, self._armed_at)
 
     def _with_jitter(self, moment: datetime | None) -> datetime | None:
         jitter = self._schedule.jitter
