@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from horae.core.jobs import (
@@ -146,6 +146,7 @@ def test_the_longest_delay_does_not_break_the_calendar() -> None:
     assert becomes("failed", delay=timedelta.max).run_at > NOON
 
 
+@example(ending="failed", attempt=0, max_attempts=3, late=1, delay=0, from_run_at=True)
 @given(
     ending=st.sampled_from(ENDINGS),
     attempt=st.integers(0, 6),

@@ -297,7 +297,7 @@ def _after_failure(job: Job, outcome: Outcome, *, now: datetime, roll: float) ->
         return _change(job, "exhausted", run_at=job.run_at, failures=1, error=outcome.error)
     wait = outcome.delay if outcome.delay is not None else job.retry.wait(failures, roll)
     run_at = later(job.run_at if outcome.from_run_at else now, wait)
-    if run_at <= now and wait:
+    if run_at <= now:
         run_at = later(now, wait)  # lateness must not turn a retry into an immediate one (C-12)
     return _change(job, "failed", run_at=run_at, failures=1, error=outcome.error)
 
