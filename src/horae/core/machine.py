@@ -20,12 +20,12 @@ class Machine(Generic[S]):
 
     name: str
     start: S
-    arrows: Mapping[tuple[S, str], S]
+    arrows: Mapping[tuple[str, str], S]
 
     @property
-    def states(self) -> tuple[S, ...]:
+    def states(self) -> tuple[str, ...]:
         """All states, in the order in which the table first mentions them."""
-        named = [self.start]
+        named: list[str] = [self.start]
         for (before, _), after in self.arrows.items():
             named += [before, after]
         return tuple(dict.fromkeys(named))
@@ -34,7 +34,7 @@ class Machine(Generic[S]):
     def events(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(event for _, event in self.arrows))
 
-    def after(self, state: S, event: str) -> S:
+    def after(self, state: str, event: str) -> S:
         """The state that follows, or a refusal that names what would be possible."""
         try:
             return self.arrows[state, event]
@@ -44,7 +44,7 @@ class Machine(Generic[S]):
                 f"A {self.name} that is {state} cannot be {event}. From {state} it can be: {possible}."
             ) from None
 
-    def is_final(self, state: S) -> bool:
+    def is_final(self, state: str) -> bool:
         return all(before != state for before, _ in self.arrows)
 
     def diagram(self) -> str:
