@@ -91,6 +91,7 @@ def test_a_key_is_taken_once_for_each_owner(world: World) -> None:
         ({"max_fires": "3"}, InvalidInput),
         ({"catch_up": True}, InvalidInput),
         ({"gap": []}, InvalidInput),
+        ({"kind": "every", "expression": "60", "day_match": "xor"}, InvalidInput),
         ({"expression": None}, InvalidInput),
         ({"starts_at": "2030-01-07"}, InvalidInput),
         ({"retry": 3}, InvalidInput),

@@ -71,8 +71,9 @@ def test_the_json_of_an_explanation_has_the_documented_fields(horae: Command) ->
 
 
 def test_the_fires_told_are_those_that_preview_tells_of_the_stored_one(horae: Command) -> None:
-    told = horae("schedule", "next", "0 9 * * 1-5", "--tz", "Asia/Shanghai", "-n", "5", "--json").json
-    horae("schedule", "add", "k", "--handler", "h", "--cron", "0 9 * * 1-5", "--tz", "Asia/Shanghai")
+    rare = "0 9 29 2 *"  # so that none passes between the two commands
+    told = horae("schedule", "next", rare, "--tz", "Asia/Shanghai", "-n", "5", "--json").json
+    horae("schedule", "add", "k", "--handler", "h", "--cron", rare, "--tz", "Asia/Shanghai")
 
     assert horae("schedule", "preview", "k", "-n", "5", "--json").json["next"] == told["next"]
 
@@ -89,6 +90,13 @@ def test_an_interval_begins_at_once(horae: Command) -> None:
 
     assert [fire["at"] for fire in told["next"]] == ["2026-11-15T12:00:00Z", "2026-11-15T12:15:00Z"]
     assert (told["kind"], told["expression"], told["words"]) == ("every", "900", "Every 15 minutes")
+
+
+@pytest.mark.parametrize("when", ["15m", "* * * * *"])
+def test_the_beginning_of_the_calendar_is_a_beginning_too(horae: Command, when: str) -> None:
+    for verb in ("explain", "next"):
+        told = horae("schedule", verb, when, "--from", "0001-01-01T00:00Z", "-n", "1", "--json").json
+        assert told["next"][0]["at"].startswith("0001-01-01T00:")
 
 
 def test_a_nickname_wants_lenient(horae: Command) -> None:
@@ -119,6 +127,8 @@ def test_an_instant_is_read_in_the_zone(horae: Command) -> None:
         (["0 9 * * *", "--gap", "jump"], "gap='jump' is not known"),
         (["15m", "--gap", "skip"], "--gap is for cron"),
         (["15m", "--tz", "Mars/Base"], "no time zone"),
+        (["0 9 * * *", "--tz", ""], "no time zone ''"),
+        (["15m", "--tz", ""], "no time zone ''"),
         (["0 9 * * *", "--from", "soon"], "--from 'soon' is not an ISO-8601 time"),
     ],
 )

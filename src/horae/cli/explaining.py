@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,7 +73,7 @@ def explain(
     from horae.core.readings import instant_from
 
     language = language_from(lang)
-    now, place = _now(), zone or "UTC"
+    now, place = _now(), _place(zone)
     begin = now if start is None else instant_from(start, zone, "--from")
     options = {"day_match": day_match, "gap": gap, "fold": fold, "lenient": lenient}
     rule = rule_from(when, zone, options, begin)
@@ -116,7 +116,7 @@ def next_(
     """
     from horae.core.readings import instant_from
 
-    now, place = _now(), zone or "UTC"
+    now, place = _now(), _place(zone)
     begin = now if start is None else instant_from(start, zone, "--from")
     options = {"day_match": day_match, "gap": gap, "fold": fold, "lenient": lenient}
     rule = rule_from(when, zone, options, begin)
@@ -157,6 +157,11 @@ def language_from(text: str) -> Language:
     raise InvalidInput(f"There are no words in language {text!r}; choose en or zh.")
 
 
+def _place(zone: str | None) -> str:
+    """Where the clocks are; an empty name is as unknown as any other."""
+    return "UTC" if zone is None else zone
+
+
 def rule_from(when: str, zone: str | None, options: dict[str, Any], start: datetime) -> Rule:
     """Cron, a span or an instant, told apart by how they look."""
     from horae.core.readings import instant_from
@@ -166,10 +171,10 @@ def rule_from(when: str, zone: str | None, options: dict[str, Any], start: datet
     given = {name: value for name, value in options.items() if value}
     text = when.strip()
     if len(text.split()) > 1 or not text[:1].isdigit():
-        return Cron(when, zone or "UTC", **given)
+        return Cron(when, _place(zone), **given)
     if given:
         raise InvalidInput(f"--{next(iter(given)).replace('_', '-')} is for cron; {text!r} is not cron.")
-    zone_named(zone or "UTC")
+    zone_named(_place(zone))
     if "-" in text:
         return Once(instant_from(text, zone))
     return Every(span_from(text, "cron expression, span or instant")).starting(start)
@@ -177,9 +182,10 @@ def rule_from(when: str, zone: str | None, options: dict[str, Any], start: datet
 
 def _fires(rule: Rule, start: datetime, count: int) -> list[datetime]:
     """The first fires; an interval that begins now begins at once."""
+    from horae.core.instants import MICROSECOND, earlier
     from horae.core.schedules import Every
 
-    begin = start - timedelta(microseconds=1) if isinstance(rule, Every) else start
+    begin = earlier(start, MICROSECOND) if isinstance(rule, Every) else start
     return list(islice(rule.between(begin, datetime.max.replace(tzinfo=start.tzinfo)), count))
 
 

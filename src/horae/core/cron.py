@@ -33,7 +33,7 @@ from horae.errors import InvalidInput, NeverFires
 Gap = Literal["after", "skip"]
 Fold = Literal["first", "both"]
 
-_DAY_MATCHES, _GAPS, _FOLDS = ("and", "or"), ("after", "skip"), ("first", "both")
+DAY_MATCHES, GAPS, FOLDS = ("and", "or"), ("after", "skip"), ("first", "both")
 _TICK = timedelta(microseconds=1)
 _EDGE = timedelta(days=2)  # no change of offset reaches further
 _CYCLE = 400  # years after which the calendar repeats: what did not fire in so many will not fire
@@ -64,7 +64,7 @@ class Cron:
 
     def __post_init__(self) -> None:
         parsed = parse(self.expression, lenient=self.lenient)
-        if not (self.day_match in _DAY_MATCHES and self.gap in _GAPS and self.fold in _FOLDS):
+        if not (self.day_match in DAY_MATCHES and self.gap in GAPS and self.fold in FOLDS):
             raise _unknown_option(self)
         calendar = Calendar(parsed, self.day_match)
         if not (parsed.any_day and parsed.any_weekday) and calendar.never():
@@ -152,7 +152,7 @@ class Cron:
 
 
 def _unknown_option(cron: Cron) -> InvalidInput:
-    given = (("day_match", cron.day_match, _DAY_MATCHES), ("gap", cron.gap, _GAPS), ("fold", cron.fold, _FOLDS))
+    given = (("day_match", cron.day_match, DAY_MATCHES), ("gap", cron.gap, GAPS), ("fold", cron.fold, FOLDS))
     said = [
         f"{name}={value!r} is not known; choose one of {', '.join(map(repr, allowed))}."
         for name, value, allowed in given

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Literal
 
-from horae.core.cron import Cron
+from horae.core.cron import DAY_MATCHES, FOLDS, GAPS, Cron
 from horae.core.instants import MICROSECOND, aware, earlier, from_iso, iso, later
 from horae.core.jobs import PRIORITIES, SYSTEM, Priority
 from horae.core.payloads import name as checked_name
@@ -41,7 +41,7 @@ SPANS = ("initial_delay", "spread", "grace", "jitter")
 LIMITS = ("timeout", "lock_ttl", "stale_timeout")  # None: there is none
 # What a value must be at all, before anybody compares it with something.
 SHAPES: tuple[tuple[type, str, tuple[str, ...]], ...] = (
-    (str, "text", ("expression", "zone", "day_match", "gap", "fold")),
+    (str, "text", ("expression", "zone")),
     (bool, "True or False", ("enabled", "lenient")),
     (int, "a whole number", ("catch_up", "max_fires")),
     (timedelta, "a timedelta", (*SPANS, *LIMITS)),
@@ -252,6 +252,9 @@ def check(schedule: Schedule) -> Schedule:
         ("mode", schedule.mode, MODES),
         ("priority", schedule.priority, PRIORITIES),
         ("anchor", schedule.anchor, ANCHORS),
+        ("day_match", schedule.day_match, DAY_MATCHES),
+        ("gap", schedule.gap, GAPS),
+        ("fold", schedule.fold, FOLDS),
     ]
     for name, value, allowed in choices:
         if value not in allowed:
