@@ -12,7 +12,8 @@ from horae import Horae
 from horae.actions import jobs
 from horae.actions.jobs import Enqueued, Request
 from horae.actions.quotas import enqueue_within
-from horae.errors import PastDue, QuotaExceeded
+from horae.actions.retention import Retention, clean
+from horae.errors import NotFound, PastDue, QuotaExceeded
 from horae.stores.schema import migrate
 from horae.testing.clock import VirtualClock
 from horae.testing.conformance_support import at_once
@@ -69,3 +70,21 @@ def test_a_late_repetition_opens_no_way_around_the_quota(tmp_path: Path) -> None
         with pytest.raises(QuotaExceeded):
             enqueue_within(app.world, [known, *more], owner="alice", allowed=3)
         assert app.world.store.read(lambda tx: tx.jobs.unfinished("alice", 100)) == 1
+
+
+def test_a_key_that_outlives_its_job_is_still_known(tmp_path: Path) -> None:
+    """S0-8: the key of a job that retention has taken away is answered alike with a quota and without one."""
+    clock = VirtualClock()
+    with Horae(f"sqlite:///{tmp_path / 'horae.db'}", clock=clock) as app:
+        asked = [Request("work", owner="alice", key="k")]
+        (first,) = enqueue_within(app.world, asked, owner="alice", allowed=3)
+        (held,) = jobs.pull(app.world, worker_id="w")
+        jobs.ack(app.world, held.id, held.token)
+        clock.advance(timedelta(days=2))
+        clean(app.world, Retention(runs=timedelta(days=1), keys=timedelta(days=30)))
+        with pytest.raises(NotFound):
+            jobs.get(app.world, first.id)
+
+        again = [enqueue_within(app.world, asked, owner="alice", allowed=allowed)[0] for allowed in (0, 3)]
+
+        assert [(each.id, each.deduplicated) for each in again] == [(first.id, True)] * 2

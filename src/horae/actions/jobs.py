@@ -131,8 +131,11 @@ def enqueue_many(world: World, requests: Iterable[Request], *, connection: Any =
     ]
 
 
-def _known_jobs(world: World, placed: Iterable[Placed], connection: Any) -> dict[int, Job]:
-    """The jobs behind known keys. On a caller's connection they are not read: its snapshot is the caller's business."""
+def _known_jobs(world: World, placed: Iterable[Placed | Enqueued], connection: Any = None) -> dict[int, Job]:
+    """The jobs behind known keys that are still there: a key is kept longer than its job.
+
+    On a caller's connection they are not read: its snapshot is the caller's business.
+    """
     numbers = {where.number for where in placed if where.deduplicated}
     if not numbers or connection is not None:
         return {}
@@ -142,7 +145,7 @@ def _known_jobs(world: World, placed: Iterable[Placed], connection: Any) -> dict
 
 def with_known(world: World, placed: Sequence[Enqueued]) -> list[Enqueued]:
     """The same, with the jobs behind known keys: for whoever enqueued on a connection, after its commit."""
-    known = {each.number: get(world, each.id) for each in placed if each.deduplicated}
+    known = _known_jobs(world, placed)
     return [replace(each, stored=known.get(each.number, each.stored)) for each in placed]
 
 
