@@ -39,7 +39,7 @@ REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "<!-- Generated from the code by `make docs`; do not edit. -->"
 
 
-def machines() -> Iterator[Machine]:
+def machines() -> Iterator[Machine[Any]]:
     """Every state machine of the core, in the order of its modules."""
     for module in pkgutil.iter_modules(horae.core.__path__, "horae.core."):
         for value in vars(importlib.import_module(module.name)).values():
