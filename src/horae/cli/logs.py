@@ -1,4 +1,4 @@
-"""Log lines on stderr: for people, or one JSON object each for machines."""
+"""Log lines on stderr: for people, or one JSON object each for machines. No line shows a token of ours."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from horae.core.access import masked
 from horae.core.instants import iso
 from horae.errors import InvalidInput
 from horae.settings import LEVELS
@@ -32,7 +33,7 @@ class TextLines(logging.Formatter):
         about = " ".join(str(getattr(record, fact)) for fact in ("job_id", "handler") if hasattr(record, fact))
         line = f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}Z {record.levelname.lower():<7} "
         line += f"{about or record.name}: {record.getMessage()}"
-        return line + ("\n" + self.formatException(record.exc_info) if record.exc_info else "")
+        return masked(line + ("\n" + self.formatException(record.exc_info) if record.exc_info else ""))
 
 
 class JsonLines(logging.Formatter):
@@ -46,7 +47,7 @@ class JsonLines(logging.Formatter):
         told |= {fact: getattr(record, fact) for fact in FACTS if hasattr(record, fact)}
         if record.exc_info:
             told["error"] = self.formatException(record.exc_info)
-        return json.dumps(told, ensure_ascii=False, default=str)
+        return masked(json.dumps(told, ensure_ascii=False, default=str))
 
 
 def start_told_logging(terminal: Terminal, log_format: str | None, log_level: str | None) -> None:
