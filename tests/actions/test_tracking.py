@@ -6,10 +6,13 @@ from typing import Any, NoReturn
 
 import pytest
 
-from horae.actions import jobs, tracking
+from horae.actions import jobs, schedules, tracking
+from horae.actions.firing import fire_due, trigger
+from horae.core.fires import Schedule
 from horae.core.jobs import Outcome
 from horae.errors import LeaseLost, StoreUnavailable
 from horae.ports import Filter, World
+from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, VirtualClock
 from horae.tracker import ExecutionTracker
 
@@ -149,3 +152,36 @@ def test_the_lease_of_long_work_is_renewed(world: World) -> None:
 
     assert [outcome for _, outcome, _ in runs(world)] == ["succeeded"]
     assert not renewer.is_alive()
+
+
+# -- what every node runs for itself -----------------------------------------------------------------------------
+
+
+def on_every_node(world: World, **fields: Any) -> Schedule:
+    fields = {"kind": "every", "mode": "ALL_NODES"} | fields
+    return schedules.create(world, a_schedule("warm", "60", **fields))
+
+
+@pytest.mark.parametrize(("ending", "followers"), [("succeeded", ["report"]), ("failed", [])])
+def test_a_run_of_a_node_is_followed_when_it_succeeds(world: World, ending: Any, followers: list[str]) -> None:
+    """S3-49: whoever runs it, a schedule may run after others succeed."""
+    warm = on_every_node(world)
+    schedules.create(world, a_schedule("report", "", kind="after", after=("warm",)))
+
+    job = tracking.begin(world, "greet", worker_id="w", schedule=warm, fire_at=NOON)
+    tracking.end(world, job, Outcome(ending))
+
+    assert [firing.schedule.key for firing, _ in fire_due(world)] == followers
+
+
+def test_the_end_of_a_run_gives_a_schedule_of_every_node_no_fire_in_the_store(world: World) -> None:
+    """S3-4: its timers count for themselves; one fire in the store would run it a second time somewhere."""
+    warm = on_every_node(world, anchor="finish")
+    schedules.create(world, a_schedule("report", "", kind="after", after=("warm",)))
+    trigger(world, "warm")
+    [by_hand] = jobs.pull(world, worker_id="w")
+    jobs.settle(world, [(by_hand, Outcome("succeeded"))])
+    job = tracking.begin(world, "greet", worker_id="w", schedule=warm, fire_at=NOON)
+    tracking.end(world, job, Outcome("succeeded"))
+
+    assert schedules.get(world, "warm").next_fire_at is None

@@ -7,6 +7,7 @@ when its process dies, its lease runs out and it is closed as lost.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -52,7 +53,8 @@ def begin(
     )
 
     def write(tx: Tx) -> Job:
-        number = tx.jobs.insert([new], now)[0].number
+        followed = schedule is not None and bool(tx.schedules.followers(schedule.number))
+        number = tx.jobs.insert([replace(new, linked=followed)], now)[0].number
         tx.jobs.start(number, worker_id=label(worker_id, "worker id", 200), until=now + lease, now=now)
         job = tx.jobs.get(number)
         assert job is not None

@@ -70,7 +70,7 @@ class Links:
         """An interval that rests between runs starts to count when the job has ended, in whatever way."""
         moved = False
         for schedule in self._schedules(driver, numbers):
-            waits = schedule.rests and schedule.next_fire_at is None
+            waits = schedule.rests and schedule.next_fire_at is None and schedule.mode == "SINGLE_NODE"
             if waits and schedule.is_active and not schedule.is_spent:
                 fire_at = to_micros(next_fire(schedule, now))
                 sql = "UPDATE horae_schedules SET next_fire_at = %s, next_due_at = %s WHERE id = %s"
