@@ -21,6 +21,7 @@ from horae.actions import jobs as verbs
 from horae.actions.audit import seal_audit
 from horae.actions.declaring import Plan
 from horae.actions.jobs import Enqueued, Request
+from horae.actions.journal import seal_lanes
 from horae.checking import plan_of, problems_of, seed_from
 from horae.clock import StoreClock, SystemClock, SystemDice, pause, zone_database_version
 from horae.configuration import JobsFile, find_file, read_files
@@ -54,7 +55,10 @@ if TYPE_CHECKING:
 __all__ = ["Horae", "JobHandle", "Jobs"]
 
 log = logging.getLogger("horae.app")
-SEALING = Chore("seal the audit", timedelta(seconds=30), seal_audit)
+SEALING = (
+    Chore("seal the audit", timedelta(seconds=30), seal_audit),
+    Chore("seal journals", timedelta(seconds=10), seal_lanes),
+)
 
 
 class Horae(Jobs):
@@ -320,7 +324,7 @@ class Horae(Jobs):
                 version=VERSION,
                 fault=fault,
                 rates={**self.rates, **settings.rates},
-                chores=(SEALING, *self.chores, *settings.chores),
+                chores=(*SEALING, *self.chores, *settings.chores),
             ),
             self.listeners,
             Children(database=database, max_bytes=self.max_payload_bytes),

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from horae.actions import lanes, turns
+from horae.actions import attending, journal, lanes, turns
 from horae.app import Horae
 from horae.attention import Act, Attention, Control, Done, Facts, Policy, Turn
 from horae.stores.opening import create_store_engine
@@ -171,3 +171,24 @@ def test_events_from_everywhere_at_once_are_all_kept(app: Horae) -> None:
     scene = look(app.world, "ops")
     assert unaccounted(scene, 5 + 4 * 5) == []
     assert wrong_with(scene) == []
+
+
+def test_what_happens_in_a_lane_that_nobody_drives_is_sealed_too(app: Horae) -> None:
+    """By any worker, as one of its chores: the chain is closed within seconds, whoever wrote and whoever drives."""
+    for lane in ("a", "b", "c"):
+        attending.add(app.world, lane, "report")
+    assert journal.seal_lanes(app.world) == 6
+    assert journal.seal_lanes(app.world) == 0
+    attending.post(app.world, "b", "news")
+
+    assert journal.seal_lanes(app.world) == 1
+    for lane in ("a", "b", "c"):
+        found = journal.verify(app.world, lane)
+        assert (found.is_sound, found.sealed) == (True, found.lines)
+
+
+def test_lines_after_any_number_are_none(app: Horae) -> None:
+    attending.add(app.world, "a", "report")
+
+    assert journal.read_journal(app.world, "a", since=10**30) == []
+    assert len(journal.read_journal(app.world, "a", since=0)) == 2

@@ -190,7 +190,7 @@ async def test_the_janitor_does_chores_in_their_rhythm_and_survives_their_failur
 def test_what_an_application_wants_done_reaches_its_workers(app: Horae) -> None:
     watch(app, URL)
 
-    assert [chore.name for chore in app.worker().settings.chores] == ["seal the audit", "alerts"]
+    assert [chore.name for chore in app.worker().settings.chores] == ["seal the audit", "seal journals", "alerts"]
 
 
 @pytest.mark.parametrize(("url", "chores"), [(None, []), (URL, ["alerts"])])

@@ -241,6 +241,12 @@ class Attention:
         row = self.connection.execute(query.order_by(journal.c.seq.desc()).limit(1)).mappings().first()
         return None if row is None else _line(row)
 
+    def unsealed(self, limit: int) -> list[int]:
+        """Lanes whose last line is not sealed."""
+        last = (journal.c.lane_id == lanes.c.id) & (journal.c.seq == lanes.c.seq)
+        query = select(lanes.c.id).join(journal, last).where(journal.c.hash.is_(None)).order_by(lanes.c.id)
+        return list(self.connection.execute(query.limit(limit)).scalars())
+
     def seal(self, lane: int, hashes: Mapping[int, str]) -> None:
         """Give lines their hashes, by their numbers."""
         told = [{"lane": lane, "line": seq, "hash": hash_text} for seq, hash_text in hashes.items()]
