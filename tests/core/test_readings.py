@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from horae.core.readings import instant_from, local
+from horae.core.readings import instant_from, local, second_of
 from horae.errors import InvalidInput, UnknownZone
 
 
@@ -30,6 +30,12 @@ def test_a_time_that_clocks_skip_is_refused_with_the_first_moment_after() -> Non
 
 def test_a_time_that_clocks_repeat_is_the_first_of_the_two() -> None:
     assert instant_from("2027-10-31T02:30:00", "Europe/Berlin") == datetime(2027, 10, 31, 0, 30, tzinfo=UTC)
+
+
+def test_the_second_of_two_is_known_and_every_other_time_has_none() -> None:
+    assert second_of("2027-10-31T02:30:00", "Europe/Berlin") == datetime(2027, 10, 31, 1, 30, tzinfo=UTC)
+    for text in ("2027-10-31T01:59:59", "2027-10-31T03:00:00", "2027-10-31T02:30:00+02:00", "2027-10-31"):
+        assert second_of(text, "Europe/Berlin") is None
 
 
 @pytest.mark.parametrize("text", ["soon", "", "2030-13-01", "07:00"])

@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 from horae.core.access import Caller
 from horae.errors import ConfigurationError, KeysUnavailable, Unauthorized
 from horae.ports import World
-from horae.service.jwt import Recogniser, Rules
+from horae.service.jwt import Recogniser, Rules, keys_from
 from horae.testing.clock import VirtualClock
 from tests.service.conftest import Connect
 
@@ -245,3 +245,8 @@ def test_a_key_set_that_cannot_be_had_is_our_trouble_and_not_the_caller_s(
     client.headers["Authorization"] = f"Bearer {jwt.encode(claims(clock), RSA, 'RS256', headers={'kid': 'r'})}"
     answer = client.get("/scheduled-tasks")
     assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (503, "keys_unavailable", "60")
+
+
+def test_a_key_set_full_of_nonsense_is_a_key_set_without_those_keys() -> None:
+    strange: list[Any] = [None, [], {}, {"kty": []}, {"kty": {}, "kid": []}, {"kty": "RSA", "kid": []}, {"kty": "oct"}]
+    assert keys_from(json.dumps({"keys": strange}).encode()) == {}

@@ -207,6 +207,18 @@ def test_a_preview_shows_instants_clocks_and_their_changes(alice: TestClient) ->
     assert len(alice.get(PATH).json()["items"]) == 1
 
 
+def test_a_time_that_comes_twice_is_the_first_and_its_user_is_told(alice: TestClient) -> None:
+    """C-7: in Berlin, on 27 October 2030, half past two comes twice; with an offset nothing is left to say."""
+    body = {"schedule_type": "once", "timezone": "Europe/Berlin"}
+    task = made(alice, **body, next_run_at="2030-10-27T02:30:00")
+    plain = made(alice, **body, next_run_at="2030-10-27T02:30:00+01:00")
+
+    assert task["next_run_at"] == "2030-10-27T00:30:00Z"
+    assert [told for told in task["warnings"] if "comes twice in Europe/Berlin" in told and "01:30:00Z" in told]
+    assert plain["next_run_at"] == "2030-10-27T01:30:00Z"
+    assert not [told for told in plain["warnings"] if "twice" in told]
+
+
 # -- change ------------------------------------------------------------------------------------------------------
 
 

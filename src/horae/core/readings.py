@@ -43,6 +43,15 @@ def _instant_in(reading: datetime, zone: str, name: str) -> datetime:
     return first
 
 
+def second_of(text: str, zone: str) -> datetime | None:
+    """The later instant of a time that the zone's clocks show twice; None for any other, and for one with an offset."""
+    reading = datetime.fromisoformat(text)
+    if reading.tzinfo is not None:
+        return None
+    first, second = (aware(reading.replace(tzinfo=zone_named(zone), fold=fold), "The time") for fold in (0, 1))
+    return second if second > first else None
+
+
 def local(moment: datetime, zone: str) -> datetime:
     """The instant as clocks of a zone show it, with its offset."""
     shown = moment.astimezone(zone_named(zone))

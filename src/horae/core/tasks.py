@@ -21,7 +21,7 @@ from horae.core.fires import Kind, Schedule
 from horae.core.instants import EPOCH, MICROSECOND, from_iso, iso
 from horae.core.jobs import SYSTEM, Job, Run
 from horae.core.payloads import label, name
-from horae.core.readings import instant_from
+from horae.core.readings import instant_from, second_of
 from horae.core.retry import Retry
 from horae.core.targets import Rules
 from horae.core.webhooks import check_webhook
@@ -195,7 +195,7 @@ def plan(before: Facts, wish: Wish, terms: Terms, rules: Rules, now: datetime, *
     if not only_times and (is_new or wish.payload is not None or handler != was.handler):
         payload, told = check_payload(handler, was.payload if wish.payload is None else wish.payload, rules)
         draft, warnings = replace(draft, payload=payload), [*warnings, *told]
-    asked = None if wish.next_run_at is None else _asked(wish.next_run_at, zone)
+    asked = None if wish.next_run_at is None else _asked(wish.next_run_at.strip(), zone, warnings)
     was_on = before.enabled and not is_new
     if draft.kind != "once" and (wish.schedule_expr is not None or draft.kind != was.kind or is_new):
         expr = "" if wish.schedule_expr is None else str(wish.schedule_expr)
@@ -308,9 +308,14 @@ def check_attended(payload: Mapping[str, Any]) -> None:
     base_priority(payload.get("priority", NORMAL))
 
 
-def _asked(text: str, zone: str) -> datetime:
+def _asked(text: str, zone: str, warnings: list[str]) -> datetime:
     """C-7: without an offset it is a time of the task's own zone."""
-    moment = instant_from(text.strip(), zone, "next_run_at")
+    moment = instant_from(text, zone, "next_run_at")
+    second = second_of(text, zone)
+    if second is not None:
+        warnings.append(
+            f"next_run_at {text} comes twice in {zone}; the first is taken, {iso(moment)}. The second is {iso(second)}."
+        )
     if moment < EPOCH:
         raise InvalidInput(f"next_run_at {text!r} lies before 1970; give an instant from then on.")
     return moment

@@ -200,7 +200,7 @@ def keys_from(text: bytes) -> dict[str | None, tuple[Any, tuple[str, ...]]]:
         raise ValueError("there is no list of keys")
     found: dict[str | None, tuple[Any, tuple[str, ...]]] = {}
     for each in listed[:100]:
-        algorithms = PUBLIC.get(each.get("kty", "")) if isinstance(each, dict) else None
+        algorithms = PUBLIC.get(str(each.get("kty"))) if isinstance(each, dict) else None
         if algorithms is None or each.get("use", "sig") != "sig" or each.get("alg", algorithms[0]) not in algorithms:
             continue
         try:
