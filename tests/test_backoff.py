@@ -113,6 +113,29 @@ def test_another_error_passes_untouched_at_once(room: Room, ask: Ask) -> None:
     assert room.pauses == [3]
 
 
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_an_error_that_cannot_speak_passes_as_it_is(room: Room, ask: Ask) -> None:
+    provider = Provider(Speechless())
+
+    with pytest.raises(Speechless):
+        ask(room.backoff(), provider)
+    with pytest.raises(Speechless):
+        ask(room.backoff(is_limit_error=lambda _: True), Provider(*(Speechless() for _ in range(4))))
+
+    assert (provider.tries, room.pauses) == (1, [3, 6, 12])
+
+
+def test_a_wait_beyond_any_calendar_is_not_begun(room: Room, ask: Ask) -> None:
+    with pytest.raises(RuntimeError, match="每分钟"):
+        ask(room.backoff(factor=1e300), Provider(LIMIT, LIMIT, LIMIT))
+
+    assert room.pauses == [3]
+
+
 def test_every_retry_is_warned_of(room: Room, ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "horae.backoff"):
         ask(room.backoff(), Provider(LIMIT, LIMIT))
@@ -182,9 +205,10 @@ def test_a_date_that_has_passed_asks_for_nothing(room: Room) -> None:
     assert retry_after(response_error(429, {"retry-after": date}), room.clock) == timedelta(0)
 
 
-def test_a_server_that_asks_for_too_much_gets_no_retry(room: Room, ask: Ask) -> None:
+@pytest.mark.parametrize("asked", ["3600", "99999999999999", "9" * 400])
+def test_a_server_that_asks_for_too_much_gets_no_retry(room: Room, ask: Ask, asked: str) -> None:
     with pytest.raises(httpx.HTTPStatusError):
-        ask(room.backoff(max_wait=60), Provider(response_error(429, {"Retry-After": "3600"})))
+        ask(room.backoff(max_wait=60), Provider(response_error(429, {"Retry-After": asked})))
 
     assert room.pauses == []
 
@@ -307,7 +331,9 @@ def test_a_generator_cannot_be_tried_again() -> None:
         backoff(pages)
 
 
-@pytest.mark.parametrize("options", [{"retries": -1}, {"factor": 0.5}, {"jitter": -0.1}, {"base": -1}])
+@pytest.mark.parametrize(
+    "options", [{"retries": -1}, {"retries": 1.5}, {"retries": "3"}, {"factor": 0.5}, {"jitter": -0.1}, {"base": -1}]
+)
 def test_a_policy_that_cannot_work_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(DefinitionError, match="back-off"):
         Backoff(**options)

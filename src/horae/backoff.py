@@ -26,6 +26,7 @@ log = logging.getLogger("horae.backoff")
 P = ParamSpec("P")
 R = TypeVar("R")
 TOO_MANY_REQUESTS = 429
+LONGEST = 10.0**9  # seconds that a server may ask for; beyond that a number is just large
 WORDS = re.compile(
     r"(?i:(?<![a-z])frequen(cy|t)|per[ -]minute|(?<![a-z])rate[ _-]?limit|too many requests)|RateLimit"
     r"|频率|频次|频繁|每分钟|限流|超过.{0,20}次"
@@ -34,7 +35,7 @@ WORDS = re.compile(
 
 def is_limit_error(error: BaseException) -> bool:
     """Whether an error says that a limit of calls was exceeded: by HTTP status 429, or in English or Chinese words."""
-    return http_status(error) == TOO_MANY_REQUESTS or WORDS.search(str(error)) is not None
+    return http_status(error) == TOO_MANY_REQUESTS or WORDS.search(_words(error)) is not None
 
 
 def http_status(error: BaseException) -> int | None:
@@ -53,8 +54,8 @@ def retry_after(error: BaseException, clock: Clock) -> timedelta | None:
     told = _header(headers, "retry-after")
     if told is None:
         return None
-    if re.fullmatch(r"\d{1,9}(\.\d+)?", told):
-        return timedelta(seconds=float(told))
+    if re.fullmatch(r"\d+(\.\d+)?", told):
+        return timedelta(seconds=min(float(told), LONGEST))
     try:
         return max(timedelta(0), aware(parsedate_to_datetime(told)) - clock.now())
     except ValueError:
@@ -85,7 +86,8 @@ class Backoff:
     pause_async: Callable[[float], Awaitable[None]] = house.pause_async
 
     def __post_init__(self) -> None:
-        if self.retries < 0 or self.factor < 1 or self.jitter < 0 or span(self.base) < timedelta(0):
+        whole = isinstance(self.retries, int) and self.retries >= 0
+        if not whole or self.factor < 1 or self.jitter < 0 or min(span(self.base), span(self.max_wait)) < timedelta(0):
             raise DefinitionError("A back-off needs retries, base and jitter of at least 0 and a factor of at least 1.")
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
@@ -141,15 +143,28 @@ class Backoff:
         """Seconds until the next try; None when the error is the caller's to see."""
         if not self.is_limit_error(error) or tried >= self.retries:
             return None
-        wait = span(self.base) * self.factor**tried * (1 + self.jitter * self.dice.roll())
+        try:
+            wait = span(self.base) * self.factor**tried * (1 + self.jitter * self.dice.roll())
+        except OverflowError:  # nobody waits that long
+            return None
         asked = retry_after(error, self.clock)
         if asked is not None and asked > span(self.max_wait):
-            log.warning("%s: limit exceeded, and the server asks for %s; giving up: %s", _name(function), asked, error)
+            log.warning(
+                "%s: limit exceeded, and the server asks for %s; giving up: %s", _name(function), asked, _words(error)
+            )
             return None
         seconds = max(wait, asked or timedelta(0)).total_seconds()
-        told = (_name(function), tried + 1, self.retries, seconds, type(error).__name__, error)
+        told = (_name(function), tried + 1, self.retries, seconds, type(error).__name__, _words(error))
         log.warning("%s: limit exceeded, retry %d of %d in %.3g s: %s: %s", *told)
         return seconds
+
+
+def _words(error: BaseException) -> str:
+    """What it says; one that cannot say anything must still reach the caller as it is."""
+    try:
+        return str(error)
+    except Exception:
+        return type(error).__name__
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -66,7 +66,8 @@ class RateLimiter:
         told = os.environ if environment is None else environment
         max_calls = _number(told, MAX_CALLS_NAMES, MAX_CALLS)
         if max_calls != int(max_calls):
-            raise ConfigurationError(f"{MAX_CALLS_NAMES[0]} must be a whole number, not {max_calls}.")
+            names = " or ".join(MAX_CALLS_NAMES)
+            raise ConfigurationError(f"{names} must be a whole number, not {max_calls}.")
         return cls(int(max_calls), _number(told, WINDOW_NAMES, WINDOW), name=name, **options)
 
     # -- waiting -------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The arithmetic of rate limits, against the plain definition: never too many in any window (S4-16, S4-17)."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -87,8 +88,11 @@ def test_the_turn_told_to_the_last_in_line_is_when_it_really_comes(
 
 @pytest.mark.parametrize(
     ("max_calls", "window", "name"),
-    [(0, 60.0, "a"), (-1, 60.0, "a"), (1, 0.0, "a"), (1, 0.0005, "a"), (1, 60.0, ""), (1, 60.0, "x" * 256)],
-)
-def test_a_limit_that_cannot_work_is_refused(max_calls: int, window: float, name: str) -> None:
+    [
+        (0, 60.0, "a"), (-1, 60.0, "a"), (1.5, 60.0, "a"), ("5", 60.0, "a"), (1, 0.0, "a"), (1, 0.0005, "a"),
+        (1, 60.0, ""), (1, 60.0, "x" * 256),
+    ],
+)  # fmt: skip
+def test_a_limit_that_cannot_work_is_refused(max_calls: Any, window: float, name: str) -> None:
     with pytest.raises(DefinitionError, match="A rate limit"):
         Limit(name, max_calls, timedelta(seconds=window))

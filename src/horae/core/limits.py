@@ -26,6 +26,8 @@ class Limit:
     window: timedelta
 
     def __post_init__(self) -> None:
+        if not isinstance(self.max_calls, int) or isinstance(self.max_calls, bool):
+            raise DefinitionError(f"A rate limit counts whole calls, not {self.max_calls!r}.")
         if self.max_calls < 1:
             raise DefinitionError(f"A rate limit of {self.max_calls} calls would never let anything through; allow 1.")
         if self.window < timedelta(milliseconds=1):
