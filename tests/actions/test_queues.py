@@ -111,3 +111,11 @@ def test_the_list_shows_queues_with_settings_and_queues_with_jobs(world: World) 
     }
 
     assert told == {"a": (True, 0), "b": (False, 1)}
+
+
+def test_what_is_not_set_is_nothing_in_the_audit_too(world: World) -> None:
+    queues.pause_queue(world, "mail", actor="ann")
+    queues.resume_queue(world, "mail", actor="ann")
+    resumed, paused = entries(world, "mail")
+    assert (paused.before["paused_by"], paused.after["paused_by"]) == (None, "ann")
+    assert (resumed.before["paused_by"], resumed.after["paused_by"]) == ("ann", None)

@@ -234,3 +234,73 @@ def test_each_request_is_one_line_of_json_without_a_secret(
     }  # fmt: skip
     assert (second["route"], second["status"], second["owner"]) == (None, 404, None)
     assert not [line for line in lines if "CANARY" in line or "horae_" in line or "\n" in line]
+
+
+# -- what a caller is told ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "told"),
+    [
+        (b'{"name": "x"', "application/json", "body: not JSON: Expecting ',' delimiter (character 12)"),
+        (b'{"name": "x"}', "application/x-www-form-urlencoded", "Send JSON, with the header Content-Type"),
+        (b"name=x", "text/plain", "Send JSON, with the header Content-Type"),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_told_what_to_send(connect: Connect, body: bytes, kind: str, told: str) -> None:
+    """What curl sends without ``-H`` is a form; nobody should need Python to see that."""
+    answer = connect("alice", "tasks").post("/scheduled-tasks", content=body, headers={"Content-Type": kind})
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/scheduler/jobs?status=bogus", "query.status.0: Input should be 'queued'"),
+        ("/scheduler/jobs/nope", "path.job_id: this is not a job id; ids look like job_12"),
+    ],
+)
+def test_a_refusal_names_the_callers_words_and_none_of_ours(connect: Connect, path: str, told: str) -> None:
+    answer = connect("alice", "tasks").get(path)
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith(told)
+    assert "literal[" not in answer.text
+    assert "Value error" not in answer.text
+
+
+def test_a_change_with_a_misspelt_parameter_is_refused(connect: Connect) -> None:
+    """``jobid`` for ``jobId`` would clean the log of every job."""
+    operator = connect("system", "admin")
+    answer = operator.delete("/admin/job-log/clean?olderThanDays=0&jobid=nightly")
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
+    assert "'jobid'" in answer.json()["detail"]
+    assert operator.delete("/admin/job-log/clean?olderThanDays=0").status_code == 200
+    assert operator.post("/queues/q/pause?owner=alice").status_code == 422
+    assert connect().delete("/admin/job-log/clean?jobid=nightly").status_code == 401
+    assert operator.get("/scheduler/jobs?_=1").status_code == 200  # who only looks may say more
+
+
+def test_an_answer_without_a_body_names_no_type_of_one(connect: Connect) -> None:
+    alice = connect("alice", "tasks")
+    task = alice.post("/scheduled-tasks", json={"payload": {"text": "x"}})
+    way = f"/scheduled-tasks/{task.json()['id']}"
+    for seen in (task.headers["ETag"], "*"):
+        same = alice.get(way, headers={"If-None-Match": seen})
+        assert (same.status_code, same.headers.get("Content-Type"), same.content) == (304, None, b"")
+    gone = alice.delete(way)
+    assert (gone.status_code, gone.headers.get("Content-Type"), gone.content) == (204, None, b"")
+
+
+def test_a_time_without_a_zone_is_answered_with_what_to_write(connect: Connect) -> None:
+    answer = connect("alice", "tasks").post("/scheduler/jobs", json={"handler": "x", "run_at": "2030-01-07T06:00"})
+    assert answer.json()["detail"] == (
+        "body.run_at: '2030-01-07T06:00' has no time zone; write 2030-01-07T06:00:00Z for UTC, or an offset such as "
+        "2030-01-07T06:00:00+08:00."
+    )
+
+
+def test_under_a_path_what_is_not_found_points_there(world: World) -> None:
+    outer = FastAPI()
+    outer.mount("/horae", build(lambda: world))
+    assert "/horae/openapi.json" in TestClient(outer).get("/horae/nothing").json()["detail"]

@@ -79,10 +79,14 @@ def _change(world: World, queue: str, verb: str, actor: str, reason: str, **chan
         before = tx.queues.get(queue) or Queue(queue)
         after = replace(before, **changes)
         tx.queues.put(after)
-        told = {key: str(value) for key, value in changes.items()}
-        was = {key: str(getattr(before, key)) for key in changes}
+        was, told = ({key: _told(getattr(each, key)) for key in changes} for each in (before, after))
         now = world.clock.now()
         tx.audit.append(Entry(now, actor, verb, "queue", queue, reason=reason or None, before=was, after=told))
         return after
 
     return world.store.transact(write)
+
+
+def _told(value: object) -> str | None:
+    """For the audit: what is not set is nothing there too, and not a word that says so."""
+    return None if value is None else str(value)

@@ -59,4 +59,7 @@ def from_iso(text: str) -> datetime:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidInput(f"{text!r} is not an ISO-8601 instant; write for example 2030-01-07T06:00:00Z.") from None
+    if moment.tzinfo is None:
+        told = moment.isoformat()
+        raise InvalidInput(f"{text!r} has no time zone; write {told}Z for UTC, or an offset such as {told}+08:00.")
     return aware(moment)

@@ -30,6 +30,7 @@ from horae.service.problems import problem
 log = logging.getLogger("horae.access")
 SANE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/=+-]{0,127}")
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+BODILESS = frozenset({204, 304})
 SLOWEST_BODY = 60.0  # seconds
 LARGE_BODY = 64 * 1024  # from here on it is looked at in a thread
 HEADERS = {
@@ -180,6 +181,8 @@ class Answering:
             headers["X-Request-Id"] = self._request_id
             for name, value in HEADERS.items():
                 headers.setdefault(name, value)
+            if self.status in BODILESS:
+                del headers["Content-Type"]
         elif message["type"] == "http.response.body":
             if self._method == "HEAD":
                 streams = message.get("more_body", False)

@@ -59,9 +59,9 @@ STATUS: tuple[tuple[type[HoraeError], int], ...] = (
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 MOST_TOLD = 50  # of the places where an input does not fit
 LONGEST_NAME = 64
-INTERNAL = re.compile(
-    r"function-(?:before|after|plain|wrap)\[|constrained-|<"
-)  # how pydantic names a branch of a union
+# How pydantic names a branch of a union.
+INTERNAL = re.compile(r"function-(?:before|after|plain|wrap)\[|constrained-|literal\[|<")
+NOT_JSON = "Send JSON, with the header Content-Type: application/json."
 RETRY_AFTER = 2  # seconds: when a store that does not answer is worth another try
 
 
@@ -124,12 +124,20 @@ STORE_SAYS = {
 
 def not_understood(request: Request, error: RequestValidationError) -> JSONResponse:
     """A body or parameter that does not fit; says where, never repeats what was sent."""
-    errors = [
-        {"where": where(each["loc"]), "message": each["msg"], "kind": each["type"]}
-        for each in error.errors()[:MOST_TOLD]
-    ]
+    errors = [_told(each) for each in error.errors()[:MOST_TOLD]]
     first = errors[0] if errors else {"where": "body", "message": "cannot be read"}
+    is_other = "json" not in request.headers.get("content-type", "")
+    if first["where"] == "body" and first.get("kind") != "missing" and is_other:
+        return problem(422, "invalid_input", NOT_JSON, errors=errors)
     return problem(422, "invalid_input", f"{first['where']}: {first['message']}", errors=errors)
+
+
+def _told(error: Any) -> dict[str, str]:
+    """One place, in words that need no Python."""
+    place, message = error["loc"], str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "json_invalid":
+        place, message = place[:1], f"not JSON: {error['ctx']['error']} (character {place[-1]})"
+    return {"where": where(place), "message": message, "kind": error["type"]}
 
 
 def where(place: tuple[int | str, ...]) -> str:
@@ -145,7 +153,8 @@ def refused(request: Request, error: HTTPException) -> JSONResponse:
     detail = str(error.detail) if error.detail else HTTPStatus(error.status_code).phrase
     headers = dict(error.headers or {})
     if error.status_code == 404:
-        detail = "There is nothing at this address. /openapi.json lists what there is."
+        root = request.scope.get("root_path", "")
+        detail = f"There is nothing at this address. {root}/openapi.json lists what there is."
     if error.status_code == 405:
         headers["Allow"] = ", ".join(allowed(request))
         detail = f"This address knows only {headers['Allow']}."

@@ -6,13 +6,14 @@ nobody else can be meant: see ``_unmistakable``.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Depends, Path, Request
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from horae.actions import jobs as verbs
 from horae.core.access import Caller
@@ -27,7 +28,20 @@ from horae.service.state import Here, How, Service, needs
 from horae.service.waiting import Want, room_of, take
 
 router = APIRouter(prefix="/scheduler/jobs", tags=["worker protocol"])
-JobId = Annotated[str, Path(pattern=r"^job_[0-9]{1,19}$", description="As in `job_12`.", examples=["job_12"])]
+JOB_ID = re.compile(r"^job_[0-9]{1,19}$")
+
+
+def a_job_id(text: str) -> str:
+    if not JOB_ID.fullmatch(text):
+        raise ValueError("this is not a job id; ids look like job_12")
+    return text
+
+
+JobId = Annotated[
+    str,
+    Path(description="As in `job_12`.", examples=["job_12"], json_schema_extra={"pattern": JOB_ID.pattern}),
+    AfterValidator(a_job_id),
+]
 Worker = Annotated[Caller, Depends(needs("worker"))]
 Known = Annotated[Holders, Depends(holders_of)]
 Holder = Annotated[str, Field(max_length=200, description="Must be the holder's, where it is given.")]

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from horae.actions import tokens
 from horae.core.access import Caller
 from horae.core.jobs import SYSTEM
-from horae.errors import HoraeError, Unauthorized
+from horae.errors import HoraeError, InvalidInput, Unauthorized
 from horae.ports import World
 from horae.service.limits import Limits, Rates
 from horae.service.options import Options
@@ -93,10 +95,25 @@ def needs(*scopes: str) -> Callable[..., Caller]:
 
     def check(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
         caller.require(*scopes, *(("read",) if request.method in READING else ()))
+        if request.method not in READING:
+            _know_all(request)
         return caller
 
     DEMANDS[check] = scopes
     return check
+
+
+def _know_all(request: Request) -> None:
+    """Whoever changes something must not be misunderstood: a misspelt filter would mean everything."""
+    route: APIRoute = request.scope["route"]
+    unknown = sorted(request.query_params.keys() - _query_of(route.dependant))
+    if unknown:
+        raise InvalidInput(f"Nothing is called {unknown[0][:64]!r} here; /openapi.json lists what this call takes.")
+
+
+def _query_of(dependant: Dependant) -> set[str]:
+    own = {field.alias for field in dependant.query_params}
+    return own.union(*(_query_of(each) for each in dependant.dependencies))
 
 
 Here = Annotated[World, Depends(world_of)]

@@ -138,7 +138,8 @@ def get_task(
 ) -> Any:
     shape = _tagged(response, TaskShape.of(tasks.get(world, task_id, owner=caller.sees), lang))
     tag = response.headers["ETag"]
-    if if_none_match is not None and tag in (each.strip().removeprefix("W/") for each in if_none_match.split(",")):
+    known = [each.strip().removeprefix("W/") for each in (if_none_match or "").split(",")]
+    if tag in known or "*" in known:
         return Response(status_code=304, headers=dict(response.headers))
     return shape
 
