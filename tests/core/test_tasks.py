@@ -136,6 +136,24 @@ def test_what_cannot_be_kept_is_refused_when_it_is_saved(wish: dict[str, Any], e
         wished(**wish)
 
 
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("@daily", 'allowed: five fields. Write "0 0 * * *".'),
+        ("@reboot", "allowed: five fields."),
+        ("5", "Give minute, hour, day, month and weekday."),
+        ("0 9 * * MON", "Write 1."),
+        ("0 9 * * 7", "Sunday is 0."),
+        ("0 9 L * *", "a-b/n, lists."),
+        ("0 0 31 2 *", "Change day, month or weekday."),
+    ],
+)
+def test_a_user_is_told_nothing_that_only_code_can_do(text: str, ends: str) -> None:
+    with pytest.raises(InvalidCron) as refused:
+        wished(schedule_expr=text)
+    assert str(refused.value).endswith(ends)
+
+
 # -- times -------------------------------------------------------------------------------------------------------
 
 

@@ -26,7 +26,7 @@ from horae.core.retry import Retry
 from horae.core.targets import Rules
 from horae.core.webhooks import check_webhook
 from horae.core.zones import zone_named
-from horae.errors import InvalidInput, InvalidPayload
+from horae.errors import InvalidCron, InvalidInput, InvalidPayload
 
 TaskType = Literal["cron", "interval", "once"]
 PREFIX = "task_"
@@ -46,6 +46,7 @@ RESERVED = ("ctx", "self")  # what a handler's own parameters are called
 NO_HANDLER = "There is no handler"
 BY_KEY = "request"  # the source of this "value" is the hash of the request that made the task
 _ID = re.compile(rf"{PREFIX}[0-9a-f]{{{ID_LENGTH}}}")
+_FOR_CODE = re.compile(r"(^|[,;] (or )?)pass (lenient|day_match)=.*|(^Known nicknames|, with seconds).*", re.IGNORECASE)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,12}")
 
 
@@ -254,12 +255,28 @@ def _expression(draft: Schedule, text: str, terms: Terms, warnings: list[str]) -
     if not text:
         warnings.append(f"schedule_expr is empty; the task runs every minute ({EVERY_MINUTE}).")
         return EVERY_MINUTE
-    if Cron(text, draft.zone).parsed.has_seconds:
+    if _cron(text, draft.zone).parsed.has_seconds:
         raise InvalidInput(
             f"The cron {text!r} has six fields; a task has five and runs at most once a minute. "
             "For a quicker rhythm use schedule_type interval."
         )
     return text
+
+
+def _cron(text: str, zone: str) -> Cron:
+    """A user cannot follow advice to pass something to a function, nor have a sixth field."""
+    try:
+        return Cron(text, zone)
+    except InvalidCron as wrong:
+        kept = _FOR_CODE.sub("", wrong.advice)
+        raise type(wrong)(
+            wrong.expression,
+            field=wrong.field,
+            position=wrong.position,
+            found=wrong.found,
+            allowed=wrong.allowed.replace("five or six fields", "five fields"),
+            advice=f"{kept.rstrip('.')}." if kept else "",
+        ) from None
 
 
 def _seconds(text: str, terms: Terms, warnings: list[str]) -> str:
