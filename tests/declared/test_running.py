@@ -399,6 +399,26 @@ async def test_a_reload_of_a_broken_file_changes_nothing_and_says_so(
     assert app.snapshot()[0].next_fire_time is not None
 
 
+async def test_a_wrong_file_does_not_bring_back_what_a_right_one_has_changed_since(
+    app: Horae, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another process took the right file over; this one has never read it."""
+    app.job("clean", cron="0 3 * * *")(lambda: None)
+    file = Path(str(app.config))
+
+    async with app.running() as hosted:
+        await eventually(lambda: hosted.worker is not None and hosted.worker.declared.in_line)
+        file.write_text('[[jobs.items]]\nid = "clean"\ncron = "0 4 * * *"\n')
+        await asyncio.to_thread(app.declare_schedules)
+        file.write_text("[jobs\n")
+        assert hosted.worker is not None
+        hosted.worker.reload()
+        await eventually(lambda: "everything stays as it was" in caplog.text)
+        await eventually(lambda: hosted.worker is not None and hosted.worker.declared.in_line)
+
+    assert schedules.get(app.world, "clean").expression == "0 4 * * *"
+
+
 def test_a_web_application_serves_jobs_while_it_runs(app: Horae, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "horae.jobs")
     greet = app.job("greet")(lambda name: f"hello {name}")

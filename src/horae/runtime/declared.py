@@ -156,8 +156,8 @@ class Declared:
         if self._changed:
             self._changed = self.in_line = False  # before reading, so that a reload meanwhile is not lost
             try:
-                self._look_again()
-                await self._host.ask(lambda: bring_in_line(self._world, self._plan, starts=self._starts))
+                if self._look_again() or self._starts:
+                    await self._host.ask(lambda: bring_in_line(self._world, self._plan, starts=self._starts))
                 self._starts = False
             except BaseException:
                 self._changed = True
@@ -165,14 +165,16 @@ class Declared:
             self.trouble, self.in_line = None, True
         self._arm(await self._host.ask(lambda: local(self._world, self._plan)))
 
-    def _look_again(self) -> None:
-        """A file that has become wrong changes nothing, loudly."""
+    def _look_again(self) -> bool:
+        """A file that has become wrong changes nothing, loudly; the store may know a newer one than this process."""
         assert self._read_plan is not None
         try:
             self._plan = self._read_plan()
         except HoraeError as problem:
             log.error("jobs.conf is not taken over, everything stays as it was: %s", problem)
+            return False
         self._keys = frozenset(schedule.key for schedule in self._plan.schedules)
+        return True
 
     def _arm(self, known: dict[str, Schedule]) -> None:
         off = None if self._plan.enabled else SWITCHED_OFF
