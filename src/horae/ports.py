@@ -408,6 +408,9 @@ class Tx(Protocol):
 
     @property
     def connection(self) -> Any: ...
+    def lent(self) -> AbstractContextManager[Any]:
+        """The connection for somebody else's statements; they cannot commit it."""
+
     @property
     def jobs(self) -> JobRows: ...
     @property

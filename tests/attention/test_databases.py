@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from horae.actions import attending, journal, lanes, turns
 from horae.app import Horae
 from horae.attention import Act, Attention, Control, Done, Facts, Policy, Turn
+from horae.runtime.lanes import Step
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
 from horae.testing.clock import VirtualClock
@@ -192,3 +193,31 @@ def test_lines_after_any_number_are_none(app: Horae) -> None:
 
     assert journal.read_journal(app.world, "a", since=10**30) == []
     assert len(journal.read_journal(app.world, "a", since=0)) == 2
+
+
+def test_a_transactional_action_cannot_commit_by_itself(app: Horae) -> None:
+    """I14: its effect and its record are committed together, or neither is."""
+    heard: list[str] = []
+    agent = Attention("ops", app)
+    with app.engine.begin() as connection:
+        connection.execute(text("CREATE TABLE booking (seat VARCHAR(9))"))
+
+    @agent.action(effect="transactional")
+    def book(step: Step, connection: Any, *, commits: bool) -> Facts:
+        connection.execute(text("INSERT INTO booking VALUES ('1A')"))
+        if commits:
+            connection.commit()
+        return Facts()
+
+    @agent.cognition("trip")
+    def trip(turn: Turn) -> Any:
+        heard.extend(fact.kind for fact in turn.facts)
+        return Act("book", commits=turn.number == 1) if turn.number < 3 else Done()
+
+    agent.add("trip")
+    agent.run()
+
+    with app.engine.connect() as connection:
+        assert connection.execute(text("SELECT COUNT(*) FROM booking")).scalar() == 1
+    assert heard == ["started", "action_failed", "action_ok"]
+    assert agent.verify().is_sound

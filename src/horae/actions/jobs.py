@@ -420,7 +420,8 @@ def once(world: World, lease: Lease, step: str, work: Callable[[Any], Any]) -> A
         tx.ledger.begin(lease.job_number, lease.token)
         known = tx.ledger.get(lease.job_number, step)
         if known is None:
-            known = encode({"value": work(tx.connection)}, "result", world.max_payload_bytes)
+            with tx.lent() as connection:
+                known = encode({"value": work(connection)}, "result", world.max_payload_bytes)
             tx.ledger.put(lease.job_number, step, known, world.clock.now())
         return decode(known)["value"]
 

@@ -354,7 +354,7 @@ def commit_facts(
         task = _still(pen, drive, step.task, "act")
         if task.step != step.task.step:
             raise LaneLost(drive.driver, drive.epoch)
-        told = found(pen.tx.connection) if callable(found) else found
+        told = _within(pen, found) if callable(found) else found
         task = pen.save(task, replace(task, phase="gap", intent=None, effect=None, crashes=0))
         if told.ending == "pending":
             assert told.timeout is not None
@@ -369,6 +369,11 @@ def commit_facts(
 
 
 # -- the parts -----------------------------------------------------------------------------------------------------
+
+
+def _within(pen: Pen, action: Callable[[Any], Found]) -> Found:
+    with pen.tx.lent() as connection:
+        return action(connection)
 
 
 def _still(pen: Pen, drive: Drive, seen: Task, phase: str) -> Task:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from horae.core.fires import Firing
 from horae.core.instants import instant
 from horae.core.jobs import Job, Lease, NewJob, Settlement
-from horae.errors import StoreBusy, StoreError
+from horae.errors import InvalidInput, StoreBusy, StoreError
 from horae.ports import Claim, Glance, Node, Placed, Renewed, make_placed
 from horae.stores.attention import Attention
 from horae.stores.audit import Audit
@@ -50,6 +50,20 @@ class Transaction:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+
+    @contextmanager
+    def lent(self) -> Iterator[Connection]:
+        """The connection for what somebody else writes in this transaction; when it ends is not for them to say."""
+
+        def refuse(connection: Connection) -> None:
+            connection.connection.rollback()  # a commit that fails leaves it open, and nobody else could end it
+            raise InvalidInput("This transaction commits when you return, together with its record; do not commit it.")
+
+        event.listen(self.connection, "commit", refuse)
+        try:
+            yield self.connection
+        finally:
+            event.remove(self.connection, "commit", refuse)
 
     @cached_property
     def jobs(self) -> Jobs:
