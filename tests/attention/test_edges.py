@@ -55,6 +55,27 @@ def test_events_merge_into_the_live_task_of_their_key_on_every_occasion(agent: A
     assert is_sound(agent)
 
 
+def test_an_event_is_not_merged_into_a_task_that_may_be_about_to_end(agent: Attention, ground: Ground) -> None:
+    """S2-9: what comes while the last turn is thought would be used, and heard by nobody."""
+    agent.rule(Rule("news", do="coalesce", kind="reader", key="reader"))
+    heard: list[tuple[str, int]] = []
+
+    @agent.cognition("reader")
+    def read(turn: Turn) -> Done:
+        heard.append((turn.task_id, turn.payload["n"]))
+        heard.extend((turn.task_id, fact["n"]) for fact in turn.facts.of("event"))
+        if turn.task_id == "t1":
+            for n in (2, 3, 4):
+                agent.post("news", {"n": n})
+        return Done()
+
+    agent.post("news", {"n": 1})
+    ground.run(agent)
+
+    assert heard == [("t1", 1), ("t2", 2), ("t2", 3), ("t2", 4)]
+    assert is_sound(agent)
+
+
 def test_a_key_that_only_looks_like_an_occasion_of_another_is_left_alone(agent: Attention, ground: Ground) -> None:
     agent.rule(Rule("db.down", do="coalesce", kind="alert", key="alert:{id}"))
     agent.cognition("alert")(lambda turn: Done())

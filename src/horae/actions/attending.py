@@ -7,7 +7,7 @@ kept, so that an early one is worth as much as one that comes in time.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeGuard
@@ -249,10 +249,14 @@ def take_in(pen: Pen, event: Event, rule: Rule, actor: str) -> Event:
 
 
 def _as_task(pen: Pen, event: Event, rule: Rule, data: Mapping[str, Any], actor: str) -> Event:
+    """A new task, unless one of its key is still to hear of it. What is merged must be heard: the focus may be about to
+    say its last word, so nothing is merged into that.
+    """
+    deaf = (*FINAL, "running") if rule.do == "coalesce" else FINAL
     key = None if rule.key is None else filled(rule.key, data)
     known = None if key is None else pen.tx.attention.task_by_key(pen.lane.number, key)
-    if known is not None and key is not None and known.state in FINAL:  # what it was about has ended
-        known = _occasion(pen, key)
+    if known is not None and key is not None and known.state in deaf:
+        known = next((task for task in _occasions(pen, key) if task.state not in deaf), None)
         key = f"{shortened(key, MAX_KEY - MAX_DIGITS)}#{event.number}"
     if known is not None:
         pen.fact(known, "event", said(event))
@@ -264,8 +268,8 @@ def _as_task(pen: Pen, event: Event, rule: Rule, data: Mapping[str, Any], actor:
     return closed(pen, event, "used", task=task.number)
 
 
-def _occasion(pen: Pen, key: str) -> Task | None:
-    """The live task of a key whose first task has ended: its own key has the number of the event that made it."""
+def _occasions(pen: Pen, key: str) -> Iterator[Task]:
+    """The live tasks of a key after its first: the key of each has the number of the event that made it."""
     for task in pen.tx.attention.live_tasks(pen.lane.number):
         first, _, digits = (task.key or "").rpartition("#")
         if first != shortened(key, MAX_KEY - MAX_DIGITS) or not (digits.isascii() and digits.isdigit()):
@@ -273,8 +277,7 @@ def _occasion(pen: Pen, key: str) -> Task | None:
         number = int(digits)
         made_by = pen.tx.attention.event(number) if is_number(number) else None
         if made_by is not None and made_by.task == task.number:
-            return task
-    return None
+            yield task
 
 
 def shortened(key: str, most: int) -> str:
