@@ -1,6 +1,7 @@
 """Commands, run in this process or as real ones."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from horae.cli.logs import JsonLines, TextLines
 from horae.cli.main import main
 
 APP = """
@@ -57,6 +59,18 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def _quiet_afterwards() -> Iterator[None]:
+    """A command may send the log lines of this process to its own stderr, which is closed when its test ends."""
+    root = logging.getLogger()
+    level = root.level
+    yield
+    for handler in list(root.handlers):
+        if isinstance(handler.formatter, JsonLines | TextLines):
+            root.removeHandler(handler)
+    root.setLevel(level)
 
 
 @pytest.fixture
