@@ -53,7 +53,7 @@ from horae.core.directives import (
     Yield,
 )
 from horae.core.jobs import SYSTEM
-from horae.core.lanes import Line, Task, TaskWait
+from horae.core.lanes import Line, Task, TaskWait, lane_name
 from horae.core.payloads import name as checked_name
 from horae.errors import ConfigurationError, DefinitionError
 from horae.ports import World
@@ -80,7 +80,7 @@ class Attention:
         turn_timeout: timedelta = timedelta(minutes=5),
         lease: timedelta = timedelta(seconds=30),
     ) -> None:
-        self.name = checked_name(name, "lane", 200)
+        self.name = lane_name(name)
         self.owner = owner
         self.policy = policy or Policy()
         self.app = store if isinstance(store, Horae) else Horae(store, name=f"attention:{name}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from horae import Horae
@@ -16,8 +17,10 @@ from horae.actions import lanes, turns
 from horae.actions.tokens import create_token
 from horae.attend import register
 from horae.attention import Act, Attention, Control, Done, Facts, Fail, Proceed, Rule, Turn, Wait
+from horae.core.lanes import ADDRESSED
 from horae.ports import World
 from horae.service.asgi import build
+from horae.service.attention import router as lane_router
 from horae.service.options import Options
 from horae.testing import Lab
 from horae.testing.clock import VirtualClock
@@ -437,3 +440,17 @@ async def test_a_users_task_puts_something_before_an_agent() -> None:
 def test_a_users_task_that_no_agent_could_take_is_refused(alice: TestClient, payload: dict[str, Any]) -> None:
     told = alice.post("/scheduled-tasks", json={"handler": "attend", "schedule_expr": "0 9 * * *", "payload": payload})
     assert code_of(told)[0] == 422
+
+
+def test_a_lane_whose_name_would_be_taken_for_a_part_of_another_cannot_be_made(alice: TestClient) -> None:
+    """Or it could never be asked for, and lists that look at each lane would fail."""
+    paths = [route.path for route in lane_router.routes if isinstance(route, APIRoute)]
+    behind = {path.split("{lane:path}/")[1].split("/")[0] for path in paths if "{lane:path}/" in path}
+    assert behind == ADDRESSED
+    for word in sorted(ADDRESSED):
+        made = alice.post(f"{OPS}/{word}/x/tasks", json={"kind": "sleep"})
+        assert code_of(made) == (422, "invalid_name")
+        assert code_of(alice.post(f"{OPS}/{word}/events", json={"key": "news"})) == (422, "invalid_name")
+    for fine in ("ops/tasks-2", "tasks", "team/ops"):
+        assert alice.post(f"/attention/lanes/{fine}/tasks", json={"kind": "sleep"}).status_code == 201
+        assert alice.get(f"/attention/lanes/{fine}").json()["lane"]["name"] == fine

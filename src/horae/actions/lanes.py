@@ -17,8 +17,8 @@ from horae.core.attention import TASK, Control, Policy, Rule, in_order
 from horae.core.directives import FactKind
 from horae.core.instants import iso
 from horae.core.jobs import SYSTEM, NewJob
-from horae.core.lanes import Event, Lane, Line, StoredFact, Task, TaskWait, change
-from horae.core.payloads import decode, encode, label, name
+from horae.core.lanes import Event, Lane, Line, StoredFact, Task, TaskWait, change, lane_name
+from horae.core.payloads import decode, encode, label
 from horae.core.retry import Retry
 from horae.errors import InvalidInput, LaneLost, NotFound
 from horae.ports import Tx, World
@@ -152,7 +152,7 @@ def control_hash(control: Control | None) -> str:
 
 def in_lane(world: World, lane: str, owner: str, work: Callable[[Pen], T], *, quietly: bool = False) -> T:
     """Do something in a lane, which is made on first use; whoever sleeps beside it is told."""
-    name(lane, "lane", 200)
+    lane_name(lane)
     label(owner, "owner")
 
     def find(tx: Tx) -> Lane:

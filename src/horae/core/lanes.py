@@ -17,11 +17,26 @@ from horae.core.chain import GENESIS, linked
 from horae.core.directives import Effect, FactKind
 from horae.core.instants import iso
 from horae.core.jobs import SYSTEM
+from horae.core.payloads import name
+from horae.errors import InvalidName
 
 WaitState = Literal["open", "event", "timeout", "cancelled"]
 WaitKind = Literal["event", "confirm", "backoff"]
 EventState = Literal["pending", "used", "late", "expired", "dropped"]
 DIGESTED = frozenset({"payload", "context", "intent", "result", "data", "note"})
+
+
+ADDRESSED = frozenset({"tasks", "events", "waits", "confirmations", "control", "journal", "at", "stream"})
+
+
+def lane_name(text: str) -> str:
+    """A name that an agent's lane may have; over HTTP what is behind the lane must not be taken for a part of it."""
+    taken = next((part for part in name(text, "lane", 200).split("/")[1:] if part in ADDRESSED), None)
+    if taken is not None:
+        raise InvalidName(
+            f"{text!r} cannot name a lane: /{taken} behind a lane is where its own {taken} are. Choose another word."
+        )
+    return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from horae.core.dispatch import Routing, question, without_routing
 from horae.core.fires import Kind, Schedule
 from horae.core.instants import EPOCH, MICROSECOND, from_iso, iso
 from horae.core.jobs import SYSTEM, Job, Run
+from horae.core.lanes import lane_name
 from horae.core.payloads import label, name
 from horae.core.readings import instant_from, second_of
 from horae.core.retry import Retry
@@ -320,7 +321,7 @@ def check_attended(payload: Mapping[str, Any]) -> None:
     for key in ("lane", "kind"):
         if key not in payload:
             raise InvalidPayload(f"The payload of {ATTEND} needs {key!r}: which agent, and what kind of task it is.")
-    name(payload["lane"], "lane", 200)
+    lane_name(payload["lane"])
     name(payload["kind"], "kind of task")
     base_priority(payload.get("priority", NORMAL))
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from mcp.server.auth.middleware.auth_context import get_access_token
 
 from horae.core.jobs import SYSTEM
-from horae.core.payloads import label, name
+from horae.core.lanes import lane_name
+from horae.core.payloads import label
 from horae.errors import Unauthorized
 from horae.mcp.seats import Seats
 from horae.ports import World
@@ -50,9 +51,9 @@ class Here:
     ) -> Here:
         """Over stdio: whoever started the server."""
         who = Who(label(owner, "owner"), actor)
-        return cls(world, name(lane, "lane", 200), lambda: who, Seats(world), durability)
+        return cls(world, lane_name(lane), lambda: who, Seats(world), durability)
 
     @classmethod
     def for_many(cls, world: World, lane: str = LANE, *, durability: str = COMMITTED) -> Here:
         """Over HTTP: one seat for each owner, given up when its owner has been silent for long."""
-        return cls(world, name(lane, "lane", 200), by_token, Seats(world, lets_go=True), durability, is_alone=False)
+        return cls(world, lane_name(lane), by_token, Seats(world, lets_go=True), durability, is_alone=False)
