@@ -279,8 +279,10 @@ class Horae(Jobs):
     def trigger(self, name: str, /, **arguments: Any) -> str | None:
         """Run a declared job now, enabled or not; its rhythm stays. The job's id, or None when it already runs."""
         handle = JobHandle[Any, Any](self, self.definitions.get(name), None)
-        if not any(schedule.key == name for schedule in self.plan().schedules):
+        planned = next((schedule for schedule in self.plan().schedules if schedule.key == name), None)
+        if planned is None:
             return handle.using(retry=Retry.none()).enqueue(**arguments).id
+        handle.definition.arguments((), {**planned.payload, **arguments})  # what does not fit is refused now
         try:
             return firing.trigger(self.world, name, arguments, actor="app").job_id
         except NotFound:  # no worker of this application has started yet

@@ -172,6 +172,9 @@ def _about_timing(name: str, options: Mapping[str, Any]) -> Iterator[Problem]:
     yield from about_mode(name, options, scheduled=bool(given), follows="after" in given)
     if "initial_delay" in options and "every" not in given:
         yield Problem(name, "initial_delay has an effect only with every=…; it is ignored.", "warning")
+    if given and "concurrency_key" in options:
+        text = "concurrency_key holds for jobs that are enqueued; for its fires say overlap=…, or limit their group."
+        yield Problem(name, text, "warning")
     if not given:
         idle = [key for key in options if key in TIMING and key not in ("mode", "lock_ttl", *ONE_OF)]
         if idle:

@@ -166,6 +166,14 @@ def test_all_nodes_without_a_time_is_refused(app: Horae) -> None:
         app.job("clean", mode="ALL_NODES")(work)
 
 
+def test_a_concurrency_key_of_a_scheduled_job_is_doubtful(app: Horae) -> None:
+    """Whoever fires a schedule may not know its handler, and so not its key."""
+    app.job("clean", cron="0 3 * * *", concurrency_key="disk")(work)
+
+    (problem,) = app.problems()
+    assert (problem.severity, "overlap" in problem.text) == ("warning", True)
+
+
 def test_an_initial_delay_of_a_cron_job_is_doubtful(app: Horae) -> None:
     """S3-8"""
     app.job("clean", cron="0 3 * * *", initial_delay=5)(work)

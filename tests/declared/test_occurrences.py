@@ -8,7 +8,7 @@ import pytest
 
 from horae import Context, Horae, JobExecutionListener
 from horae.actions import schedules
-from horae.errors import NotFound
+from horae.errors import InvalidArguments, NotFound
 from horae.testing import Lab
 
 NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)
@@ -341,6 +341,15 @@ async def test_a_change_through_a_verb_wins_over_code_and_file_and_survives_a_re
             "default",
         )
         assert app.snapshot()[0].next_fire_time == datetime(2030, 1, 8, 5, tzinfo=UTC)
+
+
+def test_a_trigger_with_arguments_that_do_not_fit_is_refused_at_once(app: Horae) -> None:
+    """S3-51: as with an enqueue, not when it runs."""
+    app.job("clean", every=3600, arguments={"size": 1})(lambda size: None)
+
+    with pytest.raises(InvalidArguments, match="Did you mean size"):
+        app.trigger("clean", sise=2)
+    assert app.trigger("clean", size=2) is not None
 
 
 async def test_a_trigger_of_an_unknown_job_is_an_error(app: Horae) -> None:

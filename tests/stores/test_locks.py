@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from typing import TypeVar
 
 import pytest
@@ -171,8 +172,8 @@ def test_waiting_without_a_pause_between_tries_is_refused(ground: Ground) -> Non
         ground.locks.try_lock(KEY, 30, wait=1, retry_interval=0)
 
 
-@pytest.mark.parametrize("ttl", [0, -1, 0.0001])
-def test_a_lock_without_an_end_is_refused(ground: Ground, ttl: float) -> None:
+@pytest.mark.parametrize("ttl", [0, -1, 0.0001, timedelta.max])
+def test_a_lock_without_an_end_is_refused(ground: Ground, ttl: timedelta | float) -> None:
     with pytest.raises(InvalidInput, match="must end by itself"):
         ground.locks.try_lock(KEY, ttl)
     with pytest.raises(InvalidInput, match="must end by itself"):

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import timedelta
 
+from horae.core.fires import LONGEST
 from horae.core.retry import span
 from horae.errors import HoraeError, InvalidInput, InvalidName, LockNotAcquired
 from horae.ports import Clock, Dice
@@ -117,6 +118,8 @@ def checked_key(key: str) -> str:
 
 def checked_ttl(ttl: Span) -> timedelta:
     lasting = span(ttl)
+    if lasting > LONGEST:
+        raise InvalidInput(f"A lock must end by itself: a ttl of {ttl} never does; {LONGEST.days:,} days fit.")
     if lasting < timedelta(milliseconds=1):
         raise InvalidInput(
             f"A lock must end by itself: give a ttl of at least a millisecond, not {ttl}. "
