@@ -43,7 +43,7 @@ def is_sound(agent: Attention, *controls: Control) -> bool:
 
 
 def test_events_merge_into_the_live_task_of_their_key_on_every_occasion(agent: Attention, ground: Ground) -> None:
-    """S2-9: not only into the first task that a key ever had."""
+    """S2-28: not only into the first task that a key ever had."""
     agent.rule(Rule("db.down", do="coalesce", kind="alert", key="alert:{id}"))
     agent.cognition("alert")(lambda turn: Done())
     occasions = []
@@ -56,7 +56,7 @@ def test_events_merge_into_the_live_task_of_their_key_on_every_occasion(agent: A
 
 
 def test_an_event_is_not_merged_into_a_task_that_may_be_about_to_end(agent: Attention, ground: Ground) -> None:
-    """S2-9: what comes while the last turn is thought would be used, and heard by nobody."""
+    """S2-28: what comes while the last turn is thought would be used, and heard by nobody."""
     agent.rule(Rule("news", do="coalesce", kind="reader", key="reader"))
     heard: list[tuple[str, int]] = []
 
@@ -224,6 +224,16 @@ def test_invariant_17_a_hard_cancel_does_not_wait_for_a_graceful_one(agent: Atte
     assert is_sound(agent)
 
 
+def test_the_journal_says_who_ended_a_task_also_where_a_reason_is_given(agent: Attention) -> None:
+    """S2-35: whoever takes something from an agent is accountable for it."""
+    for ends in (attending.cancel, attending.kill):
+        task = agent.add("k").task
+        ends(agent.world, "ops", task.id, reason="not now", actor="user/ann")
+
+        told = agent.journal()[-1].told
+        assert (told["by"], told["reason"]) == ("user/ann", "not now")
+
+
 # -- values of full size -----------------------------------------------------------------------------------------------
 
 
@@ -256,7 +266,7 @@ def test_what_was_taken_in_can_be_told(agent: Attention, ground: Ground) -> None
 def test_what_a_person_is_asked_can_be_answered_or_time_out_at_any_depth(
     agent: Attention, ground: Ground, answer: bool | None
 ) -> None:
-    """Or it would wait for ever (S2-22, I25)."""
+    """Or it would wait for ever (S2-23, I25)."""
     heard: list[str] = []
     agent.control(lambda: Control(must_confirm={"act"}, confirm_timeout=HOUR))
     agent.action(name="act")(lambda step, x: Facts())

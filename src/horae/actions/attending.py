@@ -143,7 +143,7 @@ def cancel(
                 pen.line("cancel_too_late", task, by=actor)
             return task
         if task.state != "running":
-            return end_cancelled(pen, task, reason or f"by {actor}")
+            return end_cancelled(pen, task, reason or f"by {actor}", by=actor)
         if task.cancel_requested and (graceful or task.clean_up is None):
             return task
         asked = replace(
@@ -161,14 +161,14 @@ def cancel(
     return in_lane(world, lane, owner, write)
 
 
-def end_cancelled(pen: Pen, task: Task, reason: str | None) -> Task:
-    """T3, T5, T11, T13, T15: with everything that was planned for it."""
+def end_cancelled(pen: Pen, task: Task, reason: str | None, *, by: str | None = None) -> Task:
+    """T3, T5, T11, T13, T15: with everything that was planned for it. At a safe point who asked is told already."""
     close_waits(pen, task, "cancelled")
     pen.forget(task.start_job)
     pen.forget(task.deadline_job)
     return pen.move(
-        task, "cancelled", "cancelled", {"reason": reason}, reason=reason, place=None, intent=None, effect=None,
-        holds=False, held_since=None, start_job=None, deadline_job=None,
+        task, "cancelled", "cancelled", {"reason": reason, "by": by}, reason=reason, place=None, intent=None,
+        effect=None, holds=False, held_since=None, start_job=None, deadline_job=None,
     )  # fmt: skip
 
 
@@ -186,7 +186,7 @@ def kill(world: World, lane: str, task_id: str, *, reason: str, owner: str = SYS
                 intent = decode(task.intent or "{}")
                 told = {"action": intent.get("action"), "key": intent.get("key"), "step": task.step}
                 pen.fact(task, "action_unknown", told)
-        return end_cancelled(pen, task, shown(reason, MAX_REASON) or f"killed by {actor}")
+        return end_cancelled(pen, task, shown(reason, MAX_REASON) or f"killed by {actor}", by=actor)
 
     return in_lane(world, lane, owner, write)
 
