@@ -54,6 +54,7 @@ from horae.core.directives import (
 )
 from horae.core.jobs import SYSTEM
 from horae.core.lanes import Line, Task, TaskWait, lane_name
+from horae.core.payloads import label
 from horae.core.payloads import name as checked_name
 from horae.errors import ConfigurationError, DefinitionError
 from horae.ports import World
@@ -81,7 +82,9 @@ class Attention:
         lease: timedelta = timedelta(seconds=30),
     ) -> None:
         self.name = lane_name(name)
-        self.owner = owner
+        self.owner = label(owner, "owner")
+        if min(lease, turn_timeout) <= timedelta(0):
+            raise DefinitionError("A lane needs a lease above zero, and a turn a time limit above zero.")
         self.policy = policy or Policy()
         self.app = store if isinstance(store, Horae) else Horae(store, name=f"attention:{name}")
         self._owns_app = not isinstance(store, Horae)

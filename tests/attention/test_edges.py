@@ -13,7 +13,7 @@ from sqlalchemy import text
 from horae.actions import attending, lanes, turns
 from horae.attention import Act, Attention, Control, Done, Facts, Policy, Rule, Turn, Wait
 from horae.core.payloads import MAX_BYTES
-from horae.errors import InvalidInput, NotFound
+from horae.errors import DefinitionError, InvalidInput, NotFound
 from horae.runtime.lanes import Step
 from tests.attention.checker import look, wrong_with
 from tests.attention.ground import LEASE, Ground, broken_ground
@@ -363,3 +363,28 @@ def test_forbidding_something_in_a_lane_that_is_not_there_is_no_success(agent: A
         with pytest.raises(NotFound):
             lanes.set_control(agent.world, lane, {"auto_continue": False}, owner=owner)
     assert [lane.name for lane in lanes.find_lanes(agent.world)] == ["ops"]
+
+
+# -- what cannot work --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"turn_errors": 0}, {"crashes": 0}, {"clean_up_steps": -1}, {"longest_wait": timedelta(0)},
+        {"keep_events": timedelta(-1)}, {"depth": 0},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_policy_that_cannot_work_cannot_be_built(told: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        Policy(**told)
+
+
+@pytest.mark.parametrize(
+    "told", [{"lease": timedelta(0)}, {"turn_timeout": timedelta(-1)}, {"owner": ""}, {"owner": "two\nlines"}], ids=str
+)
+def test_an_agent_that_cannot_work_cannot_be_declared(ground: Ground, told: dict[str, Any]) -> None:
+    """A lease of nothing would be renewed without a pause, and protect nobody."""
+    with pytest.raises((DefinitionError, InvalidInput)):
+        Attention("ops", ground.app, **told)

@@ -70,6 +70,10 @@ class Policy:
             )
         if self.depth < 1 or self.aging_every <= timedelta(0):
             raise InvalidInput("A stack needs room for at least one task, and aging a positive period.")
+        if min(self.turn_errors, self.crashes) < 1 or self.clean_up_steps < 0:
+            raise InvalidInput("turn_errors and crashes are 1 or more, clean_up_steps 0 or more.")
+        if min(self.longest_wait, self.keep_events) <= timedelta(0):
+            raise InvalidInput("Waits and events need a positive time: longest_wait and keep_events.")
 
 
 @dataclass(frozen=True, slots=True)
