@@ -337,6 +337,58 @@ def test_twins_that_differ_are_told_whom_they_contradict(alice: TestClient) -> N
     assert "another job of the same call" in answer.json()["detail"]
 
 
+def test_a_repeated_bulk_call_with_the_same_header_answers_with_the_same_jobs(alice: TestClient) -> None:
+    """S0-8, for whoever lost the answer of a whole batch."""
+    jobs = {
+        "jobs": [{"handler": "work"}, {"handler": "work"}, {"handler": "play", "idempotency_key": "mine"}, GOVERNED]
+    }
+    first, again = (alice.post(f"{JOBS}/bulk", json=jobs, headers={"Idempotency-Key": "import-7"}) for _ in range(2))
+    assert (first.status_code, first.json()["created"]) == (201, 4)
+    assert (again.status_code, again.json()["created"]) == (200, 0)
+    assert [each["job_id"] for each in again.json()["jobs"]] == [each["job_id"] for each in first.json()["jobs"]]
+    assert all(each["deduplicated"] for each in again.json()["jobs"])
+    keys = ["import-7#0", "import-7#1", "mine", "import-7#3"]
+    assert [each["idempotency_key"] for each in first.json()["jobs"]] == keys
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [{"handler": "work"}, {"handler": "rest"}, {"handler": "play", "idempotency_key": "mine"}],
+        [{"handler": "work"}, {"handler": "work"}],
+        [{"handler": "work"}, {"handler": "work"}, {"handler": "play", "idempotency_key": "another"}],
+        [{"handler": "work"}, {"handler": "play", "idempotency_key": "mine"}, {"handler": "work"}],
+        [*[{"handler": "work"}] * 2, {"handler": "play", "idempotency_key": "mine"}, {"handler": "work"}],
+    ],
+    ids=["another job", "fewer", "another key", "another order", "more"],
+)
+def test_a_bulk_call_that_reuses_the_header_for_other_jobs_is_a_conflict(
+    alice: TestClient, other: list[dict[str, Any]]
+) -> None:
+    jobs = [{"handler": "work"}, {"handler": "work"}, {"handler": "play", "idempotency_key": "mine"}]
+    key = {"Idempotency-Key": "import-7"}
+    assert alice.post(f"{JOBS}/bulk", json={"jobs": jobs}, headers=key).status_code == 201
+    answer = alice.post(f"{JOBS}/bulk", json={"jobs": other}, headers=key)
+    assert (answer.status_code, answer.json()["code"]) == (409, "key_conflict")
+    assert len(alice.get(JOBS).json()["jobs"]) == 3
+
+
+def test_the_header_of_a_bulk_call_is_each_tenants_own(alice: TestClient, bob: TestClient) -> None:
+    told = [
+        client.post(f"{JOBS}/bulk", json={"jobs": [{"handler": "work"}]}, headers={"Idempotency-Key": "once"})
+        for client in (alice, bob)
+    ]
+    assert [each.status_code for each in told] == [201, 201]
+
+
+def test_the_longest_header_of_a_bulk_call_tells_calls_apart(alice: TestClient) -> None:
+    long = [{"Idempotency-Key": "k" * 254 + end} for end in ("a", "b", "a")]
+    told = [alice.post(f"{JOBS}/bulk", json={"jobs": [{"handler": "work"}] * 2}, headers=each) for each in long]
+    assert [each.status_code for each in told] == [201, 201, 200]
+    empty = alice.post(f"{JOBS}/bulk", json={"jobs": [{"handler": "work"}]}, headers={"Idempotency-Key": ""})
+    assert empty.status_code == 422
+
+
 # -- the token ---------------------------------------------------------------------------------------------------
 
 

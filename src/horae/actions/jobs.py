@@ -78,6 +78,7 @@ class Request:
     after: tuple[str, ...] = ()  # the jobs that must succeed first
     checkpoint: Any = None  # where an earlier piece of work left off
     strict: bool = False
+    part_of: str = ""  # the call that its key stands for, where that had more than this in it
 
 
 make_request = swift(Request)
@@ -234,7 +235,7 @@ def _hash(request: Request, payload: str) -> str:
         "run_at": None if request.run_at is None else iso(request.run_at),
         "delay": request.delay,
         "object": [request.object_type, request.object_id, request.action],
-    }
+    } | ({"part_of": request.part_of} if request.part_of else {})
     return request_hash(asked)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
@@ -14,7 +15,7 @@ from horae.actions.lanes import QUEUE
 from horae.actions.quotas import enqueue_within
 from horae.actions.reasons import why as explain
 from horae.core.access import Caller
-from horae.core.jobs import Job
+from horae.core.jobs import Job, request_hash
 from horae.core.payloads import label, name
 from horae.errors import Forbidden, InvalidInput
 from horae.ports import Filter, World
@@ -47,6 +48,14 @@ Somebody = Annotated[Caller, Depends(needs("tasks", "worker"))]
 Key = Annotated[
     str | None, Header(alias="Idempotency-Key", max_length=255, description="The same as `idempotency_key`.")
 ]
+CallKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        max_length=255,
+        description="For the whole call: a job without an `idempotency_key` gets one from it and from its place.",
+    ),
+]
 Queue = Annotated[str | None, Query(max_length=100)]
 Handler = Annotated[str | None, Query(max_length=200)]
 Tag = Annotated[str | None, Query(max_length=100)]
@@ -57,6 +66,7 @@ Before = Annotated[
 ]
 Words = Annotated[list[Status | Literal["dead"]], Query(max_length=10)]
 NOTHING = Because()
+ROOTED = 250  # so long may the key of a call be for its jobs' keys to begin with it
 REVIVED_AT_ONCE = 1000
 STATES = {word: state for state, word in WORDS.items()} | {"dead": "dead"}  # nothing stays `failed`: see `find_jobs`
 
@@ -96,13 +106,36 @@ def enqueue(
     status_code=201,
     responses={200: {"model": BulkEnqueued, "description": "All of them were there before."}},
 )
-def enqueue_many(body: Bulk, response: Response, world: Here, service: How, caller: Somebody) -> BulkEnqueued:
+def enqueue_many(
+    body: Bulk, response: Response, world: Here, service: How, caller: Somebody, key: CallKey = None
+) -> BulkEnqueued:
+    """The same `Idempotency-Key` with the same jobs answers 200 with those that are there; with other jobs 409
+    `key_conflict`, and nothing is stored. A job with an `idempotency_key` keeps its own."""
     _may_feed(service, caller, {each.queue for each in body.jobs})
-    placed = _place(world, service, caller, [each.request(caller.owner) for each in body.jobs])
+    placed = _place(world, service, caller, _requests(body, caller.owner, key))
     told = [Enqueued.of(each.job, deduplicated=each.deduplicated) for each in placed]
     created = sum(not each.deduplicated for each in placed)
     response.status_code = 201 if created else 200
     return BulkEnqueued(jobs=told, created=created)
+
+
+def _requests(body: Bulk, owner: str, key: str | None) -> list[verbs.Request]:
+    """What a call asks for; *key* is that of its header, and stands for exactly these jobs in this order."""
+    if key is None:
+        return [each.request(owner) for each in body.jobs]
+    call = request_hash({"keys": [each.idempotency_key for each in body.jobs]})
+    return [
+        replace(each.request(owner, key_at(key, place)), part_of=call)
+        if each.idempotency_key is None
+        else each.request(owner)
+        for place, each in enumerate(body.jobs)
+    ]
+
+
+def key_at(key: str, place: int) -> str:
+    """The key of one job of a call: readable where there is room for it, and never too long."""
+    root = label(key, "key")
+    return f"{root if len(root) <= ROOTED else hashlib.sha256(root.encode()).hexdigest()}#{place}"
 
 
 def _may_feed(service: Service, caller: Caller, queues: set[str]) -> None:
