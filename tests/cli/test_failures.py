@@ -1,6 +1,7 @@
 """Exit codes: one table, every error of the family in it, nothing but one line for the reader."""
 
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -96,8 +97,35 @@ def test_no_command_at_all_shows_the_help(horae: Command) -> None:
     assert "error:" not in ended.err
 
 
-def test_an_unreadable_url_is_a_matter_of_configuration(horae: Command) -> None:
-    assert horae("job", "list", "--db", "nonsense").code == 78
+@pytest.mark.parametrize("command", [("job", "list"), ("db", "migrate"), ("doctor",), ("config", "show"), ("server",)])
+@pytest.mark.parametrize("url", ["nonsense", "shop.db", "sqlite://shop.db", "postgresql://me:hush@db:port/x", "://"])
+def test_an_unreadable_url_is_a_matter_of_configuration(horae: Command, command: tuple[str, ...], url: str) -> None:
+    ended = horae(*command, "--db", url)
+
+    assert (ended.code, ended.out) == (78, "")
+    assert ended.err.startswith("error: The database URL")
+    assert "sqlite:///horae.db" in ended.err
+    assert "hush" not in ended.err
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql+asyncpg://me:hush@db/x", "sqlite+aiosqlite:///x.db", "mysql+aiomysql://db/x"]
+)
+def test_an_asyncio_driver_is_named_with_what_to_write_instead(horae: Command, url: str) -> None:
+    ended = horae("db", "migrate", "--db", url)
+
+    assert ended.code == 78
+    assert f"write {url.partition('+')[0]}://" in ended.err
+    assert "hush" not in ended.err
+
+
+def test_a_folder_that_cannot_be_made_is_named(horae: Command, environment: Path) -> None:
+    (environment / "file").touch()
+
+    ended = horae("job", "enqueue", "add", "--db", "sqlite:///file/below/jobs.db")
+
+    assert ended.code == 69
+    assert "The folder file/below of the database cannot be made" in ended.err
 
 
 def test_a_database_that_does_not_answer_is_unavailable(horae: Command) -> None:
@@ -105,6 +133,7 @@ def test_a_database_that_does_not_answer_is_unavailable(horae: Command) -> None:
 
     assert ended.code == 69
     assert ended.err.count("\n") == 1
+    assert ended.err.endswith("refused. Check its URL and state.\n")
 
 
 def test_a_setting_that_cannot_be_read_is_named(horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:

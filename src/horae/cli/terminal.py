@@ -188,21 +188,15 @@ def refuse_missing_file(url: str) -> None:
 
 def sqlite_file(url: str) -> Path | None:
     """The file behind a URL, where the database is a file."""
-    from sqlalchemy import make_url
-    from sqlalchemy.exc import ArgumentError
+    from horae.stores.opening import read_url
 
-    try:
-        parsed = make_url(url)
-    except ArgumentError:
-        return None  # whoever opens it says what is wrong with it
-    is_file = (
-        parsed.host is None and parsed.database not in (None, "", ":memory:") and parsed.drivername[:6] == "sqlite"
-    )
+    parsed = read_url(url)
+    is_file = parsed.database not in (None, "", ":memory:") and parsed.get_backend_name() == "sqlite"
     return Path(str(parsed.database)) if is_file and not str(parsed.database).startswith("file:") else None
 
 
 def shown_url(url: str) -> str:
     """A URL that may be printed: without its password."""
-    from sqlalchemy import make_url
+    from horae.stores.opening import read_url
 
-    return make_url(url).render_as_string(hide_password=True)
+    return read_url(url).render_as_string(hide_password=True)

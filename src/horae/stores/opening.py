@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, make_url
+from sqlalchemy import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
-from horae.errors import ConfigurationError
+from horae.errors import ConfigurationError, StoreUnavailable
 from horae.stores.dialects import BY_NAME
 from horae.stores.schema import create_all, migrate, require_current
 from horae.stores.sqlite import SqliteStore, create_sqlite_engine
@@ -19,15 +19,26 @@ DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg",
 EXTRAS = {"postgresql": "postgres", "mysql": "mysql"}
 
 
-def create_store_engine(url: str, synchronous: Any = "FULL") -> Engine:
-    """An engine set up as Horae needs it."""
+def read_url(url: str) -> URL:
+    """The parts of a database URL, or a sentence about what is wrong with it that tells no password."""
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # no URL at all; a port that is no number
         raise ConfigurationError(
             "The database URL cannot be read. It looks like sqlite:///horae.db, postgresql://user@host/name or "
             "mysql://user@host/name."
         ) from None
+    if parsed.get_backend_name() == "sqlite" and (parsed.host or parsed.username):
+        raise ConfigurationError(
+            "The database URL of a SQLite file has no host: write sqlite:///horae.db, with three slashes, and four for an "
+            "absolute path, sqlite:////srv/horae.db."
+        )
+    return parsed
+
+
+def create_store_engine(url: str, synchronous: Any = "FULL") -> Engine:
+    """An engine set up as Horae needs it."""
+    parsed = read_url(url)
     if "+" not in parsed.drivername and parsed.drivername in DRIVERS:
         parsed = parsed.set(drivername=DRIVERS[parsed.drivername])
     kind = parsed.get_backend_name()
@@ -35,6 +46,11 @@ def create_store_engine(url: str, synchronous: Any = "FULL") -> Engine:
         raise ConfigurationError(f"Horae does not speak to {kind!r}. Use sqlite, postgresql or mysql (MariaDB).")
     text = parsed.render_as_string(hide_password=False)
     try:
+        if parsed.get_dialect().is_async:
+            raise ConfigurationError(
+                f"Horae needs a driver that is not asyncio's: write {kind}://… instead of {parsed.drivername}://…, and "
+                "keep the other for your own engine."
+            )
         if BY_NAME[kind].name == "sqlite":
             _make_folder(parsed.database)
             return create_sqlite_engine(text, synchronous)
@@ -54,7 +70,12 @@ def create_store_engine(url: str, synchronous: Any = "FULL") -> Engine:
 
 def _make_folder(database: str | None) -> None:
     if database and database != ":memory:" and not database.startswith("file:"):
-        Path(database).parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(database).parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            told = problem.strerror or type(problem).__name__
+            raise StoreUnavailable(f"The folder {folder} of the database cannot be made: {told}.") from problem
 
 
 def store_on(engine: Engine) -> SqlStore:

@@ -110,7 +110,7 @@ def _in_our_words() -> Iterator[None]:
     try:
         yield
     except (OperationalError, InterfaceError) as problem:
-        told = f"{problem.orig}".strip() or type(problem).__name__
+        told = f"{problem.orig}".partition("\n\tIs the server running")[0].strip() or type(problem).__name__
         if "locked" in told:
             raise StoreBusy(f"The database is locked by somebody else: {told}. Repeat later.") from problem
         if "is full" in told or "No space left" in told:
