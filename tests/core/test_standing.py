@@ -59,6 +59,10 @@ def test_one_that_nobody_fires_says_since_when_it_is_due() -> None:
     assert reason.code == "due"
 
 
+def test_one_that_has_just_come_due_blames_nobody() -> None:
+    assert why_silent(a_schedule(next_due_at=NOON - timedelta(seconds=1)), NOON) == ()
+
+
 def test_one_that_begins_later_says_when() -> None:
     (reason,) = why_silent(a_schedule(starts_at=LATER), NOON)
 

@@ -217,7 +217,8 @@ def resume(
 ) -> None:
     """Let it fire again, from now on.
 
-    What it missed while it was paused is not made up for; backfill does that.
+    What it missed while it was paused is not made up for; backfill does that. One that fires once, and whose instant
+    passed meanwhile, fires now.
     """
     _one_or_group(terminal, "resume", key, group, owner, reason)
 

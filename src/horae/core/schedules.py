@@ -133,5 +133,5 @@ def _duration(value: float | timedelta, name: str, least: timedelta) -> timedelt
         raise InvalidInterval(f"{name}={value!r} is not a number of seconds or a timedelta.") from None
     if isinstance(value, bool) or span < least or span % _FINEST:
         bound = f"at least {least.total_seconds():g} seconds" if least else "not negative"
-        raise InvalidInterval(f"{name}={value!r} cannot be kept: give {bound}, in whole milliseconds.")
+        raise InvalidInterval(f"{name}={value} cannot be kept: give {bound}, in whole milliseconds.")
     return span

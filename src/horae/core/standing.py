@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from horae.core.fires import Schedule
@@ -12,6 +12,7 @@ from horae.core.reasons import Reason
 from horae.errors import InvalidInput
 
 Standing = Literal["active", "disabled", "paused", "inactive", "follows", "local", "resting", "ended"]
+PATIENCE = timedelta(seconds=5)  # so long a worker may be on its way before its absence is the reason
 
 
 def standing(schedule: Schedule) -> Standing:
@@ -68,7 +69,7 @@ def _by_nature(schedule: Schedule, now: datetime) -> Iterator[Reason]:
         yield Reason("local", "each node runs it by a timer of its own; its fires are not stored")
     elif schedule.next_fire_at is None and schedule.is_active:
         yield _exhausted(schedule)
-    elif schedule.is_active and (schedule.next_due_at or now) < now:
+    elif schedule.is_active and (schedule.next_due_at or now) < now - PATIENCE:
         due = iso(schedule.next_due_at or now)
         yield Reason("due", f"it has been due since {due}, and no worker has come by to fire it")
     elif schedule.starts_at is not None and schedule.starts_at > now:
