@@ -193,6 +193,72 @@ def test_a_key_with_a_slash_can_be_addressed(operator: TestClient) -> None:
     assert operator.post("/schedules/team%2Freport/pause").json()["standing"] == "paused"
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "groups/x",
+        "groups/a/b",
+        "a/preview",
+        "a/b/history",
+        "a/versions",
+        "a/pause",
+        "a/../b",
+        "a/./b",
+        "a//b",
+        "/a",
+        "a/",
+    ],
+)
+def test_a_key_that_would_be_taken_for_something_else_is_refused_over_http(operator: TestClient, key: str) -> None:
+    answer = operator.post("/schedules", json={"key": key, "every": 60})
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
+    assert "choose another, say '" in answer.text
+    assert operator.get("/schedules").json()["schedules"] == []
+
+
+@pytest.mark.parametrize(
+    "key", ["groups", "preview", "team/report", "a/previews", "v1.2/x", "a/pause/b", "my/groups/x"]
+)
+def test_an_ordinary_key_with_a_verb_or_a_slash_in_it_is_fine(operator: TestClient, key: str) -> None:
+    assert operator.post("/schedules", json={"key": key, "every": 60}).status_code == 201
+    assert operator.post(f"/schedules/{key}/pause").json()["standing"] == "paused"
+    assert operator.get(f"/schedules/{key}").json()["key"] == key
+    assert operator.delete(f"/schedules/{key}").status_code == 204
+
+
+@pytest.mark.parametrize("group", ["x", "a/b"])
+def test_a_group_and_a_schedule_of_the_same_path_are_not_confused(
+    world: World, operator: TestClient, group: str
+) -> None:
+    schedules.create(world, a_schedule("member", group=group))
+    schedules.create(world, a_schedule(f"groups/{group}", owner="alice"))
+    assert operator.post(f"/schedules/groups/{group}/pause").json()["changed"] == ["member"]
+    assert operator.post(f"/schedules/groups/{group}/resume").json()["changed"] == ["member"]
+
+    schedules.create(world, a_schedule(f"groups/{group}"))
+    for verb in ("pause", "resume"):
+        answer = operator.post(f"/schedules/groups/{group}/{verb}")
+        assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
+        assert f"the group '{group}' or the schedule 'groups/{group}'" in answer.json()["detail"]
+    assert not any(schedules.get(world, key).paused_at for key in ("member", f"groups/{group}"))
+    assert operator.post(f"/schedules/groups/{group}/trigger").json()["key"] == f"groups/{group}"
+
+
+@pytest.mark.parametrize("verb", ["preview", "history", "versions"])
+def test_a_question_about_one_schedule_is_not_answered_where_another_has_that_path(
+    world: World, operator: TestClient, verb: str
+) -> None:
+    schedules.create(world, a_schedule("a"))
+    assert operator.get(f"/schedules/a/{verb}").status_code == 200
+
+    schedules.create(world, a_schedule(f"a/{verb}"))
+
+    answer = operator.get(f"/schedules/a/{verb}")
+    assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
+    assert operator.get(f"/schedules/a/{verb}/{verb}").status_code == 200
+
+
 def test_the_list_is_narrowed_and_paged(world: World, operator: TestClient) -> None:
     for number in range(5):
         schedules.create(world, a_schedule(f"job{number}", group="etl" if number % 2 else None))

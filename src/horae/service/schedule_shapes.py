@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from horae.core.audit import Entry
 from horae.core.fires import Fire, Schedule
@@ -13,6 +13,7 @@ from horae.core.instants import iso
 from horae.core.retry import Retry
 from horae.core.standing import Standing, described, standing
 from horae.ports import Tally
+from horae.service.addresses import addressable
 from horae.service.inputs import Because, Line, seconds_text
 from horae.service.job_shapes import Body, Instant, Seconds
 
@@ -121,7 +122,13 @@ class NewSchedule(Timing):
         }
     )
 
-    key: Annotated[str, Field(min_length=1, max_length=200)]
+    key: Annotated[
+        str,
+        Field(
+            min_length=1, max_length=200, description="Slashes are fine, unless a path with it means something else."
+        ),
+        AfterValidator(addressable),
+    ]
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:

@@ -14,6 +14,7 @@ from horae.core.instants import instant, micros
 from horae.core.payloads import name
 from horae.errors import InvalidInput
 from horae.ports import ScheduleFilter
+from horae.service.addresses import GROUPS, only_meaning
 from horae.service.inputs import Because, IfMatch, Key, Tenant, Why, Word, among, etag, version_from, whose
 from horae.service.paging import Cursor, Limit, cursor_from, read_cursor
 from horae.service.schedule_shapes import (
@@ -82,16 +83,18 @@ def create(world: Here, caller: Admin, told: NewSchedule, response: Response, ow
     return _shown(schedules.create(world, new, actor=caller.actor, reason=told.reason), response)
 
 
-@router.post("/groups/{group}/pause", operation_id="pause_schedule_group", summary="Pause a group of schedules")
+@router.post("/groups/{group:path}/pause", operation_id="pause_schedule_group", summary="Pause a group of schedules")
 def pause_group(world: Here, caller: Admin, group: str, told: Because | None = None, owner: Tenant = None) -> Group:
     named, mine = name(group, "group"), whose(caller, owner)
+    only_meaning(world, f"the group {named!r}", f"{GROUPS}/{named}", mine)
     done = schedules.pause_group(world, named, owner=mine, actor=caller.actor, reason=_why(told))
     return Group(group=group, changed=[each.key for each in done])
 
 
-@router.post("/groups/{group}/resume", operation_id="resume_schedule_group", summary="Resume a group of schedules")
+@router.post("/groups/{group:path}/resume", operation_id="resume_schedule_group", summary="Resume a group of schedules")
 def resume_group(world: Here, caller: Admin, group: str, told: Because | None = None, owner: Tenant = None) -> Group:
     named, mine = name(group, "group"), whose(caller, owner)
+    only_meaning(world, f"the group {named!r}", f"{GROUPS}/{named}", mine)
     done = schedules.resume_group(world, named, owner=mine, actor=caller.actor, reason=_why(told))
     return Group(group=group, changed=[each.key for each in done])
 
@@ -149,7 +152,9 @@ def backfill(world: Here, caller: Admin, key: Key, told: BackfillRange, owner: T
 def preview(
     world: Here, caller: Admin, key: Key, count: Annotated[int, Query(ge=1, le=1000)] = 5, owner: Tenant = None
 ) -> Preview:
-    found = schedules.get(world, key, owner=whose(caller, owner))
+    mine = whose(caller, owner)
+    only_meaning(world, f"the next fires of {key!r}", f"{key}/preview", mine)
+    found = schedules.get(world, key, owner=mine)
     return Preview(key=key, fires=schedules.preview(world, found, count))
 
 
@@ -161,15 +166,18 @@ def history(
     begin = read_cursor(cursor, int)
     if begin is not None and not 0 <= begin[0] <= FARTHEST // 100:
         raise InvalidInput("This cursor was not made here; use next_cursor of the page before, as it is.")
-    before = None if begin is None else instant(begin[0])
-    found = schedules.history(world, key, owner=whose(caller, owner), limit=limit, before=before)
+    before, mine = None if begin is None else instant(begin[0]), whose(caller, owner)
+    only_meaning(world, f"the history of {key!r}", f"{key}/history", mine)
+    found = schedules.history(world, key, owner=mine, limit=limit, before=before)
     more = cursor_from([micros(found[-1][0].fire_at)]) if len(found) >= limit else None
     return FirePage(fires=[FireShape.of(*each) for each in found], next_cursor=more)
 
 
 @router.get("/{key:path}/versions", operation_id="list_schedule_versions", summary="Who changed it, how and why")
 def versions(world: Here, caller: Admin, key: Key, limit: Limit = 50, owner: Tenant = None) -> Versions:
-    found = schedules.versions(world, key, owner=whose(caller, owner), limit=limit)
+    mine = whose(caller, owner)
+    only_meaning(world, f"the versions of {key!r}", f"{key}/versions", mine)
+    found = schedules.versions(world, key, owner=mine, limit=limit)
     return Versions(versions=[Version.of(each) for each in found])
 
 
