@@ -121,16 +121,22 @@ def served(tree: list[tuple[str, Any]]) -> str:
 
 def command_section(name: str, command: Any, shared: set[str]) -> str:
     own = [parameter for parameter in command.params if parameter.name not in shared and parameter.name != "help"]
-    words = [parameter.metavar for parameter in own if parameter.param_type_name == "argument"]
+    words = [argument(parameter) for parameter in own if parameter.param_type_name == "argument"]
     told = [f"## `{' '.join([name, *words])}`", inspect.cleandoc(command.help or "")]
     return "\n\n".join([*told, option_table(own)] if own else told)
+
+
+def argument(parameter: Any) -> str:
+    """``NAME``, ``[NAME]`` where it may be left out, ``[NAME]...`` where it may come more than once."""
+    name = parameter.metavar if parameter.required else f"[{parameter.metavar}]"
+    return f"{name}..." if parameter.nargs == -1 else name
 
 
 def option_table(parameters: list[Any]) -> str:
     rows = []
     for each in parameters:
         is_argument = each.param_type_name == "argument"
-        names = each.metavar if is_argument else ", ".join([*each.opts, *each.secondary_opts])
+        names = argument(each) if is_argument else ", ".join([*each.opts, *each.secondary_opts])
         value = f" {each.metavar}" if each.metavar and not is_argument else ""
         default = f" Default: {each.default}." if each.default not in (None, False, "", [], ()) else ""
         rows.append(f"| `{escaped(names + value)}` | {escaped(each.help or '')}{default} |")

@@ -143,3 +143,10 @@ def test_a_worker_refuses_an_application_that_cannot_work(horae: Command, shop: 
 
     assert ended.code == 78
     assert "no job 'nobody'" in ended.err
+
+
+def test_settings_stand_in_columns_however_long_their_names(horae: Command) -> None:
+    lines = horae("config", "show").out.splitlines()
+
+    column = len("alert_stalled_after  ")
+    assert all(line[column - 2 : column] == "  " and line[column] != " " for line in lines)

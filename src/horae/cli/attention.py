@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from horae.cli.attention_verbs import LaneVerbs
 
 group = typer.Typer(
-    help="See what an agent attends to, tell it something, answer what it asks.",
+    help="See what an agent attends to, tell it something, answer it.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -34,7 +34,7 @@ Pairs = Annotated[
     list[str] | None, typer.Option("--arg", metavar="K=V", help="One value; V is JSON, or else text. Repeat it.")
 ]
 Whole = Annotated[str | None, typer.Option("--args", metavar="JSON", help="All values as one JSON object.")]
-Stdin = Annotated[str | None, typer.Argument(metavar="[-]", help="- reads the values from stdin.")]
+Stdin = Annotated[str | None, typer.Argument(metavar="-", help="- reads the values from stdin.")]
 
 
 def meant(here: LaneVerbs, lane: str | None, owner: str | None) -> tuple[str, str | None]:
@@ -68,7 +68,7 @@ def lanes(
 @command(group, "show", by_url=True)
 def show(
     terminal: Terminal,
-    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="One task, such as t12.")] = None,
+    task: Annotated[str | None, typer.Argument(metavar="TASK", help="One task, such as t12.")] = None,
     lane: LaneOf = None,
     owner: OwnerOf = None,
 ) -> None:
@@ -87,7 +87,9 @@ def show(
     terminal.result(view, "\n".join([terminal.bold(showing.heading(view, now)), *showing.view_lines(view, now)]))
 
 
-@command(group, "add", by_url=True)
+@command(
+    group, "add", by_url=True, examples=("horae attention add report --lane main --arg topic=sales --priority 50",)
+)
 def add(
     terminal: Terminal,
     kind: Annotated[str, typer.Argument(metavar="KIND", help="Its kind, as declared with @agent.cognition(KIND).")],
@@ -181,7 +183,7 @@ def cancel(
     terminal.result({"task": told}, f"{told['id']} is {told['state']}{asked}{late}")
 
 
-@command(group, "confirm", by_url=True)
+@command(group, "confirm", by_url=True, examples=('horae attention confirm 12 --approve --reason "asked Ann"',))
 def confirm(
     terminal: Terminal,
     wait: Annotated[int, typer.Argument(metavar="WAIT", min=1, max=2**63 - 1, help="The wait, as show tells it.")],
@@ -252,7 +254,11 @@ def at(
 
 
 @command(group, "verify", by_url=True)
-def verify(terminal: Terminal, lane: LaneOf = None, owner: OwnerOf = None) -> None:
+def verify(
+    terminal: Terminal,
+    lane: Annotated[str | None, typer.Option("--lane", metavar="NAME", help="Only this lane.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this owner's.")] = None,
+) -> None:
     """Check journals against their hashes and the tables.
 
     Every lane, or the one that is named: no line is missing, none was changed, and folding them gives the tables. A

@@ -15,11 +15,12 @@ group = typer.Typer(help="Verify what was written down.", no_args_is_help=True, 
 @command(group, "verify")
 def verify(
     terminal: Terminal,
-    owner: Annotated[str | None, typer.Option("--owner", help="Only this tenant's chain.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this tenant's chain.")] = None,
 ) -> None:
-    """Recompute every chain of the audit; name what was changed, removed or moved.
+    """Recompute the chains of the audit; name what was touched.
 
-    Entries are sealed by workers within half a minute; what is not sealed yet is sealed first.
+    Changed, removed and moved entries are exit code 6. Workers seal entries within half a minute; what is not sealed
+    yet is sealed first.
     """
     from horae.actions.audit import seal_audit, verify_audit
 

@@ -43,9 +43,9 @@ def check(
     config: Config = None,
     strict: Annotated[bool, typer.Option("--strict", help="Let warnings count like errors.")] = False,
 ) -> None:
-    """List every problem of an application's jobs, in code and in jobs.conf.
+    """List every problem of an application's jobs.
 
-    Opens no database. Exit code 6 when there is an error, 0 when there is none.
+    In code and in jobs.conf. Opens no database. Exit code 6 when there is an error, 0 when there is none.
     """
     from horae.declarations import collecting
 

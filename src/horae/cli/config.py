@@ -30,13 +30,13 @@ def show(
     config: Config = None,
     origin: Annotated[bool, typer.Option("--origin", help="Say where each value comes from.")] = False,
 ) -> None:
-    """Print the settings and, with an application, what holds for each of its jobs.
+    """Print the settings, and what holds for each job.
 
-    A job's value comes from the API (api) over jobs.conf (file) over the declaration (code) over the default.
-    Passwords are not shown.
+    The jobs are those of the application, where one is named. A job's value comes from the API (api) over jobs.conf
+    (file) over the declaration (code) over the default. Passwords are not shown.
     """
     settings = _settings(terminal)
-    lines = [_line(name, value, where, origin) for name, (value, where) in settings.items()]
+    lines = _lines(settings, origin)
     told: dict[str, Any] = {"settings": _as_json(settings, origin)}
     if target or terminal.settings.app:
         app = named(terminal, target, config, "config show")
@@ -45,8 +45,7 @@ def show(
         told["files"] = [str(path) for path in app.jobs_file().paths]
         told["note"] = note
         for key, values in jobs.items():
-            lines += ["", terminal.bold(key)]
-            lines += [_line(name, value, where, origin) for name, (value, where) in values.items()]
+            lines += ["", terminal.bold(key), *_lines(values, origin)]
         if note:
             terminal.say(f"warning: {note}")
     terminal.result({"config": told}, "\n".join(lines))
@@ -119,9 +118,20 @@ def _shown(name: str, value: Any) -> Any:
     return dict(value) if isinstance(value, dict) else value
 
 
-def _line(name: str, value: Any, where: str, origin: bool) -> str:
-    shown = "-" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    return f"{name:<14}  {shown:<28}  {where}" if origin else f"{name:<14}  {shown}"
+def _lines(values: dict[str, tuple[Any, str]], origin: bool) -> list[str]:
+    """One line for each value, in columns."""
+    names = max(map(len, values))
+    told = [(name, _in_words(value), where) for name, (value, where) in values.items()]
+    return [
+        f"{name:<{names}}  {shown:<28}  {where}" if origin else f"{name:<{names}}  {shown}"
+        for name, shown, where in told
+    ]
+
+
+def _in_words(value: Any) -> str:
+    if value is None or value == "":
+        return "-"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _as_json(values: dict[str, tuple[Any, str]], origin: bool) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def isolate(
     terminal: Terminal,
     off: Annotated[bool, typer.Option("--off", help="Take the wall down again.")] = False,
 ) -> None:
-    """PostgreSQL: let row level security stand between tenants, as a second wall.
+    """PostgreSQL: a second wall between tenants, row level security.
 
     A session that does not say for whom it acts (SET horae.owner) then sees nothing. Horae's own say '*'.
     """
@@ -73,7 +73,7 @@ def isolate(
     terminal.result({"isolated": not off, "tables": tables}, f"{shown_url(url)}: {len(tables)} tables {done}")
 
 
-@command(group, "backup")
+@command(group, "backup", examples=("horae db backup monday.db",))
 def backup(
     terminal: Terminal,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes.")],

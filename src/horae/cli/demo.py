@@ -16,7 +16,7 @@ from horae.errors import Conflict, InvalidInput
 DEMOS = {"attention": "One agent, one focus: interrupted, waiting, timed out, resumed."}
 
 group = typer.Typer(
-    help="See Horae at work: stories that need no key, no network and no server.",
+    help="See Horae at work: stories that need nothing set up.",
     rich_markup_mode=None,
     invoke_without_command=True,
 )

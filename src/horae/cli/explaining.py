@@ -47,7 +47,7 @@ MONTHS_AHEAD = 13
 
 
 def register(group: typer.Typer) -> None:
-    command(group, "explain")(explain)
+    command(group, "explain", examples=('horae schedule explain "30 2 * * *" --tz Europe/Berlin',))(explain)
     command(group, "next")(next_)
 
 

@@ -26,18 +26,26 @@ if TYPE_CHECKING:
 group = typer.Typer(help="Enqueue jobs, look at them, act on them.", no_args_is_help=True, rich_markup_mode=None)
 
 JobId = Annotated[str, typer.Argument(metavar="ID", help="The job, such as job_12.")]
-JobIds = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The jobs, such as job_12.")]
+JobIds = Annotated[list[str] | None, typer.Argument(metavar="ID", help="The jobs, such as job_12.")]
 QueueOf = Annotated[str | None, typer.Option("--queue", metavar="NAME", help="Only of this queue.")]
 HandlerOf = Annotated[str | None, typer.Option("--handler", metavar="NAME", help="Only of this handler.")]
 TagOf = Annotated[str | None, typer.Option("--tag", metavar="TAG", help="Only with this tag.")]
 OwnerOf = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only of this owner.")]
 
 
-@command(group, "enqueue", by_url=True)
+@command(
+    group,
+    "enqueue",
+    by_url=True,
+    examples=(
+        "horae job enqueue welcome --app shop:app --arg name=Ada",
+        'horae job enqueue welcome --args \'{"name": "Ada"}\' --queue mail --delay 5m',
+    ),
+)
 def enqueue(
     terminal: Terminal,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The job to run, as declared with @app.job(NAME).")],
-    stdin: Annotated[str | None, typer.Argument(metavar="[-]", help="- reads the arguments from stdin.")] = None,
+    stdin: Annotated[str | None, typer.Argument(metavar="-", help="- reads the arguments from stdin.")] = None,
     arg: Annotated[
         list[str] | None, typer.Option("--arg", metavar="K=V", help="One argument; V is JSON, or else text. Repeat it.")
     ] = None,
@@ -143,7 +151,7 @@ def _enqueue(terminal: Terminal, here: Verbs, request: Request) -> None:
     terminal.result(told, f"{job.id} {what}: {job.handler} in queue {job.queue}, due {due}")
 
 
-@command(group, "list", by_url=True)
+@command(group, "list", by_url=True, examples=("horae job list --state dead --queue mail",))
 def list_(
     terminal: Terminal,
     state: Annotated[

@@ -19,8 +19,14 @@ if TYPE_CHECKING:
     from horae.cli.terminal import Terminal
 
 FACTS = ("job_id", "run_id", "handler", "queue", "owner", "request_id")
-LogFormat = Annotated[str | None, typer.Option("--log-format", metavar="FORMAT", help="text or json, on stderr.")]
-LogLevel = Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help=f"{', '.join(LEVELS)}.")]
+LogFormat = Annotated[
+    str | None,
+    typer.Option("--log-format", metavar="FORMAT", help="text or json, on stderr; else $HORAE_LOG_FORMAT, else text."),
+]
+LogLevel = Annotated[
+    str | None,
+    typer.Option("--log-level", metavar="LEVEL", help=f"{', '.join(LEVELS)}; else $HORAE_LOG_LEVEL, else info."),
+]
 
 
 class TextLines(logging.Formatter):

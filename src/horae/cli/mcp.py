@@ -21,7 +21,8 @@ PORT = 8765
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "mcp")(mcp)
+    examples = ("horae mcp --lane main", "horae mcp --http --port 8766", "horae mcp --http --operator --port 8767")
+    command(app, "mcp", examples=examples)(mcp)
 
 
 def mcp(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 group = typer.Typer(help="Make, see, explain and steer schedules.", no_args_is_help=True, rich_markup_mode=None)
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The schedule, as `horae schedule list` shows it.")]
-KeyOrGroup = Annotated[str | None, typer.Argument(metavar="[KEY]", help="The schedule; or give --group.")]
+KeyOrGroup = Annotated[str | None, typer.Argument(metavar="KEY", help="The schedule; or give --group.")]
 Owner = Annotated[str, typer.Option("--owner", metavar="NAME", help="Whose schedule it is.")]
 Group = Annotated[str | None, typer.Option("--group", metavar="NAME", help="All schedules of this group.")]
 LAST_FIRES = 5
@@ -146,7 +146,15 @@ def preview(terminal: Terminal, key: Key, count: Count = 10, owner: Owner = "sys
 # -- make and change ---------------------------------------------------------------------------------------------
 
 
-@command(group, "add", by_url=True)
+@command(
+    group,
+    "add",
+    by_url=True,
+    examples=(
+        "horae schedule add pulse --handler sync --every 15m",
+        'horae schedule add digest --handler send --cron "0 9 * * 1-5"',
+    ),
+)
 @with_options
 def add(
     terminal: Terminal,

@@ -20,7 +20,10 @@ Host = Annotated[
     str | None, typer.Option("--host", metavar="ADDRESS", help="Where to listen; else $HORAE_HOST, else 127.0.0.1.")
 ]
 Port = Annotated[
-    int | None, typer.Option("--port", metavar="N", min=0, max=65535, help="Its port; 0 picks a free one.")
+    int | None,
+    typer.Option(
+        "--port", metavar="N", min=0, max=65535, help="Its port; else $HORAE_PORT, else 8765. 0 picks a free one."
+    ),
 ]
 NoAuth = Annotated[
     bool, typer.Option("--no-auth", help="Ask nobody for a token; only on this machine's own addresses.")
@@ -28,13 +31,14 @@ NoAuth = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "server")(server)
+    examples = ("horae server --port 8080", "horae server shop:app --log-format json")
+    command(app, "server", examples=examples)(server)
 
 
 def server(
     terminal: Terminal,
     target: Annotated[
-        str | None, typer.Argument(metavar="[MODULE:APP]", help="An application whose jobs are known by name.")
+        str | None, typer.Argument(metavar="MODULE:APP", help="An application whose jobs are known by name.")
     ] = None,
     host: Host = None,
     port: Port = None,

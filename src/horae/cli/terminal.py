@@ -108,12 +108,15 @@ def dumped(value: Mapping[str, Any]) -> str:
 
 
 def command(
-    group: typer.Typer, name: str, *, by_url: bool = False, **options: Any
+    group: typer.Typer, name: str, *, by_url: bool = False, examples: Sequence[str] = (), **options: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a function ``(terminal, …)`` as a command that also takes the shared options.
 
-    With *by_url* it works on the verbs of :mod:`horae.cli.verbs`, so that a service can do it in our place.
+    With *by_url* it works on the verbs of :mod:`horae.cli.verbs`, so that a service can do it in our place. *examples*
+    stand below its help, as they are typed.
     """
+    if examples:
+        options["epilog"] = "\b\n" + "\n".join(["Examples:", *(f"  {each}" for each in examples)])
     known = {each: kind if by_url else NEAR_ONLY.get(each, kind) for each, kind, _ in SHARED}
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
@@ -188,10 +191,10 @@ def refuse_missing_file(url: str) -> None:
 
 def sqlite_file(url: str) -> Path | None:
     """The file behind a URL, where the database is a file."""
-    from horae.stores.opening import read_url
+    from horae.stores.opening import is_sqlite, read_url
 
     parsed = read_url(url)
-    is_file = parsed.database not in (None, "", ":memory:") and parsed.get_backend_name() == "sqlite"
+    is_file = parsed.database not in (None, "", ":memory:") and is_sqlite(parsed)
     return Path(str(parsed.database)) if is_file and not str(parsed.database).startswith("file:") else None
 
 

@@ -22,7 +22,15 @@ group = typer.Typer(help="Make, list and revoke tokens of the service.", no_args
 Owner = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this tenant's.")]
 
 
-@command(group, "create", by_url=True)
+@command(
+    group,
+    "create",
+    by_url=True,
+    examples=(
+        "horae token create --owner alice --scopes tasks,worker --expires 90d",
+        "horae token create --owner system --scopes admin --name console",
+    ),
+)
 def create(
     terminal: Terminal,
     owner: Annotated[
@@ -64,9 +72,9 @@ def _life(text: str) -> timedelta | None:
 def list_(
     terminal: Terminal,
     owner: Owner = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many at most.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1000, help="How many.")] = 100,
 ) -> None:
-    """The tokens there are, newest first, without their secrets."""
+    """Tokens, newest first, without their secrets."""
     with reached(terminal) as here:
         found = here.tokens.find_tokens(owner=owner, limit=limit)
         now = here.now()
@@ -87,7 +95,7 @@ def revoke(
     token_id: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as `token list` shows it.")],
     reason: Reason = "",
 ) -> None:
-    """Let nobody be recognised by a token any more, from the next request on."""
+    """Refuse a token, from the next request on."""
     with reached(terminal) as here:
         revoked = here.tokens.revoke_token(token_id, actor=actor(terminal), reason=reason)
         now = here.now()
@@ -95,4 +103,8 @@ def revoke(
 
 
 def _until(expires_at: datetime | None, now: datetime) -> str:
-    return "until it is revoked" if expires_at is None else f"until {words.both(expires_at, now)}"
+    return (
+        "until it is revoked"
+        if expires_at is None
+        else f"for {words.span(expires_at - now)}, until {words.exact(expires_at)}"
+    )

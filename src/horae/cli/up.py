@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 
 def up(terminal: Terminal, host: Host = None, port: Port = None) -> None:
-    """See Horae at work: the service and a worker in one process, with example jobs.
+    """See Horae at work: service, worker and example jobs.
 
     Tells a short story with a small example application, and goes on serving until Ctrl-C. The token that it prints
     may do everything and is valid until it ends, for twelve hours at most.

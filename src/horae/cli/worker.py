@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "worker")(worker)
+    examples = ("horae worker shop:app", "horae worker shop:app --queues mail=10,default=2")
+    command(app, "worker", examples=examples)(worker)
 
 
 def worker(
@@ -35,10 +36,16 @@ def worker(
         typer.Option("--queues", metavar="A=N,B=N", help="Queues and slots; else all that the app declares, 50 each."),
     ] = None,
     lease: Annotated[
-        str | None, typer.Option("--lease", metavar="SPAN", help="How long a job is held unrenewed.")
+        str | None,
+        typer.Option("--lease", metavar="SPAN", help="How long a job is held unrenewed; else $HORAE_LEASE, else 30s."),
     ] = None,
     grace: Annotated[
-        str | None, typer.Option("--grace", metavar="SPAN", help="How long to wait for running jobs when stopping.")
+        str | None,
+        typer.Option(
+            "--grace",
+            metavar="SPAN",
+            help="How long to wait for running jobs when stopping; else $HORAE_GRACE, else 30s.",
+        ),
     ] = None,
     config: Config = None,
     until_empty: Annotated[

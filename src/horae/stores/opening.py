@@ -9,7 +9,7 @@ from sqlalchemy import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from horae.errors import ConfigurationError, StoreUnavailable
-from horae.stores.dialects import BY_NAME
+from horae.stores.dialects import BY_NAME, SQLITE
 from horae.stores.schema import create_all, migrate, require_current
 from horae.stores.sqlite import SqliteStore, create_sqlite_engine
 from horae.stores.store import SqlStore
@@ -28,12 +28,16 @@ def read_url(url: str) -> URL:
             "The database URL cannot be read. It looks like sqlite:///horae.db, postgresql://user@host/name or "
             "mysql://user@host/name."
         ) from None
-    if parsed.get_backend_name() == "sqlite" and (parsed.host or parsed.username):
+    if is_sqlite(parsed) and (parsed.host or parsed.username):
         raise ConfigurationError(
-            "The database URL of a SQLite file has no host: write sqlite:///horae.db, with three slashes, and four for an "
-            "absolute path, sqlite:////srv/horae.db."
+            "The database URL of a SQLite file has no host: write sqlite:///horae.db, with three slashes, and four for "
+            "an absolute path, sqlite:////srv/horae.db."
         )
     return parsed
+
+
+def is_sqlite(parsed: URL) -> bool:
+    return BY_NAME.get(parsed.get_backend_name()) is SQLITE
 
 
 def create_store_engine(url: str, synchronous: Any = "FULL") -> Engine:
