@@ -100,7 +100,7 @@ async def test_a_failed_or_empty_answer_is_a_failure_tried_again_a_minute_later_
         (answering(503, b'{"output":"x"}', retry_after="5"), "answered 503"),
         (answering(200, b'{"output":"x"}', content_encoding="gzip"), "compressed"),
         (endless, "more than"),
-        (dripping, "within 0.4 s"),
+        (dripping, "did not answer"),
     ],
 )
 async def test_an_answer_that_is_none_is_a_failure_that_says_so(respond: Respond, says: str, telling: Telling) -> None:
@@ -125,7 +125,39 @@ async def test_a_dead_orchestrator_is_a_failure(telling: Telling) -> None:
 
         state, error, _ = story.ended(job.id)
         assert state == "dead"
-        assert "could not be connected to" in error
+        assert "did not answer" in error
+
+
+@pytest.mark.parametrize("respond", [answering(503, b"{}"), answering(200, b""), endless, dripping, None])
+async def test_only_the_operators_log_says_where_the_orchestrator_is(
+    respond: Respond | None, telling: Telling, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A tenant reads the errors of its runs, and an operator's address may be private."""
+    async with serving(respond or answering()) as server:
+        where = f"127.0.0.1:{server.port if respond else 1}"
+        environment = {"ORCHESTRATOR_URL": f"http://{where}/{CANARY}"}
+        async with telling(environment=environment, dispatch_limits=Limits(total=0.4)) as story:
+            job = story.jobs.dispatch.using(owner="alice").enqueue(text="hello")
+            await story.lab.settle()
+            runs = [run.error or "" for run in story.lab.runs(job.id)]
+
+    assert [error.split(":")[0] for error in runs] in (["DispatchFailed"], ["CallFailed"])
+    assert "127.0.0.1" not in f"{runs}"
+    assert where in caplog.text
+    assert CANARY not in f"{runs} {caplog.text}"
+
+
+async def test_a_name_of_the_orchestrator_that_cannot_be_called_is_not_told_either(
+    telling: Telling, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with telling(environment={"ORCHESTRATOR_URL": "http://nowhere.internal:9000"}) as story:
+        job = story.jobs.dispatch.using(owner="alice").enqueue(text="hello")
+        await story.lab.settle()
+        error = story.ended(job.id)[1]
+
+    assert "did not answer" in error
+    assert "nowhere.internal" not in error
+    assert "nowhere.internal:9000" in caplog.text
 
 
 async def test_without_an_address_the_error_says_which_setting_is_missing(telling: Telling) -> None:

@@ -1,6 +1,7 @@
 """The built-in handler ``dispatch``: ask the operator's orchestrator to do what a payload says (document 001).
 
-Its address is a setting of the operator's and may be private. An answer that is empty, malformed, too large, late or
+Its address is a setting of the operator's and may be private: the operator's log names it, the error of a run, which a
+tenant reads, does not. An answer that is empty, malformed, too large, late or
 not a success is a failed run, never a success.
 """
 
@@ -16,8 +17,8 @@ from horae.core.jobs import SYSTEM, Job
 from horae.core.payloads import encode
 from horae.core.retry import Retry
 from horae.core.targets import OPERATOR, Target, target_of
-from horae.errors import ConfigurationError, DispatchFailed, InvalidInput
-from horae.outgoing.calls import Calls, Limits
+from horae.errors import AddressRefused, CallFailed, ConfigurationError, DispatchFailed, InvalidInput
+from horae.outgoing.calls import Answer, Calls, Limits
 from horae.outgoing.tracing import trace_headers
 from horae.runtime.context import Context
 
@@ -76,11 +77,23 @@ class Dispatcher:
 
     async def _ask(self, ctx: Context, target: Target, body: bytes) -> dict[str, Any]:
         headers = {"accept": "application/json", "idempotency-key": ctx.job_id, **trace_headers(ctx.job)}
-        answer = await self._calls.post(target, body, headers, OPERATOR, self._limits)
+        try:
+            answer = await self._calls.post(target, body, headers, OPERATOR, self._limits)
+        except (CallFailed, AddressRefused) as problem:
+            ctx.logger.warning("The orchestrator did not answer: %s", problem)
+            raise CallFailed("The orchestrator did not answer; the log of its operator says why.") from None
+        try:
+            return self._judged(answer)
+        except DispatchFailed as problem:
+            ctx.logger.warning("The orchestrator is at %s. %s", target, problem)
+            raise
+
+    def _judged(self, answer: Answer) -> dict[str, Any]:
+        """What it answered, or why that is none. Tenants read it, so it does not say where the orchestrator is."""
         if not 200 <= answer.status < 300:
-            raise DispatchFailed(f"The orchestrator {target} answered {answer.status}; look at its logs.")
+            raise DispatchFailed(f"The orchestrator answered {answer.status}; look at its logs.")
         if answer.cut:
-            raise DispatchFailed(f"The orchestrator {target} answered with more than {self._limits.body:,} bytes.")
+            raise DispatchFailed(f"The orchestrator answered with more than {self._limits.body:,} bytes.")
         if answer.is_encoded:
-            raise DispatchFailed(f"The orchestrator {target} sent a compressed answer, which it was not asked for.")
+            raise DispatchFailed("The orchestrator sent a compressed answer, which it was not asked for.")
         return answer_of(answer.body)
