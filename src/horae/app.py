@@ -21,7 +21,7 @@ from horae.actions import jobs as verbs
 from horae.actions.audit import seal_audit
 from horae.actions.declaring import Plan
 from horae.actions.jobs import Enqueued, Request
-from horae.actions.journal import seal_lanes
+from horae.actions.sealing import seal_left
 from horae.checking import plan_of, problems_of, seed_from
 from horae.clock import StoreClock, SystemClock, SystemDice, pause, zone_database_version
 from horae.configuration import JobsFile, find_file, read_files
@@ -57,7 +57,7 @@ __all__ = ["Horae", "JobHandle", "Jobs"]
 log = logging.getLogger("horae.app")
 SEALING = (
     Chore("seal the audit", timedelta(seconds=30), seal_audit),
-    Chore("seal journals", timedelta(seconds=10), seal_lanes),
+    Chore("seal journals", timedelta(minutes=5), seal_left),
 )
 
 

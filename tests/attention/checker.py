@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from horae.actions import journal, lanes
-from horae.actions.lanes import TIMEOUT, control_hash
+from horae.actions.lanes import TIMEOUT
 from horae.core.attention import FINAL, TASK, Control, Policy
 from horae.core.jobs import Job
 from horae.core.lanes import Event, Lane, Line, StoredFact, Task, TaskWait, complaints, picture
@@ -56,7 +56,7 @@ def look(world: World, lane: str, *, policy: Policy | None = None, controls: Ite
         wanted = Filter(states=("queued", "running"), queue=lanes.QUEUE)
         jobs = tx.jobs.find(wanted, limit=100_000, before=None)
         mine = [job for job in jobs if job.payload["lane"] == number]
-        known = {control_hash(each): each for each in controls}
+        known = {each.digest: each for each in controls}
         return Scene(
             found, list(journal._all(tx, number)), rows["task"], rows["wait"], rows["event"], rows["fact"], mine,
             policy or Policy(), known,

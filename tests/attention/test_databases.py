@@ -12,6 +12,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from horae.actions import attending, journal, lanes, turns
+from horae.actions.sealing import seal_left
 from horae.app import Horae
 from horae.attention import Act, Attention, Control, Done, Facts, Policy, Turn
 from horae.runtime.lanes import Step
@@ -174,16 +175,36 @@ def test_events_from_everywhere_at_once_are_all_kept(app: Horae) -> None:
     assert wrong_with(scene) == []
 
 
-def test_what_happens_in_a_lane_that_nobody_drives_is_sealed_too(app: Horae) -> None:
-    """By any worker, as one of its chores: the chain is closed within seconds, whoever wrote and whoever drives."""
-    for lane in ("a", "b", "c"):
-        attending.add(app.world, lane, "report")
-    assert journal.seal_lanes(app.world) == 6
-    assert journal.seal_lanes(app.world) == 0
-    attending.post(app.world, "b", "news")
+def test_what_happens_in_a_lane_that_nobody_drives_is_sealed_as_it_is_written(app: Horae) -> None:
+    attending.add(app.world, "a", "report")
+    attending.post(app.world, "a", "news")
 
-    assert journal.seal_lanes(app.world) == 1
-    for lane in ("a", "b", "c"):
+    found = journal.verify(app.world, "a")
+    assert (found.is_sound, found.sealed) == (True, found.lines)
+    assert seal_left(app.world) == 0
+
+
+def test_a_driver_seals_what_it_wrote_before_it_leaves(app: Horae) -> None:
+    drive = lanes.acquire(app.world, "a", "d", lease=LEASE)
+    assert drive is not None
+    attending.add(app.world, "a", "report")
+    assert journal.verify(app.world, "a").sealed < journal.verify(app.world, "a").lines
+
+    lanes.let_go(app.world, drive)
+
+    found = journal.verify(app.world, "a")
+    assert (found.is_sound, found.sealed) == (True, found.lines)
+
+
+def test_what_a_dead_driver_left_is_sealed_by_any_worker(app: Horae) -> None:
+    """As one of its chores, where nobody writes in the lane again."""
+    for lane in ("a", "b"):
+        assert lanes.acquire(app.world, lane, "d", lease=LEASE) is not None
+        attending.add(app.world, lane, "report")
+
+    assert seal_left(app.world) == 4
+    assert seal_left(app.world) == 0
+    for lane in ("a", "b"):
         found = journal.verify(app.world, lane)
         assert (found.is_sound, found.sealed) == (True, found.lines)
 

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from horae.actions.lanes import CONTROL, get_lane
-from horae.core.chain import GENESIS
 from horae.core.jobs import SYSTEM
-from horae.core.lanes import Line, chained, complaints, fold, picture
+from horae.core.lanes import Line, complaints, fold, picture
 from horae.core.payloads import encode
 from horae.errors import InvalidInput
 from horae.ports import Tx, World
 
 PAGE = 1000
 MAX_NUMBER = 2**63 - 1
-SEAL_BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +39,6 @@ def read_journal(
         raise InvalidInput(f"limit {limit} is outside 1 to {PAGE}.")
     found, after = get_lane(world, lane, owner=owner), min(since, MAX_NUMBER)
     return world.store.read(lambda tx: tx.attention.lines(found.number, since=after, limit=limit, task=task))
-
-
-def seal(world: World, lane: int, limit: int = SEAL_BATCH) -> int:
-    """Chain the lines that are not chained yet; how many. Behind the lane's lock, so that two sealers never cross."""
-
-    def write(tx: Tx) -> int:
-        found = tx.attention.lane_by_number(lane, lock=True)
-        if found is None:
-            return 0
-        last = tx.attention.last_sealed(lane)
-        previous, since = (GENESIS, 0) if last is None else (str(last.hash), last.seq)
-        lines = tx.attention.lines(lane, since=since, limit=limit)
-        hashes: dict[int, str] = {}
-        for line in lines:
-            hashes[line.seq] = previous = chained(previous, line)
-        tx.attention.seal(lane, hashes)
-        return len(lines)
-
-    return world.store.transact(write)
-
-
-def seal_lanes(world: World, limit: int = SEAL_BATCH) -> int:
-    """Chain what was written in lanes that nobody drives, or whose driver is in the middle of something long."""
-    return sum(seal(world, lane) for lane in world.store.read(lambda tx: tx.attention.unsealed(limit)))
 
 
 def verify(world: World, lane: str, *, owner: str = SYSTEM) -> Verified:

@@ -6,13 +6,12 @@ other; lanes never touch each other. A driver carries the epoch under which it d
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from horae.actions.sealing import seal_within
 from horae.core.attention import TASK, Control, Policy, Rule, in_order
 from horae.core.directives import FactKind
 from horae.core.instants import iso
@@ -68,7 +67,7 @@ class Pen:
         self.tx = tx
         self.lane = lane
         self.now = world.clock.now()
-        self._control = control_hash(control)
+        self._control = "" if control is None else control.digest
         self._changes: list[Any] = []
         self.has_planned = False
 
@@ -141,12 +140,6 @@ class Pen:
             self._changes.append(changed)
 
 
-def control_hash(control: Control | None) -> str:
-    if control is None:
-        return ""
-    return hashlib.sha256(json.dumps(control.as_json(), sort_keys=True).encode()).hexdigest()[:16]
-
-
 # -- transactions ------------------------------------------------------------------------------------------------------
 
 
@@ -203,6 +196,8 @@ def _written(
         pen = Pen(world, tx, lane, None if control is None else effective(lane, control))
         told = work(pen)
         pen.close()
+        if not lane.is_driven(world.clock.now()):
+            seal_within(tx, lane.number)
         return pen, told
 
     pen, told = world.store.transact(write)
@@ -273,7 +268,7 @@ def acquire(
     told = None if rules is None else encode([each.as_json() for each in rules], "rules")
 
     def write(pen: Pen) -> Drive | None:
-        held = pen.lane.leased_until is not None and pen.lane.leased_until > pen.now
+        held = pen.lane.is_driven(pen.now)
         if held and pen.lane.driver != driver:
             return None
         died = pen.lane.driver is not None
@@ -293,8 +288,7 @@ def acquire(
 def _is_driven(world: World, lane: str, owner: str, driver: str) -> bool:
     """Whether another driver is alive; only a look, so that those who stand by do not queue up for its lock."""
     found = world.store.read(lambda tx: tx.attention.lane(lane, owner))
-    until = None if found is None else found.leased_until
-    return found is not None and found.driver != driver and until is not None and until > world.clock.now()
+    return found is not None and found.driver != driver and found.is_driven(world.clock.now())
 
 
 def recover(pen: Pen, focus: Task, policy: Policy, *, died: bool) -> None:
@@ -338,6 +332,7 @@ def let_go(world: World, drive: Drive) -> None:
         found = tx.attention.lane_by_number(drive.lane, lock=True)
         if found is not None and found.epoch == drive.epoch and found.driver == drive.driver:
             tx.attention.save_lane(replace(found, driver=None, leased_until=None))
+            seal_within(tx, drive.lane)
 
     world.store.transact(write)
     world.store.wake([hint(drive.lane)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from horae.core.access import ID_LENGTH, SECRET_LENGTH, Caller, Token, digest_of, is_secret_of, parse_token, scopes_from
 from horae.core.access import token_text as written_out
@@ -74,11 +74,27 @@ def recognise(world: World, text: str, *, address: str | None = None) -> Caller:
     return token.caller
 
 
-def find_tokens(world: World, *, owner: str | None = None, limit: int = 100) -> list[Token]:
-    """Tokens without their secrets, newest first."""
+def find_tokens(
+    world: World, *, owner: str | None = None, limit: int = 100, after: str | tuple[datetime, str] | None = None
+) -> list[Token]:
+    """Tokens without their secrets, newest first; *after* is the id of the last one of the page before, or when that
+    was made and its id."""
     if not 1 <= limit <= MAX_PAGE:
         raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")
-    return world.store.read(lambda tx: tx.tokens.find(owner, limit=limit))
+
+    def look(tx: Tx) -> list[Token]:
+        if not isinstance(after, str):
+            return tx.tokens.find(owner, limit=limit, after=after)
+        last = tx.tokens.get(after)
+        if last is None or owner not in (None, last.owner):
+            raise unknown(after)
+        return tx.tokens.find(owner, limit=limit, after=(last.created_at, last.token_id))
+
+    return world.store.read(look)
+
+
+def unknown(token_id: str) -> NotFound:
+    return NotFound(f"There is no token {token_id}; `horae token list` shows those there are.")
 
 
 def revoke_token(
@@ -90,7 +106,7 @@ def revoke_token(
     def write(tx: Tx) -> Token:
         token = tx.tokens.get(token_id)
         if token is None or (owner is not None and token.owner != owner):
-            raise NotFound(f"There is no token {token_id}; `horae token list` shows those there are.")
+            raise unknown(token_id)
         if tx.tokens.revoke(token_id, actor=actor, now=now):
             entry = Entry(now, actor, "revoke", "token", token_id, owner=token.owner, reason=reason or None)
             tx.audit.append(entry)

@@ -7,6 +7,8 @@ the stack), *waiting* (for something, and always with a deadline), *created* (it
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields
@@ -107,6 +109,11 @@ class Control:
             "confirm_everything": self.confirm_everything,
             "confirm_timeout": self.confirm_timeout.total_seconds(),
         }
+
+    @property
+    def digest(self) -> str:
+        """What the journal calls it."""
+        return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()[:16]
 
 
 CLOSED = Control(auto_continue=False, confirm_everything=True)  # when nobody can say what is allowed

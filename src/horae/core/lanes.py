@@ -54,6 +54,9 @@ class Lane:
     rules: str | None = None  # what becomes of events, as its last driver said, as JSON
     created_at: datetime | None = None
 
+    def is_driven(self, now: datetime) -> bool:
+        return self.leased_until is not None and self.leased_until > now
+
 
 @dataclass(frozen=True, slots=True)
 class Task:

@@ -14,9 +14,10 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
-from horae.actions import journal, lanes, turns
+from horae.actions import lanes, turns
 from horae.actions.attending import task_number
 from horae.actions.lanes import Drive
+from horae.actions.sealing import seal
 from horae.actions.turns import Found, Perform, Think
 from horae.core.attention import FINAL, Control, Policy
 from horae.core.directives import Directive, Effect
@@ -81,7 +82,7 @@ class Seat:
                 asked = replace(think, consumed=heard, control=control or think.control)
                 turns.commit_turn(self.world, drive, asked, directive, policy=self.policy, effects=effects or {})
                 self._told = frozenset()
-                journal.seal(self.world, drive.lane)
+                seal(self.world, drive.lane)
             except LaneLost:
                 self._lose()
                 raise

@@ -16,10 +16,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from horae.actions import jobs, journal, lanes, turns
+from horae.actions import jobs, lanes, turns
 from horae.actions.attending import come_due
 from horae.actions.jobs import shown
 from horae.actions.lanes import QUEUE, Drive
+from horae.actions.sealing import seal
 from horae.actions.turns import Found, Perform, Think
 from horae.core.attention import CLOSED, Control, Policy, Rule, at_safe_point, wait_span
 from horae.core.directives import Directive, Effect, FactList, Facts, Pending, wait_keys
@@ -215,7 +216,7 @@ class LaneDriver:
 
     async def _seal(self, drive: Drive) -> int:
         self._sealed_at = self.world.clock.monotonic()
-        return await self._ask(lambda: journal.seal(self.world, drive.lane))
+        return await self._ask(lambda: seal(self.world, drive.lane))
 
     async def control(self) -> Control:
         """What is allowed now; when nobody can say, as little as possible."""
