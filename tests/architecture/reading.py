@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "horae"
@@ -72,4 +72,10 @@ class Module:
 
 
 def modules(source: Path = SOURCE) -> list[Module]:
-    return [Module(path, source) for path in sorted(source.rglob("*.py"))]
+    return [_module(path, source, path.stat().st_mtime_ns) for path in sorted(source.rglob("*.py"))]
+
+
+@cache
+def _module(path: Path, source: Path, _changed_at: int) -> Module:
+    """Read once for all rules: parsing the whole house takes seconds."""
+    return Module(path, source)
