@@ -15,6 +15,7 @@ from horae.ports import World
 from horae.service.asgi import build
 from horae.service.documents import operations
 from horae.service.options import Options
+from horae.service.paging import cursor_from
 from horae.service.state import DEMANDS
 from horae.testing.clock import VirtualClock
 from tests.service.conftest import Connect
@@ -62,6 +63,28 @@ def test_a_token_that_makes_no_sense_is_refused(wrong: dict[str, Any], operator:
 def test_a_token_that_is_not_there_cannot_be_revoked(operator: TestClient) -> None:
     assert operator.delete("/tokens/000000000000").status_code == 404
     assert operator.delete("/tokens/x").status_code == 422
+
+
+def test_tokens_are_listed_page_by_page(world: World, operator: TestClient, clock: VirtualClock) -> None:
+    made = []
+    for number in range(5):
+        made.append(operator.post("/tokens", json={"owner": "carol", "scopes": ["read"]}).json()["id"])
+        clock.advance(timedelta(seconds=number % 2))
+    told, cursor = [], None
+    while True:
+        params = {"owner": "carol", "limit": 2} | ({} if cursor is None else {"cursor": cursor})
+        page = operator.get("/tokens", params=params).json()
+        told.append([each["id"] for each in page["items"]])
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert [len(each) for each in told] == [2, 2, 1]
+    assert sorted(each for page in told for each in page) == sorted(made)
+
+
+@pytest.mark.parametrize("values", [[1, "x"], [-1, "0" * 12], [2**70, "0" * 12], ["1", "0" * 12], [1]])
+def test_a_cursor_of_ones_own_making_is_refused(operator: TestClient, values: list[Any]) -> None:
+    assert operator.get("/tokens", params={"cursor": cursor_from(values)}).status_code == 422
 
 
 def test_neither_tenants_nor_readers_see_tokens(connect: Connect) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from horae.actions.firing import Backfill, Triggered
 from horae.actions.jobs import Enqueued, Request
 from horae.actions.queues import QueueView
+from horae.actions.tokens import unknown
 from horae.cli import remote_values as values
 from horae.cli.terminal import Terminal
 from horae.cli.verbs import FiringVerbs, JobVerbs, QueueVerbs, ReasonVerbs, ScheduleVerbs, TokenVerbs
@@ -255,8 +256,11 @@ class FarTokens:
         made = self._tokens.create(owner, told, name=title, queues=queues, expires_in_days=days)
         return values.token(made), made.token
 
-    def find_tokens(self, *, owner: str | None, limit: int) -> list[Token]:
-        return [values.token(each) for each in self._tokens.list(owner=owner, limit=limit)]
+    def find_tokens(self, *, owner: str | None, limit: int, after: str | None = None) -> list[Token]:
+        told = self._tokens.list(owner=owner, limit=None if after else limit)
+        if after is not None and all(each.id != after for each in told):
+            raise unknown(after)
+        return [values.token(each) for each in islice(told, limit)]
 
     def revoke_token(self, token_id: str, /, *, actor: str, reason: str) -> Token:
         return values.token(self._tokens.revoke(token_id, reason=reason))

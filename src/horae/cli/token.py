@@ -73,14 +73,26 @@ def list_(
     terminal: Terminal,
     owner: Owner = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1000, help="How many.")] = 100,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="ID", help="Go on after the page that ended here.")
+    ] = None,
 ) -> None:
     """Tokens, newest first, without their secrets."""
     with reached(terminal) as here:
-        found = here.tokens.find_tokens(owner=owner, limit=limit)
+        found = here.tokens.find_tokens(owner=owner, limit=limit, after=after)
         now = here.now()
+    further = found[-1].token_id if len(found) == limit else None
     headers = ("ID", "OWNER", "SCOPES", "STATE", "EXPIRES", "LAST USED", "NAME")
-    text = terminal.table(headers, [_row(each, now) for each in found]) if found else "No token yet."
-    terminal.result({"tokens": [each.shown(now) for each in found]}, text)
+    text = (
+        terminal.table(headers, [_row(each, now) for each in found])
+        if found
+        else "No token yet."
+        if not after
+        else "No more tokens."
+    )
+    terminal.result({"tokens": [each.shown(now) for each in found], "next": further}, text)
+    if further and not terminal.is_json:
+        terminal.say(f"There may be more: --after {further}")
 
 
 def _row(token: Token, now: datetime) -> tuple[str, ...]:

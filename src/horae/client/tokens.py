@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from horae.client import reading
 from horae.client.answers import Token, TokenMade
-from horae.client.calls import DELETE, GET, POST, Call, Room, S, given
+from horae.client.calls import DELETE, PAGES, POST, Call, Listing, Room, S, given
 
 
 class Tokens(Room[S]):
@@ -26,10 +26,10 @@ class Tokens(Room[S]):
         body = given(owner=owner, scopes=list(scopes), name=name, queues=list(queues))
         return Call(reading.one(TokenMade), body={**body, "expires_in_days": expires_in_days})
 
-    @GET("/tokens")
-    def list(self, *, owner: str | None = None, limit: int | None = None) -> Call[tuple[Token, ...]]:
+    @PAGES("/tokens")
+    def list(self, *, owner: str | None = None, limit: int | None = None) -> Listing[Token]:
         """The tokens there are, newest first, without their secrets."""
-        return Call(reading.many(Token, "items"), query=given(owner=owner, limit=limit))
+        return Listing(Call(reading.page(Token), query=given(owner=owner)), limit)
 
     @DELETE("/tokens/{token_id}")
     def revoke(self, token_id: str, *, reason: str = "") -> Call[Token]:

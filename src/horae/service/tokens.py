@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import re
+from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query
@@ -10,12 +11,15 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from horae.actions import tokens
 from horae.core.access import ID_LENGTH, Caller, Scope
+from horae.core.instants import instant, micros
+from horae.errors import InvalidInput
 from horae.service.inputs import storable
-from horae.service.paging import Limit
+from horae.service.paging import Cursor, Limit, cursor_from, read_cursor
 from horae.service.state import Here, needs
 
 router = APIRouter(tags=["tokens"])
 LONGEST_DAYS = 3650
+LATEST = 2**55  # microseconds: no token was made later, and a year can still be told
 
 
 def operator(caller: Annotated[Caller, Depends(needs("admin"))]) -> Caller:
@@ -25,7 +29,8 @@ def operator(caller: Annotated[Caller, Depends(needs("admin"))]) -> Caller:
 
 
 Operator = Annotated[Caller, Depends(operator)]
-TokenId = Annotated[str, Path(pattern=f"^[0-9a-f]{{{ID_LENGTH}}}$", description="The token's id, not its secret.")]
+TOKEN_ID = re.compile(f"[0-9a-f]{{{ID_LENGTH}}}")
+TokenId = Annotated[str, Path(pattern=f"^{TOKEN_ID.pattern}$", description="The token's id, not its secret.")]
 
 
 class NewToken(BaseModel):
@@ -66,6 +71,7 @@ class MadeToken(ShownToken):
 
 class TokenPage(BaseModel):
     items: list[ShownToken]
+    next_cursor: str | None = Field(description="Give it as `cursor` for the next page; null on the last one.")
 
 
 @router.post("/tokens", operation_id="create_token", summary="Make a token, shown this once", status_code=201)
@@ -88,10 +94,23 @@ def list_tokens(
     caller: Operator,
     owner: Annotated[str | None, Query(max_length=255, description="Only this tenant's.")] = None,
     limit: Limit = 100,
+    cursor: Cursor = None,
 ) -> TokenPage:
     now = world.clock.now()
-    found = tokens.find_tokens(world, owner=owner, limit=limit)
-    return TokenPage.model_validate({"items": [token.shown(now) for token in found]})
+    found = tokens.find_tokens(world, owner=owner, limit=limit, after=_after(cursor))
+    last = found[-1] if len(found) == limit else None
+    following = None if last is None else cursor_from([micros(last.created_at), last.token_id])
+    return TokenPage.model_validate({"items": [token.shown(now) for token in found], "next_cursor": following})
+
+
+def _after(cursor: str | None) -> tuple[datetime, str] | None:
+    values = read_cursor(cursor, int, str)
+    if values is None:
+        return None
+    made, token_id = values
+    if not 0 <= made <= LATEST or not TOKEN_ID.fullmatch(token_id):
+        raise InvalidInput("This cursor was not made here; use next_cursor of the page before, as it is.")
+    return instant(made), token_id
 
 
 @router.delete("/tokens/{token_id}", operation_id="revoke_token", summary="Let nobody be recognised by it any more")

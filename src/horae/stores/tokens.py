@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, and_, insert, or_, select, update
 
 from horae.core.access import Token
 from horae.core.instants import instant, micros
@@ -23,10 +23,14 @@ class Tokens:
         row = self.connection.execute(select(tokens).where(tokens.c.id == token_id)).mappings().first()
         return None if row is None else _token(row)
 
-    def find(self, owner: str | None, *, limit: int) -> list[Token]:
-        """Newest first."""
+    def find(self, owner: str | None, *, limit: int, after: tuple[datetime, str] | None = None) -> list[Token]:
+        """Newest first; *after* says when the last one of the page before was made, and its id."""
         query = select(tokens).order_by(tokens.c.created_at.desc(), tokens.c.id).limit(limit)
         query = query if owner is None else query.where(tokens.c.owner == owner)
+        if after is not None:
+            made, token_id = micros(after[0]), after[1]
+            same = and_(tokens.c.created_at == made, tokens.c.id > token_id)
+            query = query.where(or_(tokens.c.created_at < made, same))
         return [_token(row) for row in self.connection.execute(query).mappings()]
 
     def add(self, token: Token) -> None:

@@ -40,6 +40,24 @@ class AccessConformance:
         assert store.read(lambda tx: tx.tokens.find("alice", limit=10)) == [new, old]
         assert len(store.read(lambda tx: tx.tokens.find(None, limit=2))) == 2
 
+    def test_tokens_are_found_page_by_page(self, store: Store) -> None:
+        made = [a_token("a1"), a_token("a2"), a_token("a3"), a_token("a4", created_at=NOON + MINUTE)]
+
+        def write(tx: Tx) -> None:
+            for token in (*made, a_token("b1", "bob")):
+                tx.tokens.add(token)
+
+        store.transact(write)
+
+        def page(last: Token | None = None) -> list[Token]:
+            after = None if last is None else (last.created_at, last.token_id)
+            return store.read(lambda tx: tx.tokens.find("alice", limit=2, after=after))
+
+        first = page()
+        second = page(first[-1])
+        assert page(second[-1]) == []
+        assert [each.token_id for each in first + second] == ["a4", "a1", "a2", "a3"]
+
     def test_a_token_is_revoked_once(self, store: Store) -> None:
         store.transact(lambda tx: tx.tokens.add(a_token()))
         told = [store.transact(lambda tx: tx.tokens.revoke("a1", actor="op", now=NOON)) for _ in range(2)]
