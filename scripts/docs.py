@@ -22,13 +22,15 @@ import horae
 import horae.core
 import horae.testing
 from horae import errors
-from horae.cli import schedule_shapes, shapes
+from horae.cli import attention_showing, schedule_shapes, shapes
 from horae.cli.failures import CODES, MEANING
 from horae.cli.main import app as command_line
 from horae.cli.terminal import SHARED
 from horae.client.calls import Endpoint, Method, Room
+from horae.core.access import Token
 from horae.core.fires import Fire, Schedule
 from horae.core.jobs import Job, Run
+from horae.core.lanes import Event, Lane, Line, Task, TaskWait
 from horae.core.machine import Machine
 from horae.core.notes import effects
 from horae.core.schedules import Cron
@@ -104,8 +106,8 @@ def command_line_page() -> str:
         f"`--url` and `--token` are for commands that a service can do in our place: {served(tree)}. `$HORAE_URL` "
         "means the same, and `--db` wins over it. The others need the database itself, and say so.",
         "Spans are written `250ms`, `90s`, `5m`, `2h`, `1d`; instants `2030-01-07T06:00:00Z` or with another offset. "
-        "What looks for something does not create a SQLite file; `job enqueue`, `schedule add`, `db migrate`, `up` and "
-        "`worker` do.",
+        "What looks for something does not create a SQLite file; `job enqueue`, `schedule add`, `token create`, "
+        "`attention add` and `post` with `--lane`, `reload`, `db migrate`, `up`, `worker`, `server` and `mcp` do.",
         *(command_section(name, command, shared) for name, command in tree),
         exit_codes_section(),
         json_section(),
@@ -198,8 +200,38 @@ def json_section() -> str:
         ("`queue pause`, `resume`, `limit`", '`{"queue": QUEUE}`'),
         ("`db migrate`", '`{"schema": {"found", "wanted", "migrated": bool}}`'),
         ("`db check`", '`{"schema": {"found", "wanted", "current": bool}}`'),
+        ("`db isolate`", '`{"isolated": bool, "tables": [name]}`'),
+        ("`db backup`", '`{"backup": COPY}`, where COPY is `{"file", "bytes", "schema", "rows": {table: count}}`'),
+        ("`db restore`", '`{"restore": COPY with "database", "kept": file or null, "lost": count}`'),
+        ("`check`", '`{"check": {"jobs": count, "files": [path], "findings": [{"severity", "where", "text"}]}}`'),
+        ("`doctor`", '`{"doctor": {"healthy": bool, "database", "checks": [{"check", "level", "text", "mend"}]}}`'),
+        ("`reload`", '`{"reload": {"schedules": count, "changes": [{"key", "new": bool, "changed": [text]}]}}`'),
         (
-            "`worker`, `up`",
+            "`config show`",
+            '`{"config": {"settings": {name: value}}}`, with an application also `jobs`, `files` and `note`; with '
+            '`--origin` each value is `{"value", "origin"}`',
+        ),
+        ("`token create`", '`{"token": the secret, …}` with the fields of TOKEN'),
+        ("`token list`", '`{"tokens": [TOKEN]}`'),
+        ("`token revoke`", '`{"revoked": TOKEN}`'),
+        ("`attention lanes`", '`{"lanes": [LANE with "focus": TASK or null]}`'),
+        (
+            "`attention show`",
+            '`{"lane": LANE, "at", "focus": TASK or null, "stack": [TASK], "backlog": [TASK], "created": [TASK], '
+            '"waiting": [{"task": TASK, "waits": [WAIT]}], "control"}`; of one task: `{"task": TASK with "payload", '
+            '"context" and "result"}`',
+        ),
+        ("`attention add`", '`{"task": TASK, "created": bool}`'),
+        ("`attention post`", '`{"event": EVENT, "is_new": bool}`'),
+        ("`attention cancel`", '`{"task": TASK}`'),
+        ("`attention confirm`", '`{"wait": WAIT}`'),
+        ("`attention journal`", '`{"lines": [LINE], "next_since": line for --since, or null}`'),
+        ("`attention at`", "as `attention show`, with `seq`, `ended` and `tables` instead of `lane` and `control`"),
+        ("`attention verify`", '`{"lanes": [{"lane", "sound": bool, "lines", "sealed", "complaints": [text]}]}`'),
+        ("`attention top`", 'JSON Lines: `{"event": "changed", …}` as `attention show`; with `--once` only that'),
+        ("`audit verify`", '`{"sound": bool, "chains": [{"owner", "entries", "head", "complaints": [text]}]}`'),
+        (
+            "`worker`, `up`, `server`, `mcp`, `demo attention`",
             'JSON Lines, one event each: `{"event": "started" \\| "stopping" \\| "ended" \\| …}`; logs are on stderr',
         ),
         ("`--version`", '`{"version": "…"}`'),
@@ -220,6 +252,12 @@ def json_section() -> str:
         "RESULTS": schedule_shapes.tally(Tally()),
         "FIRE": schedule_shapes.fire(Fire(now, "ran"), "job_12"),
         "CLOCK": schedule_shapes.effect(effects(rule, rule.zone, now)[0], "en"),
+        "TOKEN": Token("47591a2f516f", "", "alice", "", ("tasks",), now, "cli/ann").shown(now),
+        "LANE": attention_showing.lane_shape(Lane("main")),
+        "TASK": attention_showing.task_shape(Task(12, 1, "report", "ready", 40)),
+        "WAIT": attention_showing.wait_shape(TaskWait(3, 1, 12, "refund", "confirm", "open", now, now)),
+        "EVENT": attention_showing.event_shape(Event(4, 1, "db.down", "used", now)),
+        "LINE": attention_showing.line_shape(Line(1, 7, now, "created")),
     }
     kinds = "\n".join(f"- `{kind}`: " + ", ".join(f"`{name}`" for name in value) for kind, value in shown.items())
     promise = (

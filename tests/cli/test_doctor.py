@@ -92,6 +92,12 @@ def test_people_read_one_line_for_each_check_and_the_command_below_it(world: Wor
 # -- one fault after the other -----------------------------------------------------------------------------------------
 
 
+def test_asking_about_a_database_that_is_not_there_leaves_nothing_behind(environment: Path, horae: Command) -> None:
+    horae("doctor")
+
+    assert list(environment.iterdir()) == []
+
+
 def test_no_database(environment: Path, horae: Command) -> None:
     ended = horae("doctor", "--json")
 

@@ -1,10 +1,28 @@
 """Generated pages say what the code says."""
 
-import pytest
+import re
 
-from scripts.docs import PAGES, REFERENCE
+import pytest
+import typer
+
+from scripts.docs import PAGES, REFERENCE, commands, json_section
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_generated_page_is_what_the_code_says(name: str) -> None:
     assert (REFERENCE / name).read_text(encoding="utf-8") == PAGES[name](), "run `make docs` and commit the result"
+
+
+def test_the_json_of_every_command_is_described() -> None:
+    described = set[str]()
+    for cell in re.findall(r"^\| (`.*?`) \|", json_section(), re.MULTILINE):
+        group = ""
+        for name in re.findall(r"`([a-z ]+)`", cell):
+            group = name.rpartition(" ")[0] or group
+            described |= {name, f"{group} {name}".strip()}
+
+    assert [
+        name
+        for name, _ in commands(typer.main.get_command(command_line), "horae")
+        if name.removeprefix("horae ") not in described
+    ] == []

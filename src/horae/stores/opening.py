@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Engine, make_url
+from sqlalchemy import URL, Engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from horae.errors import ConfigurationError, StoreUnavailable
@@ -56,8 +56,9 @@ def create_store_engine(url: str, synchronous: Any = "FULL") -> Engine:
                 "keep the other for your own engine."
             )
         if BY_NAME[kind].name == "sqlite":
-            _make_folder(parsed.database)
-            return create_sqlite_engine(text, synchronous)
+            engine = create_sqlite_engine(text, synchronous)
+            event.listen(engine, "do_connect", lambda *_: _make_folder(parsed.database), insert=True)
+            return engine
         if BY_NAME[kind].name == "postgresql":
             from horae.stores.postgres import create_postgres_engine
 
@@ -73,6 +74,7 @@ def create_store_engine(url: str, synchronous: Any = "FULL") -> Engine:
 
 
 def _make_folder(database: str | None) -> None:
+    """When the database is opened, and not before: whoever only asks about it leaves nothing behind."""
     if database and database != ":memory:" and not database.startswith("file:"):
         folder = Path(database).parent
         try:
