@@ -286,6 +286,8 @@ def test_the_scheduler_of_document_004(operator: horae.Client) -> None:
     operator.schedules.create("sync", handler="sync", every=3600)
     assert operator.compat.schedule("sync", 7, 30, timezone="Asia/Shanghai").status == "scheduled"
     assert operator.compat.start("sync", 5).enabled is True
+    assert operator.compat.stop("sync").enabled is False
+    assert operator.compat.start("sync").trigger == "interval: 300 s"
     assert "sync" in {job.id for job in operator.compat.status().jobs}
     assert operator.compat.trigger("sync", {"day": "20300107"}).triggered is True
     assert operator.compat.stop("sync").enabled is False

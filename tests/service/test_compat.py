@@ -72,6 +72,43 @@ def test_stop_keeps_the_times_and_fires_no_more(world: World, clock: VirtualCloc
     assert schedules.get(world, "sync_daily").expression == "60"
 
 
+@pytest.mark.parametrize("held", ["stop", "pause", "both"])
+def test_a_start_without_a_body_resumes_what_was_stopped_as_it_was(
+    world: World, clock: VirtualClock, operator: TestClient, held: str
+) -> None:
+    """S4-13: what `/stop` promises."""
+    schedules.create(world, a_schedule("sync_daily", "30 18 * * *", zone="Asia/Shanghai", payload={"a": 1}))
+    if held != "pause":
+        operator.post("/scheduler/jobs/sync_daily/stop")
+    if held != "stop":
+        schedules.pause(world, "sync_daily")
+    clock.advance(timedelta(days=2))
+
+    told = operator.post("/scheduler/jobs/sync_daily/start")
+
+    assert (told.status_code, told.json()["status"], told.json()["enabled"]) == (200, "started", True)
+    now = schedules.get(world, "sync_daily")
+    assert (now.kind, now.expression, now.zone, now.payload) == ("cron", "30 18 * * *", "Asia/Shanghai", {"a": 1})
+    assert now.is_active
+    assert told.json()["next_run_time"] == "2030-01-10T10:30:00Z"  # what was missed meanwhile is not made up for
+    assert schedules.versions(world, "sync_daily")[0].verb == "enable"
+
+
+def test_a_start_without_a_body_of_what_runs_changes_nothing(world: World, operator: TestClient) -> None:
+    operator.post("/scheduler/jobs/sync_daily/start", json={"interval_minutes": 1})
+    before = schedules.get(world, "sync_daily")
+
+    assert operator.post("/scheduler/jobs/sync_daily/start").json()["status"] == "started"
+    assert schedules.get(world, "sync_daily") == before
+
+
+def test_a_start_without_a_body_of_what_was_never_started_says_what_is_missing(operator: TestClient) -> None:
+    answer = operator.post("/scheduler/jobs/sync_history/start")
+    assert answer.status_code == 422
+    assert "interval_minutes" in answer.json()["detail"]
+    assert operator.post("/scheduler/jobs/nobody/start").status_code == 404
+
+
 def test_what_never_ran_is_stopped_already(operator: TestClient) -> None:
     assert operator.post("/scheduler/jobs/sync_history/stop").json()["status"] == "stopped"
 

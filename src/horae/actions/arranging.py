@@ -10,6 +10,9 @@ from horae.core.fires import Kind, Schedule
 from horae.core.jobs import SYSTEM
 from horae.ports import Tx, World
 
+# What holds a schedule that is enabled.
+FREE: dict[str, Any] = {"toggled": None, "paused_at": None, "paused_by": None, "pause_reason": None}
+
 
 def arrange(
     world: World,
@@ -34,9 +37,8 @@ def arrange(
             return make(tx)
         before = locked(tx, key, SYSTEM)
         sources = {**before.sources, **dict.fromkeys(told, "api")}
-        free: dict[str, Any] = {"after": (), "toggled": None, "paused_at": None, "paused_by": None,
-                                "pause_reason": None}  # fmt: skip
-        return written(world, tx, before, replace(before, **told, **free, sources=sources), "change", actor, reason)
+        after = replace(before, **told, **FREE, after=(), sources=sources)
+        return written(world, tx, before, after, "change", actor, reason)
 
     def make(tx: Tx) -> Schedule:
         sources = dict.fromkeys((*told, "handler", "queue"), "api")
@@ -48,3 +50,18 @@ def arrange(
     arranged = world.store.transact(write)
     world.store.wake(["*"])
     return arranged
+
+
+def restart(world: World, key: str, *, actor: str = SYSTEM, reason: str = "") -> Schedule:
+    """Let a schedule that was stopped or paused fire again as it did; one that is on stays as it is."""
+
+    def write(tx: Tx) -> Schedule:
+        before = locked(tx, key, SYSTEM)
+        after = replace(before, **FREE, enabled=True, sources={**before.sources, "enabled": "api"})
+        if before.enabled and all(getattr(before, name) is None for name in FREE):
+            return before
+        return written(world, tx, before, after, "enable", actor, reason)
+
+    restarted = world.store.transact(write)
+    world.store.wake(["*"])
+    return restarted

@@ -19,9 +19,10 @@ class Compat(Room[S]):
         return Call(reading.one(SchedulerStatus))
 
     @POST("/scheduler/jobs/{key}/start")
-    def start(self, key: str, interval_minutes: float) -> Call[Arranged]:
-        """Run a job now and then every so many minutes."""
-        return Call(reading.one(Arranged), at={"key": key}, body={"interval_minutes": interval_minutes})
+    def start(self, key: str, interval_minutes: float | None = None) -> Call[Arranged]:
+        """Run a job now and then every so many minutes; without a number, one that was stopped at its old times."""
+        body = given(interval_minutes=interval_minutes) or None
+        return Call(reading.one(Arranged), at={"key": key}, body=body, repeats=body is None)
 
     @POST("/scheduler/jobs/{key}/schedule")
     def schedule(self, key: str, hour: int, minute: int = 0, *, timezone: str | None = None) -> Call[Arranged]:

@@ -43,9 +43,12 @@ MOST_EXECUTIONS = 100
 
 
 @router.post("/jobs/{key:path}/start", operation_id="compat_start_job", summary="Run a job every so many minutes")
-def start(world: Here, service: How, caller: Admin, key: JobKey, told: StartJob) -> Arranged:
-    """Now and then every `interval_minutes`, also after a restart."""
+def start(world: Here, service: How, caller: Admin, key: JobKey, told: StartJob | None = None) -> Arranged:
+    """Now and then every `interval_minutes`, also after a restart. Without a body, a job that was stopped goes on at
+    the times that it had."""
     handler, queue = _known(world, service, key)
+    if told is None:
+        return Arranged.of(_restarted(world, key, caller), "started")
     made = arranging.arrange(
         world, key, handler, "every", seconds_text(told.interval_minutes * 60), queue=queue, actor=caller.actor
     )
@@ -116,6 +119,15 @@ def executions(
     wanted = LogFilter(owner=caller.sees) if not job_id else logs.wanted_for(world, job_id, owner=caller.sees)
     found = [Execution.of(line) for line in logs.page(world, wanted, limit=min(limit, MOST_EXECUTIONS))]
     return sorted(found, key=lambda each: each.started_at or EPOCH, reverse=True)
+
+
+def _restarted(world: World, key: str, caller: Caller) -> Schedule:
+    try:
+        return arranging.restart(world, key, actor=caller.actor)
+    except NotFound:
+        raise InvalidInput(
+            f'{key} was never started: say how often it runs, as in {{"interval_minutes": 30}}.'
+        ) from None
 
 
 def _known(world: World, service: Service, key: str) -> tuple[str, str]:
