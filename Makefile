@@ -25,7 +25,7 @@ help: ## list these targets
 venv: $(STAMP) ## make .venv with a working .venv/bin/horae (PYTHON=python3.12 picks another interpreter)
 	@:
 
-run: $(STAMP) ## start Horae on SQLite: worker, service and console
+run: $(STAMP) ## start Horae on SQLite: the service, a worker and example jobs
 	@$(VENV)/bin/horae up $(ARGS)
 
 test: $(STAMP) ## run all tests, with private database servers (ARGS="-k lease" picks some)

@@ -34,7 +34,7 @@ def test_a_refusal_says_what_would_be_possible() -> None:
 
 
 def test_a_refusal_from_a_final_state_says_that_it_has_ended() -> None:
-    with pytest.raises(NotAllowed, match="nothing: it has ended"):
+    with pytest.raises(NotAllowed, match="cannot be opened: it has ended"):
         DOOR.after("gone", "opened")
 
 

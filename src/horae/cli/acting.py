@@ -101,4 +101,4 @@ def matching(here: Verbs, wanted: Filter) -> Iterator[str]:
 def either(job_ids: list[str] | None, bulk: bool, flag: str) -> None:
     """Named jobs or all of a kind, never neither or both."""
     if bool(job_ids) == bulk:
-        raise InvalidInput(f"Name the jobs, or give {flag}, not {'both' if bulk else 'neither'}.")
+        raise InvalidInput(f"Name the jobs or give {flag}; {'not both' if bulk else 'neither was given'}.")

@@ -233,7 +233,7 @@ def resume(
 
 def _one_or_group(terminal: Terminal, verb: str, key: str | None, group: str | None, owner: str, reason: str) -> None:
     if (key is None) == (group is None):
-        raise InvalidInput(f"Name one schedule, or a --group, not {'neither' if key is None else 'both'}.")
+        raise InvalidInput(f"Name one schedule or a --group; {'neither was given' if key is None else 'not both'}.")
     told = {"owner": owner, "actor": actor(terminal), "reason": reason}
     done = f"{verb.removesuffix('e')}ed"
     with reached(terminal) as here:

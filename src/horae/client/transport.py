@@ -55,7 +55,7 @@ class Place:
             or parts.fragment
         ):
             raise InvalidInput(
-                f"{_shown(self.url)!r} is not the URL of a service; write for example http://127.0.0.1:8080."
+                f"{_shown(self.url)!r} is not the URL of a service; write for example http://127.0.0.1:8765."
             )
         if parts.username or parts.password:
             raise InvalidInput("The URL of a service holds no password; give the token as token=….")

@@ -39,10 +39,9 @@ class Machine(Generic[S]):
         try:
             return self.arrows[state, event]
         except KeyError:
-            possible = ", ".join(name for (before, name) in self.arrows if before == state) or "nothing: it has ended"
-            raise NotAllowed(
-                f"A {self.name} that is {state} cannot be {event}. From {state} it can be: {possible}."
-            ) from None
+            possible = ", ".join(name for (before, name) in self.arrows if before == state)
+            instead = f". From {state} it can be: {possible}." if possible else ": it has ended."
+            raise NotAllowed(f"A {self.name} that is {state} cannot be {event}{instead}") from None
 
     def is_final(self, state: str) -> bool:
         return all(before != state for before, _ in self.arrows)
