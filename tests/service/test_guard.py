@@ -3,6 +3,7 @@
 import gzip
 import json
 import logging
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -212,6 +213,30 @@ def test_mounted_under_any_root_path_links_and_documents_are_right(world: World,
     assert made.headers["location"] == f"/proxy/deep/horae/scheduler/jobs/{made.json()['job_id']}"
     assert client.get("/proxy/deep/horae/openapi.json").json()["servers"] == [{"url": "/proxy/deep/horae"}]
     assert "/proxy/deep/horae/healthz" in client.get("/proxy/deep/horae/docs").text
+
+
+def test_mounted_behind_a_proxy_that_strips_its_prefix_it_answers_unless_nothing_mounted_does(world: World) -> None:
+    """What docs/how-to/run-the-service.md says: a plain mount and the server's root path work; where the outer
+    application is told the prefix and the path has lost it, FastAPI finds no mounted application, ours or another."""
+    another = FastAPI()
+    another.add_api_route("/healthz", lambda: "well")
+
+    def statuses(outer: FastAPI, path: str, root_path: str = "") -> set[int]:
+        outer.mount("/horae", build(lambda: world, Options(version="test")))
+        outer.mount("/another", another)
+        client = TestClient(outer, root_path=root_path)
+        return {client.get(path.format(mounted)).status_code for mounted in ("horae", "another")}
+
+    assert statuses(FastAPI(), "/{}/healthz") == {200}
+    assert statuses(FastAPI(), "/api/{}/healthz", root_path="/api") == {200}  # as uvicorn --root-path asks for it
+    assert len(statuses(told_its_prefix(), "/{}/healthz")) == 1
+    assert statuses(told_its_prefix(), "/api/{}/healthz") == {200}
+
+
+def told_its_prefix() -> FastAPI:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer releases say that this is the server's business
+        return FastAPI(root_path="/api")
 
 
 # -- the log -------------------------------------------------------------------------------------------------------
