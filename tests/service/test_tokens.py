@@ -72,7 +72,7 @@ def test_tokens_are_listed_page_by_page(world: World, operator: TestClient, cloc
         clock.advance(timedelta(seconds=number % 2))
     told, cursor = [], None
     while True:
-        params = {"owner": "carol", "limit": 2} | ({} if cursor is None else {"cursor": cursor})
+        params: dict[str, str | int] = {"owner": "carol", "limit": 2} | ({} if cursor is None else {"cursor": cursor})
         page = operator.get("/tokens", params=params).json()
         told.append([each["id"] for each in page["items"]])
         cursor = page["next_cursor"]
