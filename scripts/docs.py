@@ -212,7 +212,7 @@ def json_section() -> str:
             '`--origin` each value is `{"value", "origin"}`',
         ),
         ("`token create`", '`{"token": the secret, …}` with the fields of TOKEN'),
-        ("`token list`", '`{"tokens": [TOKEN]}`'),
+        ("`token list`", '`{"tokens": [TOKEN], "next": id for --after, or null}`'),
         ("`token revoke`", '`{"revoked": TOKEN}`'),
         ("`attention lanes`", '`{"lanes": [LANE with "focus": TASK or null]}`'),
         (
