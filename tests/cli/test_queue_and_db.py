@@ -1,5 +1,7 @@
 """Queues and tables from a shell."""
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -67,3 +69,13 @@ def test_a_limit_that_stops_the_queue_is_refused(limit: str, database: Path, hor
 
 def test_no_queue_is_told_in_words(database: Path, horae: Command) -> None:
     assert horae("queue", "list").out == "No queue yet.\n"
+
+
+def test_a_new_database_in_a_new_folder_is_its_owners_alone(horae: Command, environment: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        assert horae("db", "migrate", "--db", "sqlite:///new/folder/jobs.db").code == 0
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE((environment / "new/folder/jobs.db").stat().st_mode) == 0o600

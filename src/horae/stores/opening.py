@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Engine, event, make_url
+from sqlalchemy import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
-from horae.errors import ConfigurationError, StoreUnavailable
+from horae.errors import ConfigurationError
 from horae.stores.dialects import BY_NAME, SQLITE
 from horae.stores.schema import create_all, migrate, require_current
 from horae.stores.sqlite import SqliteStore, create_sqlite_engine
@@ -56,9 +55,7 @@ def create_store_engine(url: str, synchronous: Any = "FULL") -> Engine:
                 "keep the other for your own engine."
             )
         if BY_NAME[kind].name == "sqlite":
-            engine = create_sqlite_engine(text, synchronous)
-            event.listen(engine, "do_connect", lambda *_: _make_folder(parsed.database), insert=True)
-            return engine
+            return create_sqlite_engine(text, synchronous)
         if BY_NAME[kind].name == "postgresql":
             from horae.stores.postgres import create_postgres_engine
 
@@ -71,17 +68,6 @@ def create_store_engine(url: str, synchronous: Any = "FULL") -> Engine:
         raise ConfigurationError(
             f"The driver for {kind} is not installed ({problem}). Run: pip install 'horae[{extra}]'"
         ) from problem
-
-
-def _make_folder(database: str | None) -> None:
-    """When the database is opened, and not before: whoever only asks about it leaves nothing behind."""
-    if database and database != ":memory:" and not database.startswith("file:"):
-        folder = Path(database).parent
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            told = problem.strerror or type(problem).__name__
-            raise StoreUnavailable(f"The folder {folder} of the database cannot be made: {told}.") from problem
 
 
 def store_on(engine: Engine) -> SqlStore:

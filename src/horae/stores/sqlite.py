@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
@@ -97,8 +98,18 @@ def _keep_private(engine: Engine, path: str) -> None:
 
     @event.listens_for(engine, "do_connect")
     def make(*_: Any) -> None:
+        _make_folder(Path(path).parent)
         with _MAKING, suppress(OSError):  # whatever is wrong with the place, SQLite says it in its own words
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _make_folder(folder: Path) -> None:
+    """When the database is opened, and not before: whoever only asks about it leaves nothing behind."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        told = problem.strerror or type(problem).__name__
+        raise StoreUnavailable(f"The folder {folder} of the database cannot be made: {told}.") from problem
 
 
 class _Ticket:
