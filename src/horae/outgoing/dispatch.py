@@ -64,7 +64,7 @@ class Dispatcher:
     async def execute(self, ctx: Context, **payload: Any) -> dict[str, Any]:
         """Post what the payload says and return the answer, as much of it as is kept."""
         if self._orchestrator.target is None:
-            raise ConfigurationError("There is no orchestrator to ask: set ORCHESTRATOR_URL and start again.")
+            raise DispatchFailed("There is no orchestrator to ask: its operator has to set ORCHESTRATOR_URL.")
         plain, warnings = without_routing(payload)
         for warning in warnings:
             ctx.logger.warning(warning)
