@@ -55,9 +55,10 @@ def test_every_option_says_what_it_does_and_what_it_takes(path: tuple[str, ...])
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_is_understood(example: str) -> None:
     first, *words = shlex.split(example)
-    command, path = ROOT, ("horae",)
+    command, path = ROOT, ["horae"]
     while hasattr(command, "commands"):
-        command, path = command.commands[words[0]], (*path, words.pop(0))
+        path.append(words.pop(0))
+        command = command.commands[path[-1]]
 
     assert first == "horae"
     assert example.startswith(" ".join(path))
