@@ -1,6 +1,9 @@
 """Exit codes: one table, every error of the family in it, nothing but one line for the reader."""
 
 import inspect
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -149,3 +152,15 @@ def test_a_misspelled_setting_is_reported_with_the_one_meant(horae: Command, mon
     monkeypatch.setenv("HORAE_DATABSE_URL", "sqlite:///elsewhere.db")
 
     assert "did you mean HORAE_DATABASE_URL?" in horae("job", "list").err
+
+
+@pytest.mark.parametrize("arguments", [("schedule", "next", "1h"), ("--help",), ("job", "--help")], ids=" ".join)
+def test_a_reader_who_has_seen_enough_is_no_failure(environment: Path, arguments: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as closed:
+        ended = subprocess.run(
+            [sys.executable, "-m", "horae", *arguments], stdout=closed, stderr=subprocess.PIPE, check=False
+        )
+
+    assert (ended.returncode, ended.stderr) == (0, b"")

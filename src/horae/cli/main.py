@@ -104,7 +104,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return failed(given, {"code": "usage", "message": usage(problem)}, Exit(problem.exit_code))
     except (KeyboardInterrupt, typer.Abort):
         return Exit.INTERRUPTED
-    except BrokenPipeError:  # whoever read our result has seen enough
+    except SystemExit as ended:  # Typer ends so where a pipe is closed: whoever read our result has seen enough
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
 
