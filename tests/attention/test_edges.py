@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from horae.actions import attending, lanes, turns
+from horae.actions.looking import each_lane
 from horae.attention import Act, Attention, Control, Done, Facts, Policy, Rule, Turn, Wait
 from horae.core.payloads import MAX_BYTES
 from horae.errors import DefinitionError, InvalidInput, NotFound
@@ -388,3 +389,14 @@ def test_an_agent_that_cannot_work_cannot_be_declared(ground: Ground, told: dict
     """A lease of nothing would be renewed without a pause, and protect nobody."""
     with pytest.raises((DefinitionError, InvalidInput)):
         Attention("ops", ground.app, **told)
+
+
+# -- many --------------------------------------------------------------------------------------------------------------
+
+
+def test_whoever_verifies_every_lane_misses_none_beyond_a_page(ground: Ground) -> None:
+    for number in range(5):
+        attending.add(ground.app.world, f"lane-{number}", "report", owner="alice" if number == 3 else "system")
+
+    assert [lane.name for lane in each_lane(ground.app.world, page=2)] == [f"lane-{number}" for number in range(5)]
+    assert [lane.name for lane in each_lane(ground.app.world, owner="alice", page=2)] == ["lane-3"]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from horae.actions.attending import task_number
-from horae.actions.lanes import get_lane
+from horae.actions.lanes import find_lanes, get_lane
 from horae.core.attention import TASK
 from horae.core.jobs import SYSTEM
-from horae.core.lanes import Task, TaskWait, WaitKind
+from horae.core.lanes import Lane, Task, TaskWait, WaitKind
 from horae.errors import InvalidInput, NotFound
 from horae.ports import Tx, World
 
@@ -22,6 +22,14 @@ class Waiting:
 
     wait: TaskWait
     task: Task
+
+
+def each_lane(world: World, *, owner: str | None = None, page: int = MAX_PAGE) -> Iterator[Lane]:
+    """All lanes, the oldest first."""
+    after = 0
+    while found := find_lanes(world, owner=owner, limit=page, after=after):
+        yield from found
+        after = found[-1].number
 
 
 def get_task(world: World, lane: str, task_id: str, *, owner: str = SYSTEM) -> Task:

@@ -265,7 +265,7 @@ def verify(
     complaint is exit code 6.
     """
     with lanes_reached(terminal) as here:
-        named = [(each["name"], each["owner"]) for each in here.lanes(owner, MANY)] if lane is None else [(lane, owner)]
+        named = [(each["name"], each["owner"]) for each in here.lanes(owner, None)] if lane is None else [(lane, owner)]
         found = [here.verify(*each) for each in named]
     lines = [line for each in found for line in (showing.verified_line(each), *_indented(each["complaints"]))]
     terminal.result({"lanes": found}, "\n".join(lines) or "No lane yet.")

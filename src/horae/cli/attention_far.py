@@ -27,7 +27,7 @@ class FarLanes:
     def now(self) -> datetime:
         return self._clock.now()
 
-    def lanes(self, owner: str | None, limit: int) -> list[Shape]:
+    def lanes(self, owner: str | None, limit: int | None) -> list[Shape]:
         return [each.raw for each in self._attention.lanes(owner=owner, limit=limit)]
 
     def view(self, lane: str, owner: str | None) -> Shape:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from horae.cli import attention_showing as shapes
@@ -27,7 +28,7 @@ class LaneVerbs(Protocol):
 
     def now(self) -> datetime: ...
 
-    def lanes(self, owner: str | None, limit: int) -> list[Shape]: ...
+    def lanes(self, owner: str | None, limit: int | None) -> list[Shape]: ...
 
     def view(self, lane: str, owner: str | None) -> Shape: ...
 
@@ -63,10 +64,10 @@ class NearLanes:
     def now(self) -> datetime:
         return self._world.clock.now()
 
-    def lanes(self, owner: str | None, limit: int) -> list[Shape]:
-        from horae.actions.lanes import find_lanes
+    def lanes(self, owner: str | None, limit: int | None) -> list[Shape]:
+        from horae.actions.looking import each_lane
 
-        return [shapes.lane_shape(each) for each in find_lanes(self._world, owner=owner, limit=limit)]
+        return [shapes.lane_shape(each) for each in islice(each_lane(self._world, owner=owner), limit)]
 
     def view(self, lane: str, owner: str | None) -> Shape:
         from horae.actions.lanes import snapshot
