@@ -79,3 +79,13 @@ def test_a_new_database_in_a_new_folder_is_its_owners_alone(horae: Command, envi
         os.umask(before)
 
     assert stat.S_IMODE((environment / "new/folder/jobs.db").stat().st_mode) == 0o600
+
+
+def test_a_file_that_is_no_database_is_named_with_what_to_do(horae: Command, environment: Path) -> None:
+    (environment / "notes.txt").write_text("not a database at all, but long enough to be read as one\n" * 20)
+
+    ended = horae("job", "list", "--db", "sqlite:///notes.txt")
+
+    assert ended.code == 1
+    assert "notes.txt cannot be used" in ended.err
+    assert "horae db restore" in ended.err

@@ -31,6 +31,7 @@ WATCH_EVERY = 0.05
 MAX_GROUP = 5_000
 INSERT = f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES ({marks(len(INSERT_COLUMNS))})"
 NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}  # the second: none for the index of the log
+DAMAGED = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}  # the first: another kind of file, in most cases
 _MAKING = threading.Lock()  # nobody connects to a new file before it is closed
 Synchronous = Literal["FULL", "NORMAL", "EXTRA", "OFF"]
 
@@ -273,6 +274,12 @@ class SqliteStore(SqlStore):
             return SchemaMissing(f"The database has no (or old) Horae tables: {text}. Run: horae db migrate")
         if isinstance(problem, sqlite3.OperationalError):
             return StoreUnavailable(f"SQLite cannot write or read: {text}. Check the disk and the file's permissions.")
+        if getattr(problem, "sqlite_errorcode", None) in DAMAGED:
+            file = self.engine.url.database
+            return StoreError(
+                f"{file} cannot be used: {text}. Check the path in the database URL; a damaged file is replaced by a "
+                "backup with: horae db restore"
+            )
         return StoreError(f"SQLite refused: {text}.")
 
     def may_retry(self, problem: Exception) -> bool:
