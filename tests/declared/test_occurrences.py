@@ -2,6 +2,7 @@
 
 import logging
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ class Notes(JobExecutionListener):
 
 @pytest.fixture
 def app() -> Horae:
-    return Horae("sqlite:////nowhere/that/exists.db", name="test")
+    return Horae("sqlite:////dev/null/no.db", name="test")
 
 
 def milliseconds(moment: datetime) -> int:
@@ -343,13 +344,14 @@ async def test_a_change_through_a_verb_wins_over_code_and_file_and_survives_a_re
         assert app.snapshot()[0].next_fire_time == datetime(2030, 1, 8, 5, tzinfo=UTC)
 
 
-def test_a_trigger_with_arguments_that_do_not_fit_is_refused_at_once(app: Horae) -> None:
+def test_a_trigger_with_arguments_that_do_not_fit_is_refused_at_once(tmp_path: Path) -> None:
     """S3-51: as with an enqueue, not when it runs."""
-    app.job("clean", every=3600, arguments={"size": 1})(lambda size: None)
+    with Horae(f"sqlite:///{tmp_path / 'horae.db'}") as app:
+        app.job("clean", every=3600, arguments={"size": 1})(lambda size: None)
 
-    with pytest.raises(InvalidArguments, match="Did you mean size"):
-        app.trigger("clean", sise=2)
-    assert app.trigger("clean", size=2) is not None
+        with pytest.raises(InvalidArguments, match="Did you mean size"):
+            app.trigger("clean", sise=2)
+        assert app.trigger("clean", size=2) is not None
 
 
 async def test_a_trigger_of_an_unknown_job_is_an_error(app: Horae) -> None:

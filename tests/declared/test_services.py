@@ -26,7 +26,7 @@ class Cleaner:
 @pytest.fixture
 def app() -> Horae:
     Tokens.made = 0
-    return Horae("sqlite:////nowhere/that/exists.db", name="test")
+    return Horae("sqlite:////dev/null/no.db", name="test")
 
 
 async def ran(app: Horae, name: str, times: int = 1) -> list[object]:

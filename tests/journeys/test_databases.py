@@ -93,8 +93,12 @@ def test_a_database_restarted_under_load_loses_nothing_and_everybody_comes_back(
 def test_a_listener_that_is_cut_off_does_not_keep_work_waiting(postgres_journey: Journey) -> None:
     journey = postgres_journey
     worker = journey.worker()
-    with journey.app.engine.connect() as connection:
-        eventually(lambda: connection.execute(text(CUT)).scalar(), "a listener to cut")
+
+    def cut() -> int:  # each time anew: a transaction sees the activity of its beginning
+        with journey.app.engine.connect() as connection:
+            return int(connection.execute(text(CUT)).scalar_one())
+
+    eventually(cut, "a listener to cut")
 
     journey.enqueue("brief", number=1)
     ran = worker.until("ran")

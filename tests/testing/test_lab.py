@@ -29,7 +29,7 @@ def instants(lab: Lab, event: str) -> list[timedelta]:
 
 @pytest.fixture
 def app() -> Horae:
-    return Horae("sqlite:////nowhere/that/exists.db")
+    return Horae("sqlite:////dev/null/no.db")
 
 
 async def test_what_is_enqueued_inside_a_lab_never_reaches_the_applications_own_store(app: Horae) -> None:
@@ -443,7 +443,7 @@ async def test_the_lab_can_stand_on_the_applications_kind_of_database(database_u
 
 async def a_month_of_trials(seed: int) -> tuple[list[Happening], list[Job]]:
     """A shop: orders come in, receipts go out, a reminder each day, mail is down on the second day, workers die."""
-    app = Horae("sqlite:////nowhere/that/exists.db")
+    app = Horae("sqlite:////dev/null/no.db")
 
     @app.job("receipt", queue="mail", retry=Retry.exponential(60, attempts=50))
     async def receipt(ctx: Context, order: int) -> int:

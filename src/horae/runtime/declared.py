@@ -71,7 +71,7 @@ class Declared:
     ) -> None:
         self.services = services or Services()
         self.trouble: str | None = None  # why schedules are not in the store yet
-        self.in_line = plan is None  # whether the store says what code and file say
+        self.in_line = plan is None  # whether store and timers say what code and file say
         self._world = world
         self._read_plan = plan
         self._plan = plan() if plan is not None else Plan("")
@@ -162,8 +162,9 @@ class Declared:
             except BaseException:
                 self._changed = True
                 raise
-            self.trouble, self.in_line = None, True
+            self.trouble = None
         self._arm(await self._host.ask(lambda: local(self._world, self._plan)))
+        self.in_line = True
 
     def _look_again(self) -> bool:
         """A file that has become wrong changes nothing, loudly; the store may know a newer one than this process."""

@@ -310,7 +310,7 @@ class Worker:
         if self._held.pop((job.number, job.token), None) is not None:
             was_full = self._busy[job.queue] >= self.settings.queues.get(job.queue, 0)
             self._busy[job.queue] -= 1
-            if was_full or self._stopping:  # a further free slot brings no work, and asking for some costs a claim
+            if was_full or self._stopping or self._executor.stuck:  # one more free slot brings no work by itself
                 self._alarm.ring()
 
     def _told_by_renewer(self, job: Job, fate: str) -> None:
