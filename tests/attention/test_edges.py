@@ -126,7 +126,7 @@ def test_a_rule_that_cannot_be_followed_cannot_be_built(told: dict[str, Any]) ->
     [
         {"must_confirm": ["act"]},
         {"must_confirm": "act"},
-        {"must_confirm": {1, "act"}},
+        {"must_confirm": {1}},
         {"confirm_timeout": None},
         {"confirm_timeout": 30},
         {"confirm_timeout": timedelta(0)},
