@@ -39,6 +39,9 @@ SLOW_FIRST = ("journeys", "attention", "docs", "deploy", "stores", "service", "c
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    fickle = [item.nodeid for item in items if "object at 0x" in item.nodeid]
+    if fickle:  # an address differs from process to process, and processes that work together must name tests alike
+        raise pytest.UsageError(f"name this case by what it is, not by where it lies: {fickle[0]}")
     items.sort(key=_when)
     for item in items:
         if NEED_A_SERVER & set(getattr(item, "fixturenames", ())):

@@ -56,7 +56,7 @@ REFUSED: list[tuple[dict[str, Any], type[HoraeError]]] = [
     ({"payload": {"a": "\ud800"}}, InvalidPayload),
     ({"payload": {"a": float("nan")}}, InvalidPayload),
     ({"payload": {"a": "x" * 1024 * 1024}}, InvalidPayload),
-    ({"payload": {"a": object()}}, InvalidPayload),
+    ({"payload": {"a": Ellipsis}}, InvalidPayload),
     ({"handler": "no spaces"}, InvalidName),
     ({"handler": ""}, InvalidName),
     ({"queue": "line\nbreak"}, InvalidName),
