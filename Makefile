@@ -6,8 +6,9 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 EXTRAS := server,postgres,mysql,redis,nats,mcp,otel,dev
 ARGS ?=
-# Two processes at a time, each with servers of its own; `make test PARALLEL=` runs one test after the other.
-PARALLEL ?= --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# Three processes at a time, each with servers of its own: tests often wait, so that two cores are busy with three.
+# `make test PARALLEL=` runs one test after the other.
+PARALLEL ?= --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 # A stamp says "installed with these two files as they are now", so that a second run starts at once.
 STAMP := $(VENV)/.installed

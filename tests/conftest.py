@@ -12,6 +12,7 @@
 Servers start on first use. A test that uses one carries the marker `server`.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn, TypeVar
@@ -22,6 +23,7 @@ from tests.support.programs import ServerMissing
 from tests.support.servers import MariaDBServer, PostgresServer, RedisServer, Server, Servers, in_ci
 
 S = TypeVar("S", bound=Server)
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the many processes that tests start need not compile us each time
 
 NEED_A_SERVER = {
     "empty_redis_url",
@@ -34,7 +36,7 @@ NEED_A_SERVER = {
 }
 
 
-# With two processes at work whoever takes a slow file last keeps the other one waiting: these go first.
+# With several processes at work whoever takes a slow file last keeps the others waiting: these go first.
 SLOW_FIRST = ("journeys", "attention", "docs", "deploy", "stores", "service", "cli", "mcp", "runtime", "actions")
 
 

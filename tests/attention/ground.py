@@ -20,9 +20,9 @@ from horae.app import Horae
 from horae.attention import Attention
 from horae.errors import StoreUnavailable
 from horae.runtime.lanes import LaneDriver, Mind
-from horae.stores.schema import migrate
 from horae.stores.sqlite import create_sqlite_engine
 from horae.testing.clock import NOON, LoadedDice
+from tests.support.templates import put_tables
 
 T = TypeVar("T")
 Fault = Literal["before", "after", "inside", "statement", "refused", "unheard"]
@@ -192,8 +192,7 @@ class Ground:
 @contextmanager
 def broken_ground(folder: Path) -> Iterator[Ground]:
     """On a file of its own. Not synced: what dies here is the process, not the machine."""
-    engine = create_sqlite_engine(f"sqlite:///{folder / 'horae.db'}", "OFF")
-    migrate(engine)
+    engine = create_sqlite_engine(put_tables(folder / "horae.db"), "OFF")
     clock, fate = JumpingClock(), Fate()
 
     @event.listens_for(engine, "before_cursor_execute")

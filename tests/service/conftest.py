@@ -15,6 +15,7 @@ from horae.ports import World
 from horae.service.asgi import build
 from horae.service.options import Options
 from horae.testing.clock import VirtualClock
+from tests.support.templates import put_tables
 
 Connect = Callable[..., TestClient]
 
@@ -27,7 +28,7 @@ def clock() -> VirtualClock:
 @pytest.fixture
 def world(tmp_path: Path, clock: VirtualClock) -> Iterator[World]:
     """SQLite in a file, at a time that only the test moves."""
-    with Horae(f"sqlite:///{tmp_path / 'horae.db'}", clock=clock) as app:
+    with Horae(put_tables(tmp_path / "horae.db"), clock=clock) as app:
         yield app.world
 
 

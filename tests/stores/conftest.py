@@ -4,8 +4,7 @@ A database of its own costs a server a second; so the tests of one module share 
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -16,6 +15,7 @@ from horae.stores.schema import migrate  # noqa: E402
 from horae.stores.store import SqlStore  # noqa: E402
 from horae.stores.tables import metadata  # noqa: E402
 from tests.support.servers import MariaDBServer, PostgresServer  # noqa: E402
+from tests.support.templates import put_tables  # noqa: E402
 
 KINDS = ["sqlite", pytest.param("postgres", marks=pytest.mark.server), pytest.param("mysql", marks=pytest.mark.server)]
 
@@ -48,22 +48,29 @@ def shared_mysql_url(mysql_server: MariaDBServer) -> Iterator[str]:
 
 
 @pytest.fixture(params=KINDS)
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def store_url(request: pytest.FixtureRequest) -> str:
     """A database of each kind in turn, whose tables are there and empty."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'horae.db'}"
-    url: str = request.getfixturevalue(f"shared_{request.param}_url")
+    return url_of(request.param, request)
+
+
+def url_of(kind: str, request: pytest.FixtureRequest) -> str:
+    """A database of one kind, with its tables, which are empty."""
+    if kind == "sqlite":
+        return put_tables(request.getfixturevalue("tmp_path") / "horae.db")
+    url: str = request.getfixturevalue(f"shared_{kind}_url")
+    with closing(opened(url)) as store:
+        empty(store)
     return url
 
 
 @pytest.fixture
 def open_another(store_url: str) -> Iterator[Callable[[], SqlStore]]:
     """Open the same database again, as another process would."""
-    with ExitStack() as closing:
+    with ExitStack() as ending:
 
         def open_it() -> SqlStore:
             store = opened(store_url)
-            closing.callback(store.close)
+            ending.callback(store.close)
             return store
 
         yield open_it
@@ -71,6 +78,4 @@ def open_another(store_url: str) -> Iterator[Callable[[], SqlStore]]:
 
 @pytest.fixture
 def store(open_another: Callable[[], SqlStore]) -> SqlStore:
-    store = open_another()
-    empty(store)
-    return store
+    return open_another()

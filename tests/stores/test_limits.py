@@ -24,7 +24,7 @@ from horae.stores.limits_database import DatabaseCalls
 from horae.stores.limits_memory import MemoryCalls
 from horae.stores.limits_redis import RedisCalls
 from horae.testing.clock import VirtualClock
-from tests.stores.conftest import opened
+from tests.stores.conftest import opened, url_of
 from tests.support.servers import RedisServer
 
 SERVER = pytest.mark.server
@@ -56,7 +56,7 @@ def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
         url = request.getfixturevalue("empty_redis_url")
         yield Ground(RedisCalls(url, clock=clock), RedisCalls(url, clock=clock), clock, url)
     else:
-        url = request.getfixturevalue(f"{request.param}_database_url")
+        url = url_of(request.param, request)
         with ExitStack() as closing:
             stores = [opened(url) for _ in range(2)]
             for store in stores:
@@ -242,7 +242,7 @@ def real(request: pytest.FixtureRequest) -> Iterator[tuple[str, Callable[[], Cal
         url = request.getfixturevalue("empty_redis_url")
         yield url, lambda: RedisCalls(url)
     else:
-        url = request.getfixturevalue(f"{request.param}_database_url")
+        url = url_of(request.param, request)
         with ExitStack() as closing:
             store = opened(url)
             closing.callback(store.close)
@@ -273,7 +273,7 @@ from horae.clock import SystemClock
 from horae.limits import RateLimiter
 from horae.stores.limits_database import DatabaseCalls
 from horae.stores.limits_redis import RedisCalls
-from tests.stores.conftest import opened
+from tests.stores.conftest import opened, url_of
 url = sys.argv[1]
 calls = RedisCalls(url) if url.startswith("redis") else DatabaseCalls(opened(url), SystemClock())
 limiter = RateLimiter(4, 0.5, name="shared", calls=calls)

@@ -14,7 +14,7 @@ import pytest
 
 from horae.errors import InvalidInput, InvalidName, LockNotAcquired
 from horae.ports import Lock, LockManager
-from tests.stores.conftest import opened
+from tests.stores.conftest import opened, url_of
 from tests.stores.lock_grounds import Ground, in_database, in_memory, in_redis, real_locks
 
 KEY = "job:clean-expired-tokens"
@@ -37,7 +37,7 @@ def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
     elif request.param == "redis":
         yield in_redis(request.getfixturevalue("empty_redis_url"))
     else:
-        url = request.getfixturevalue(f"{request.param}_database_url")
+        url = url_of(request.param, request)
         with ExitStack() as closing:
             stores = [opened(url) for _ in range(2)]
             for store in stores:
