@@ -16,14 +16,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import httpx
 
 log = logging.getLogger("worker")
 LEASE = float(os.environ.get("HORAE_LEASE", "60"))  # seconds; renewed at a third of it
-WAIT = 25.0  # how long a pull may wait for a job
+WAIT = 5.0  # how long a pull may wait for a job, and whoever stops this worker for the pull
 PAUSE = 2.0  # when the server does not answer
 TRIES = 10  # to tell it how a job ended
 
@@ -50,36 +49,25 @@ HANDLERS: dict[str, Callable[[dict[str, Any]], Any]] = {"greet": greet, "govern"
 # -- how it serves ---------------------------------------------------------------------------------------------------
 
 
-class Stop(Exception):
-    """Asked to end while it was only waiting."""
-
-
 class Worker:
     def __init__(self, url: str, token: str, queues: list[str], worker_id: str) -> None:
         headers = {"Authorization": f"Bearer {token}"}
         self.http = httpx.Client(base_url=url, headers=headers, timeout=httpx.Timeout(10, read=WAIT + 10))
         self.queues, self.worker_id = queues, worker_id
-        self.stopping = self.waiting = False
+        self.stopping = threading.Event()
 
     def stop(self, *_: object) -> None:
-        """A signal: end at once while waiting, else after the job at hand."""
-        self.stopping = True
-        if self.waiting:
-            raise Stop
+        """A signal: end after the pull or the job at hand. A pull is not broken off: its answer may bring a job."""
+        self.stopping.set()
 
     def serve(self) -> None:
-        while not self.stopping:
+        while not self.stopping.is_set():
             try:
-                self.waiting = True
-                jobs = [] if self.stopping else self.pull()
-            except Stop:
-                return  # the server notices that we hung up, and claims nothing for us
+                jobs = self.pull()
             except httpx.HTTPError as problem:
                 log.warning("no answer from the server: %s", problem)
-                self.rest(PAUSE)
+                self.stopping.wait(PAUSE)
                 continue
-            finally:
-                self.waiting = False
             for job in jobs:
                 self.run(job)
 
@@ -87,19 +75,11 @@ class Worker:
         asked = {"worker_id": self.worker_id, "queues": self.queues, "limit": 1, "lease_sec": LEASE, "wait": WAIT}
         answer = self.http.post("/scheduler/jobs/pull", json=asked)
         if answer.status_code in (429, 503):
-            time.sleep(float(answer.headers.get("retry-after", PAUSE)))
+            self.stopping.wait(float(answer.headers.get("retry-after", PAUSE)))
             return []
         answer.raise_for_status()
         jobs: list[dict[str, Any]] = answer.json()["jobs"]
         return jobs
-
-    def rest(self, seconds: float) -> None:
-        self.waiting = True
-        try:
-            with suppress(Stop):
-                time.sleep(seconds)
-        finally:
-            self.waiting = False
 
     def run(self, job: dict[str, Any]) -> None:
         log.info("%s: %s", job["job_id"], job["handler"])
@@ -158,8 +138,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, worker.stop)
     signal.signal(signal.SIGINT, worker.stop)
     log.info("serving %s as %s", told.queues, told.worker_id)
-    with suppress(Stop):
-        worker.serve()
+    worker.serve()
     log.info("ended")
 
 

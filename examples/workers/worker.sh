@@ -6,7 +6,7 @@
 #
 # For each job it runs the command that it is given, with the job as JSON on standard input. What the command prints is
 # the result (as JSON if it is JSON, else as text); if it ends with an error, the last lines of its standard error are
-# told, and the job is tried again. SIGTERM and Ctrl-C let the job at hand end first.
+# told, and the job is tried again. SIGTERM lets the job at hand end first.
 set -u
 
 : "${HORAE_URL:?the address of the service}" "${HORAE_TOKEN:?a token with the scope worker}"
@@ -18,8 +18,7 @@ LEASE=${HORAE_LEASE:-60} # seconds; renewed at a third of it
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 stopping=
-asking=
-trap 'stopping=yes; [ -z "$asking" ] || kill "$asking" 2>/dev/null' TERM INT
+trap 'stopping=yes' TERM INT # a pull is not broken off: its answer may bring a job
 
 # The token goes through a file of our own, so that it is in nobody's list of processes.
 (umask 077 && printf 'header = "Authorization: Bearer %s"\n' "$HORAE_TOKEN" > "$folder/curl")
@@ -69,16 +68,10 @@ run() { # a job as JSON, and the command
 }
 
 jq -n --arg worker "$WORKER" --arg queues "$QUEUES" --argjson lease "$LEASE" \
-    '{worker_id: $worker, queues: ($queues | split(",")), limit: 1, lease_sec: $lease, wait: 25}' > "$folder/pull"
+    '{worker_id: $worker, queues: ($queues | split(",")), limit: 1, lease_sec: $lease, wait: 5}' > "$folder/pull"
 echo "serving $QUEUES as $WORKER"
 while [ -z "$stopping" ]; do
-    "${ask[@]}" --data-binary @"$folder/pull" "$HORAE_URL/scheduler/jobs/pull" > "$folder/jobs" &
-    asking=$!
-    wait "$asking"
-    ended=$?
-    [ -z "$stopping" ] || { wait "$asking"; ended=$?; } # a signal ended the wait, not what we waited for
-    asking=
-    if [ $ended -eq 0 ]; then
+    if "${ask[@]}" --data-binary @"$folder/pull" "$HORAE_URL/scheduler/jobs/pull" > "$folder/jobs"; then
         job=$(jq -c '.jobs[0] // empty' < "$folder/jobs")
         [ -z "$job" ] || run "$job" "$@"
     elif [ -z "$stopping" ]; then
