@@ -114,7 +114,7 @@ def test_on_the_wall_clock_the_same_way_is_gone(horae: Command, monkeypatch: pyt
     from horae.cli import demo_running
     from horae.cli.demo_story import Spans
 
-    monkeypatch.setattr(demo_running, "SHORT", Spans(timedelta(seconds=0.2)))
+    monkeypatch.setattr(demo_running, "SHORT", Spans(timedelta(seconds=0.6)))
     events = [json.loads(line) for line in horae("demo", "attention", "--real", "--json").out.splitlines()]
 
     ends = {each["task"]: each["path"][-1] for each in events if each["event"] == "moved"}
