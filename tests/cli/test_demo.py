@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from horae.cli.demo_telling import Narrator, Row
 from tests.cli.conftest import Command
 
 OPENING = "t1 writes a report (priority 40), t2 is an alert (priority 90). Simulated time.\n\n"
@@ -109,17 +112,35 @@ def test_events_as_json_lines(horae: Command) -> None:
 
 def test_on_the_wall_clock_the_same_way_is_gone(horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what happens, not when: real time is nobody's to promise."""
-    from datetime import timedelta
-
     from horae.cli import demo_running
     from horae.cli.demo_story import Spans
 
-    monkeypatch.setattr(demo_running, "SHORT", Spans(timedelta(seconds=0.6)))
+    monkeypatch.setattr(demo_running, "SHORT", Spans(timedelta(seconds=0.2)))
     events = [json.loads(line) for line in horae("demo", "attention", "--real", "--json").out.splitlines()]
 
     ends = {each["task"]: each["path"][-1] for each in events if each["event"] == "moved"}
     assert ends == {"t1": "completed", "t2": "completed"}
     assert events[-2]["sound"]
+
+
+def test_on_the_wall_clock_nothing_that_happened_is_left_out(horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the end comes while somebody is about to tell what came before it."""
+    from horae.cli import demo_running
+    from horae.cli.demo_story import Spans
+
+    at_once = demo_running.Narrator.rows
+
+    def slowly(self: Narrator, **told: bool) -> list[Row]:
+        found = list(at_once(self, **told))
+        time.sleep(0.5)
+        return found
+
+    monkeypatch.setattr(demo_running, "SHORT", Spans(timedelta(seconds=0.05)))
+    monkeypatch.setattr(demo_running.Narrator, "rows", slowly)
+    events = [json.loads(line) for line in horae("demo", "attention", "--real", "--json").out.splitlines()]
+
+    ends = {each["task"]: each["path"][-1] for each in events if each["event"] == "moved"}
+    assert ends == {"t1": "completed", "t2": "completed"}
 
 
 def test_the_database_stays_where_it_is_wanted_and_never_overwrites(horae: Command, environment: Path) -> None:

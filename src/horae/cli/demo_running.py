@@ -59,6 +59,8 @@ class Telling:
         self.screen = Screen(terminal)
         self._asked: set[int] = set()
         self._decision: bool | None = None
+        self._is_over = False
+        self._showing = asyncio.Lock()  # whoever watches and whoever asks tell the same rows
 
     async def run(self) -> None:
         time = "Shortened spans on the wall clock, UTC." if self.switches.real else "Simulated time."
@@ -68,10 +70,9 @@ class Telling:
             await asyncio.to_thread(lambda: self.agent.world)  # makes the tables
             watching = asyncio.create_task(self._watch()) if self.switches.real else None
             await self._act_out()
+            self._is_over = True
             if watching is not None:
-                watching.cancel()
-                with suppress(asyncio.CancelledError):
-                    await watching
+                await watching  # not broken off: what it is about to tell would be told by nobody
             await self._show(to_the_end=True)
             self._conclude()
         finally:
@@ -108,21 +109,25 @@ class Telling:
         return await self._ask(wait)
 
     async def _watch(self) -> None:
-        while True:
+        while not self._is_over:
             await self._show()
             await pause_async(GLANCE)
 
     async def _show(self, *, to_the_end: bool = False) -> None:
-        with suppress(NotFound):  # before anything was added
-            for row in await asyncio.to_thread(lambda: list(self.narrator.rows(to_the_end=to_the_end))):
-                self.screen.tell(row)
-                if self.screen.is_live and not self.switches.real:
-                    self.screen.draw(self._view_after(row.lines[-1]), row.lines[-1].at)
-                    await pause_async(READING)
-            if to_the_end:
-                self.screen.clear()
-            elif self.switches.real:
-                self.screen.draw(view_of(self.agent.snapshot()), self.time.clock.now())
+        async with self._showing:
+            with suppress(NotFound):  # before anything was added
+                await self._tell_rows(to_the_end)
+
+    async def _tell_rows(self, to_the_end: bool) -> None:
+        for row in await asyncio.to_thread(lambda: list(self.narrator.rows(to_the_end=to_the_end))):
+            self.screen.tell(row)
+            if self.screen.is_live and not self.switches.real:
+                self.screen.draw(self._view_after(row.lines[-1]), row.lines[-1].at)
+                await pause_async(READING)
+        if to_the_end:
+            self.screen.clear()
+        elif self.switches.real:
+            self.screen.draw(view_of(self.agent.snapshot()), self.time.clock.now())
 
     def _view_after(self, line: Line) -> dict[str, Any]:
         return view_after(self.agent.at(line.seq), line.seq, line.at)
