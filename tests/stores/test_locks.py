@@ -7,11 +7,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import timedelta
 from typing import TypeVar
 
 import pytest
 
+from horae.core.locks import LockHolder
 from horae.errors import InvalidInput, InvalidName, LockNotAcquired
 from horae.ports import Lock, LockManager
 from tests.stores.conftest import opened, url_of
@@ -263,6 +265,109 @@ def test_threads_that_acquire_and_release_never_meet_inside(ground: Ground) -> N
 
     assert most[0] == 1
     assert any(any(result) for result in results)
+
+
+# -- locks of attempts -------------------------------------------------------------------------------------------
+
+FIRST = LockHolder(number=7, created_at=1_900_000_000_000_000, token=1)
+SECOND = replace(FIRST, token=3)
+STRANGER = replace(FIRST, created_at=FIRST.created_at + 1)
+OTHER_JOB = LockHolder(number=8, created_at=1_900_000_000_000_001, token=1)
+
+
+def never(_: LockHolder) -> bool:
+    return False
+
+
+def always(_: LockHolder) -> bool:
+    return True
+
+
+def test_a_later_attempt_at_the_same_job_takes_over_and_the_old_holder_finds_out(ground: Ground) -> None:
+    """S3-27: one atomic step, and nobody waits."""
+    old = acquired(ground.locks.try_lock_for(KEY, 30, FIRST, never))
+
+    new = acquired(ground.others.try_lock_for(KEY, 60, SECOND, never))
+
+    assert (old.extend(30), old.release()) == (False, False)
+    ground.pass_time(31)
+    assert new.extend(30) is True
+    assert new.release() is True
+
+
+def test_an_earlier_attempt_at_the_same_job_is_refused(ground: Ground) -> None:
+    acquired(ground.locks.try_lock_for(KEY, 30, SECOND, never))
+
+    assert ground.others.try_lock_for(KEY, 30, FIRST, never) is None
+    assert ground.others.try_lock_for(KEY, 30, SECOND, never) is None
+
+
+@pytest.mark.parametrize("other", [OTHER_JOB, STRANGER], ids=["another job", "the same number in another store"])
+def test_the_lock_of_another_jobs_attempt_is_refused_unless_that_is_over(ground: Ground, other: LockHolder) -> None:
+    held = acquired(ground.locks.try_lock_for(KEY, 30, other, never))
+    asked: list[LockHolder] = []
+
+    assert ground.others.try_lock_for(KEY, 30, FIRST, lambda holder: asked.append(holder) is not None) is None
+    assert asked == [other]
+
+    acquired(ground.others.try_lock_for(KEY, 30, FIRST, always))
+    assert held.extend(30) is False
+
+
+def test_a_lock_that_no_attempt_took_is_never_taken_over(ground: Ground) -> None:
+    held = acquired(ground.locks.try_lock(KEY, 30))
+
+    assert ground.others.try_lock_for(KEY, 30, FIRST, always) is None
+    assert held.release() is True
+
+
+def test_the_lock_of_an_attempt_is_refused_to_those_who_ask_without_one(ground: Ground) -> None:
+    acquired(ground.locks.try_lock_for(KEY, 30, FIRST, never))
+
+    assert ground.others.try_lock(KEY, 30) is None
+
+
+def test_a_lock_that_changed_hands_after_it_was_looked_at_is_not_taken_over(ground: Ground) -> None:
+    acquired(ground.locks.try_lock_for(KEY, 30, OTHER_JOB, never))
+
+    def changes_hands(_: LockHolder) -> bool:
+        acquired(ground.locks.try_lock_for(KEY, 30, replace(OTHER_JOB, token=3), never))
+        return True
+
+    assert ground.others.try_lock_for(KEY, 30, FIRST, changes_hands) is None
+
+
+def test_the_value_of_an_attempts_lock_names_it_and_is_new_each_time(ground: Ground) -> None:
+    """S3-26: 128 random bits, in every back end."""
+    values = set()
+    for _ in range(20):
+        lock = acquired(ground.locks.try_lock_for(KEY, 30, FIRST, never))
+        values.add(lock.token)
+        assert LockHolder.read(ground.others.peek(KEY) or "") == FIRST
+        lock.release()
+
+    assert len({value.partition(".")[0] for value in values}) == 20
+
+
+def test_of_fifty_threads_exactly_one_takes_over_the_lock_of_an_attempt_that_is_over(ground: Ground) -> None:
+    acquired(ground.locks.try_lock_for(KEY, 30, OTHER_JOB, never))
+
+    won = in_threads(
+        50, lambda: ground.others.try_lock_for(KEY, 30, FIRST, lambda holder: holder.number == OTHER_JOB.number)
+    )
+
+    assert sum(lock is not None for lock in won) == 1
+
+
+def test_a_lock_that_its_back_end_forgot_can_be_put_back_unless_somebody_has_it(ground: Ground) -> None:
+    lock = acquired(ground.locks.try_lock_for(KEY, 30, FIRST, never))
+    ground.pass_time(31)
+
+    assert lock.restore(30) is True
+    assert ground.others.try_lock(KEY, 30) is None
+    ground.pass_time(31)
+    acquired(ground.others.try_lock(KEY, 30))
+    assert lock.restore(30) is False
 
 
 CHILD = """

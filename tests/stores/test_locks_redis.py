@@ -86,6 +86,14 @@ def test_a_command_that_the_client_repeats_finds_its_own_lock(empty_redis_url: s
     assert locks.put("job:a", "1" * 32, SECOND) is False
 
 
+def test_a_takeover_that_the_client_repeats_finds_its_own_lock(empty_redis_url: str) -> None:
+    locks = locks_on(empty_redis_url)
+    locks.put("job:a", "0" * 32, SECOND)
+
+    assert [locks.swap("job:a", "0" * 32, "1" * 32, SECOND) for _ in range(2)] == [True, True]
+    assert locks.swap("job:a", "0" * 32, "2" * 32, SECOND) is False
+
+
 def test_a_lock_ends_by_the_server_s_own_clock(empty_redis_url: str) -> None:
     locks = locks_on(empty_redis_url)
     lost = locks.with_lock("job:a", 0.05)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from horae.core.fires import LONGEST
+from horae.core.locks import LockHolder
 from horae.core.retry import span
 from horae.errors import HoraeError, InvalidInput, InvalidName, LockNotAcquired
 from horae.ports import Clock, Dice
@@ -44,6 +45,14 @@ class Locks(ABC):
     def remove(self, key: str, token: str) -> bool:
         """Take the entry away, if it is still there with this token."""
 
+    @abstractmethod
+    def peek(self, key: str) -> str | None:
+        """Return the token of the entry; None when there is no entry, or only one whose time has run out."""
+
+    @abstractmethod
+    def swap(self, key: str, seen: str, token: str, ttl: timedelta) -> bool:
+        """Replace the entry, if it still has the token that was seen."""
+
     # -- the port ------------------------------------------------------------------------------------------------
 
     def try_lock(self, key: str, ttl: Span, wait: Span = 0, retry_interval: Span = 0.05) -> HeldLock | None:
@@ -61,6 +70,27 @@ class Locks(ABC):
             if left <= 0:
                 return None
             self._pause(min(interval, left))
+
+    def try_lock_for(
+        self, key: str, ttl: Span, holder: LockHolder, is_over: Callable[[LockHolder], bool]
+    ) -> HeldLock | None:
+        """Acquire for an attempt at a job, without waiting; None when somebody else holds it.
+
+        The lock of an earlier attempt at the same job is taken over, and so is one of another attempt that *is_over*.
+        Its old holder, if it still lives, can neither extend nor release it any more.
+        """
+        checked_key(key)
+        lasting = checked_ttl(ttl)
+        token = holder.value(self._dice.name(TOKEN_LENGTH))
+        if self.put(key, token, lasting):
+            return HeldLock(self, key, token)
+        seen = self.peek(key)
+        if seen is None:  # released or ended since
+            return HeldLock(self, key, token) if self.put(key, token, lasting) else None
+        other = LockHolder.read(seen)
+        if other is None or not (holder.follows(other) or is_over(other)):
+            return None
+        return HeldLock(self, key, token) if self.swap(key, seen, token, lasting) else None
 
     def with_lock(self, key: str, ttl: Span, wait: Span = 0, retry_interval: Span = 0.05) -> HeldLock:
         """The same for a ``with`` block, raising ``LockNotAcquired`` instead of answering None."""
@@ -84,6 +114,10 @@ class HeldLock:
     def extend(self, ttl: Span) -> bool:
         """Hold it for *ttl* from now on; false when it is no longer ours."""
         return self._locks.move(self.key, self.token, checked_ttl(ttl))
+
+    def restore(self, ttl: Span) -> bool:
+        """Put the lock back after its back end forgot it; false when somebody else holds it by now."""
+        return self._locks.put(self.key, self.token, checked_ttl(ttl))
 
     def release(self) -> bool:
         """Let go; false when it was no longer ours."""

@@ -17,6 +17,8 @@ from horae.stores.store import SqlStore
 TAKE_OVER = "UPDATE horae_locks SET token = %s, expires_at = %s, holder = %s WHERE name = %s AND expires_at <= %s"
 INSERT = "{} horae_locks (name, token, expires_at, holder) VALUES (%s, %s, %s, %s) {}"
 MOVE = "UPDATE horae_locks SET expires_at = %s WHERE name = %s AND token = %s AND expires_at > %s"
+PEEK = "SELECT token FROM horae_locks WHERE name = %s AND expires_at > %s"
+SWAP = "UPDATE horae_locks SET token = %s, expires_at = %s, holder = %s WHERE name = %s AND token = %s"
 REMOVE = "DELETE FROM horae_locks WHERE name = %s AND token = %s AND expires_at > %s"
 
 
@@ -51,3 +53,11 @@ class DatabaseLocks(Locks):
     def remove(self, key: str, token: str) -> bool:
         parameters = (key, token, micros(self._clock.now()))
         return self._store.driven(lambda driver: driver.change(REMOVE, parameters) == 1)
+
+    def peek(self, key: str) -> str | None:
+        found = self._store.driven(lambda driver: driver.rows(PEEK, (key, micros(self._clock.now()))))
+        return found[0][0] if found else None
+
+    def swap(self, key: str, seen: str, token: str, ttl: timedelta) -> bool:
+        parameters = (token, micros(self._clock.now() + ttl), self._holder, key, seen)
+        return self._store.driven(lambda driver: driver.change(SWAP, parameters) == 1)

@@ -42,6 +42,20 @@ class MemoryLocks(Locks):
             del self._held[key]
             return True
 
+    def peek(self, key: str) -> str | None:
+        now = self._clock.monotonic()
+        with self._guard:
+            found = self._held.get(key)
+            return found[0] if found is not None and found[1] > now else None
+
+    def swap(self, key: str, seen: str, token: str, ttl: timedelta) -> bool:
+        now = self._clock.monotonic()
+        with self._guard:
+            if key not in self._held or self._held[key][0] != seen:
+                return False
+            self._held[key] = (token, now + ttl.total_seconds())
+            return True
+
     def _is_held(self, key: str, token: str, now: float) -> bool:
         found = self._held.get(key)
         return found is not None and found[0] == token and found[1] > now

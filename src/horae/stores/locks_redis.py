@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 from horae.errors import ConfigurationError
 from horae.ports import Clock, Dice
@@ -18,6 +19,11 @@ MILLISECOND = timedelta(milliseconds=1)
 REMOVE = Script("if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end")
 MOVE = Script(
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end"
+)
+# A client that sends a lost command again finds its own token there.
+SWAP = Script(
+    "local held = redis.call('get', KEYS[1]) if held == ARGV[1] or held == ARGV[2] then "
+    "redis.call('set', KEYS[1], ARGV[2], 'PX', ARGV[3]) return 1 else return 0 end"
 )
 
 
@@ -47,7 +53,7 @@ class RedisLocks(Locks):
         if self._client.set(self.entry(key), token, nx=True, px=ttl // MILLISECOND):
             return True
         # A client that sends a lost command again is refused by its own first try.
-        return self._client.get(self.entry(key)) in (token, token.encode())
+        return self.peek(key) == token
 
     @in_our_words
     def move(self, key: str, token: str, ttl: timedelta) -> bool:
@@ -56,3 +62,12 @@ class RedisLocks(Locks):
     @in_our_words
     def remove(self, key: str, token: str) -> bool:
         return bool(REMOVE.run(self._client, [self.entry(key)], [token]))
+
+    @in_our_words
+    def peek(self, key: str) -> str | None:
+        held: Any = self._client.get(self.entry(key))
+        return held.decode("utf-8", "replace") if isinstance(held, bytes) else held
+
+    @in_our_words
+    def swap(self, key: str, seen: str, token: str, ttl: timedelta) -> bool:
+        return bool(SWAP.run(self._client, [self.entry(key)], [seen, token, ttl // MILLISECOND]))
