@@ -26,7 +26,6 @@ class Attempt:
     begun: float = 0.0  # on the monotonic clock
     task: asyncio.Task[None] | None = None
     fate: str = ""  # why it is being stopped: cancelled, lost, released
-    in_thread: bool = False
 
 
 def put_off(job: Job, now: datetime) -> Outcome:
@@ -43,7 +42,7 @@ def as_fated(attempt: Attempt, outcome: Outcome) -> Outcome:
     """
     if not attempt.fate or outcome.ending == "cancelled":
         return outcome
-    stopped = attempt.ctx.noticed or not attempt.in_thread
+    stopped = attempt.ctx.noticed or not attempt.ctx.in_thread
     if outcome.ending == "succeeded":
         return ended_by(attempt) if attempt.ctx.noticed else outcome
     if attempt.fate == "cancelled" or (stopped and outcome.ending != "snoozed"):

@@ -29,9 +29,10 @@ from horae.actions import jobs as verbs
 from horae.core.jobs import Lease
 from horae.core.outcomes import Cancel, Snooze
 from horae.core.payloads import encode
+from horae.runtime.calling import awaited, finished, is_awaitable
 from horae.runtime.context import Context
-from horae.runtime.executor import told
 from horae.runtime.messages import Channel, Message, job_from_json
+from horae.runtime.tracebacks import error_line, error_text
 
 T = TypeVar("T")
 MAIN = "__horae_main__"  # the name under which a script runs again in a child: never "__main__"
@@ -135,7 +136,7 @@ class Child:
             self._handlers[order["name"]] = function, app
             self._forward_logging(order)  # the module may have set up logging of its own
         except BaseException as problem:
-            return {"say": "refused", "error": told(problem)}
+            return {"say": "refused", "error": error_text(problem)}
         return {"say": "loaded"}
 
     def _forward_logging(self, order: Message) -> None:
@@ -160,25 +161,31 @@ class Child:
         try:
             result = self._call(function, given, arguments)
         except Snooze as snooze:
-            return {"say": "ended", "how": "snoozed", "seconds": snooze.delay.total_seconds(), "error": snooze.reason}
+            seconds, reason = snooze.delay.total_seconds(), str(snooze.reason)
+            return {"say": "ended", "how": "snoozed", "seconds": seconds, "error": reason}
         except Cancel as cancel:
-            return {"say": "ended", "how": "cancelled", "error": cancel.reason}
+            return {"say": "ended", "how": "cancelled", "error": str(cancel.reason)}
         except BaseException as problem:
-            return {"say": "ended", "how": "raised", "error": told(problem)}
+            return {"say": "ended", "how": "raised", "error": error_text(problem)}
         try:
             return {"say": "ended", "how": "returned", "result": encode(result, "result", self._max_bytes)}
-        except errors.InvalidPayload as problem:
-            return {"say": "ended", "how": "returned", "result": "null", "error": str(problem)}
+        except BaseException as problem:
+            why = str(problem) if isinstance(problem, errors.InvalidPayload) else error_line(problem)
+            return {"say": "ended", "how": "returned", "result": "null", "error": why}
 
     def _call(self, function: Callable[..., Any], given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         ctx = self._ctx
         assert ctx is not None
         ctx.services = getattr(self._app, "services", None)
+        begun: Any = None
         if not inspect.iscoroutinefunction(function):
             try:
-                return function(*given, **arguments)
+                begun = function(*given, **arguments)
+                if not is_awaitable(begun):
+                    return finished(ctx.name, begun)
             finally:
-                ctx.scope.close()
+                if not is_awaitable(begun):
+                    ctx.scope.close()
 
         async def body() -> Any:
             task = asyncio.current_task()
@@ -187,7 +194,8 @@ class Child:
             try:
                 if self._ctx is not None and self._ctx.cancelled:
                     raise asyncio.CancelledError
-                return await function(*given, **arguments)
+                answer = function(*given, **arguments) if begun is None else begun
+                return finished(ctx.name, await awaited(answer))
             finally:
                 self._task = None
                 await ctx.scope.aclose()

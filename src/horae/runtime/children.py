@@ -27,9 +27,10 @@ from horae.core.outcomes import Cancel, Snooze
 from horae.errors import ConfigurationError
 from horae.runtime import child
 from horae.runtime.context import Context
-from horae.runtime.executor import Handler, Reported, TimeUp, ignored, time_limit
+from horae.runtime.executor import Handler, NotKept, TimeUp, ignored, time_limit
 from horae.runtime.messages import Channel, Message, job_as_json
 from horae.runtime.threads import Threads
+from horae.runtime.tracebacks import Reported
 
 log = logging.getLogger("horae.worker")
 MAX_JOBS = 100  # then a child is replaced, so that what its handlers leak does not grow for ever
@@ -103,9 +104,7 @@ class Process:
                 raise Cancel(answer["error"])
             case "raised":
                 raise Reported(answer["error"])
-        if answer.get("error"):
-            log.warning("the result of %s is not kept: %s", handler.name, answer["error"])
-        return json.loads(answer["result"])
+        return NotKept(answer["error"]) if answer.get("error") else json.loads(answer["result"])
 
     def _converse(self, order: Message, ctx: Context | None) -> Message:
         try:
@@ -265,7 +264,8 @@ async def _ended(process: Process, running: asyncio.Future[Any], patience: float
 
 def _time_to_notice(handler: Handler) -> float:
     """A handler that cannot learn that it should stop needs no time to do so."""
-    return TIME_TO_NOTICE if handler.takes_context or inspect.iscoroutinefunction(handler.function) else 0.0
+    may_await = inspect.iscoroutinefunction(inspect.unwrap(handler.function))
+    return TIME_TO_NOTICE if handler.takes_context or may_await else 0.0
 
 
 def _load_order(handler: Handler, database: str | None) -> Message:

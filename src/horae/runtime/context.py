@@ -34,6 +34,7 @@ class Context:
         self.lease = Lease(job.number, job.token)
         self.services = services
         self.problem: BaseException | None = None  # what the handler raised, for those who listen
+        self.in_thread = False  # where the handler is now; a thread can only be asked to end
         self.noticed = False  # the handler has seen that it should end, so its return may be an early one
         self._desk = desk
         self._checkpoint = job.checkpoint
@@ -121,6 +122,11 @@ class Context:
         """
         if self._stopped:
             self.noticed = True
+        return self._stopped
+
+    @property
+    def is_stopped(self) -> bool:
+        """For the runtime: whether the handler was told to end; asking does not count as the handler's noticing."""
         return self._stopped
 
     def cancel(self) -> None:

@@ -7,10 +7,11 @@ that can be killed. Every way a handler can end becomes an ``Outcome``; nothing 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import logging
-import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -18,13 +19,26 @@ from horae.actions.jobs import shown
 from horae.core.jobs import Job, Outcome
 from horae.core.outcomes import Cancel, Snooze
 from horae.core.payloads import encode
-from horae.errors import HandlerFailed, InvalidPayload
+from horae.errors import InvalidPayload
 from horae.ports import Limiter
+from horae.runtime.calling import (
+    Ended,
+    Unfinished,
+    awaited,
+    caught,
+    contained,
+    finished,
+    is_awaitable,
+    is_cancelled_from_outside,
+    raised_by_signal,
+)
 from horae.runtime.context import Context
 from horae.runtime.threads import Threads
+from horae.runtime.tracebacks import error_line, error_text
 
 log = logging.getLogger("horae.worker")
 SUCCEEDED = Outcome("succeeded")
+CANCELLED_ITSELF = "CancelledError: the handler cancelled itself"
 PATIENCE = timedelta(seconds=5)  # for a handler whose time is up and that cannot be killed
 
 
@@ -47,7 +61,6 @@ class Handler(Protocol):
     def rate_limit(self) -> Limiter | None: ...
 
 
-Ended = tuple[Any, BaseException | None]  # what a handler returned or raised
 Running = asyncio.Future[Ended]
 
 
@@ -59,8 +72,11 @@ class Stuck(TimeUp):
     """It also did not end when asked, and cannot be ended from outside."""
 
 
-class Reported(Exception):
-    """A failure that happened elsewhere; its text is all there is to tell."""
+class NotKept:
+    """Stands for the result of a handler that ran in a child process and whose result could not be kept."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
 
 
 class Processes(Protocol):
@@ -74,6 +90,29 @@ def time_limit(handler: Handler, job: Job) -> float | None:
     """How many seconds an attempt may take."""
     limit = job.timeout or handler.timeout
     return None if limit is None else limit.total_seconds()
+
+
+class Deadline:
+    """When the time of an attempt is up, however many steps it takes; never, where it has no limit."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self._rung: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        if seconds is not None:
+            loop = asyncio.get_running_loop()
+            self._rung = loop.create_future()
+            self._timer = loop.call_later(seconds, self._rung.set_result, None)
+
+    async def wait_for(self, running: Running) -> bool:
+        """Wait for what runs, or for the end of its time; true when it has ended."""
+        waiting: set[asyncio.Future[Any]] = {running} if self._rung is None else {running, self._rung}
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        return running.done()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 class Executor:
@@ -93,18 +132,23 @@ class Executor:
         try:
             result = await self._call(handler, ctx)
         except Snooze as snooze:
-            return Outcome("snoozed", error=snooze.reason or None, delay=snooze.delay)
+            return Outcome("snoozed", error=_reason(snooze.reason), delay=snooze.delay)
         except Cancel as cancel:
-            return Outcome("cancelled", error=cancel.reason or "by its handler")
+            return Outcome("cancelled", error=_reason(cancel.reason) or "by its handler")
         except TimeUp as late:
             self.stuck += isinstance(late, Stuck)
             return await self._decided(handler, ctx.job, Outcome("timed_out", error=str(late)))
-        except asyncio.CancelledError:
-            raise
-        except BaseException as problem:  # whatever a handler raises ends its attempt, never the worker
+        except asyncio.CancelledError as problem:
+            if is_cancelled_from_outside():
+                raise
             ctx.problem = problem
-            return await self._decided(handler, ctx.job, Outcome("failed", error=told(problem)))
-        return SUCCEEDED if result is None else Outcome("succeeded", result=self._encoded(handler, result))
+            return await self._decided(handler, ctx.job, Outcome("failed", error=CANCELLED_ITSELF))
+        except BaseException as problem:  # whatever a handler raises ends its attempt, never the worker
+            if raised_by_signal(problem):
+                raise
+            ctx.problem = problem
+            return await self._decided(handler, ctx.job, Outcome("failed", error=error_text(problem)))
+        return SUCCEEDED if result is None else self._succeeded(handler, result)
 
     async def _call(self, handler: Handler, ctx: Context) -> Any:
         if handler.executor == "process":
@@ -112,39 +156,61 @@ class Executor:
         arguments = ctx.job.payload if isinstance(ctx.job.payload, dict) else {"payload": ctx.job.payload}
         given = (ctx,) if handler.takes_context else ()
         limit = time_limit(handler, ctx.job)
-        if handler.executor == "async":
-            if limit is None:
-                return await _called_async(handler, ctx, given, arguments)
-            running: Running = asyncio.ensure_future(_contained(_called_async(handler, ctx, given, arguments)))
-        else:
-            running = self._threads.submit(lambda: _caught(lambda: _called(handler, ctx, given, arguments)))
-        result, problem = await self._within(limit, running, ctx)
-        if problem is not None:
-            raise problem
-        return result
+        if handler.executor == "async" and limit is None:
+            return await _called_async(handler, ctx, given, arguments)
+        deadline = Deadline(limit)
+        try:
+            if handler.executor == "async":
+                running = asyncio.ensure_future(contained(_called_async(handler, ctx, given, arguments)))
+                return _result(await self._within(deadline, running, ctx))
+            return await self._in_thread(handler, ctx, given, arguments, deadline)
+        finally:
+            deadline.stop()
 
-    async def _within(self, limit: float | None, running: Running, ctx: Context) -> Ended:
+    async def _in_thread(
+        self, handler: Handler, ctx: Context, given: tuple[Any, ...], arguments: dict[str, Any], deadline: Deadline
+    ) -> Any:
+        """Call a plain function in a thread; what it returns to be awaited, such as an async function behind a plain
+        decorator does, is awaited on the loop.
+        """
+        ctx.in_thread = True
+        submitted = self._threads.submit(lambda: caught(lambda: _called(handler, ctx, given, arguments)))
+        answer = _result(await self._within(deadline, submitted, ctx))
+        if not isinstance(answer, Unfinished):
+            return answer
+        ctx.in_thread = False
+        if ctx.is_stopped:
+            answer.drop()
+            await _close_scope(ctx)
+            raise asyncio.CancelledError
+        work = contained(_called_on(handler, ctx, answer))
+        running = asyncio.get_running_loop().create_task(work, context=answer.context)
+        return _result(await self._within(deadline, running, ctx))
+
+    async def _within(self, deadline: Deadline, running: Running, ctx: Context) -> Ended:
         """A handler's result, if it ends in time. One whose time is up is asked to end, then waited for a moment:
         neither a thread nor a coroutine that ignores its cancellation can be killed.
         """
         try:
-            if limit is None:
+            if deadline.seconds is None and not isinstance(running, asyncio.Task):
                 return await running
-            done, _ = await asyncio.wait([running], timeout=limit)
+            if await deadline.wait_for(running):
+                return running.result()
         except asyncio.CancelledError:
+            if running.done() and not is_cancelled_from_outside():
+                raise  # the handler cancelled the task in which it runs
             return await _stopped(running, ctx)
-        if done:
-            return running.result()
         ctx.cancel()
         if isinstance(running, asyncio.Task):
             running.cancel()
         done, _ = await asyncio.wait([running], timeout=self._patience)
         running.add_done_callback(ignored)
+        limit = timedelta(seconds=deadline.seconds or 0)
         if done:
-            raise TimeUp(f"timed_out: over {timedelta(seconds=limit)}")
+            raise TimeUp(f"timed_out: over {limit}")
         self._threads.give_up_one()
         raise Stuck(
-            f"timed_out: over {timedelta(seconds=limit)}, and it did not end when asked; its worker finishes what "
+            f"timed_out: over {limit}, and it did not end when asked; its worker finishes what "
             "it has and ends, to be replaced. Look at ctx.cancelled in long handlers, or declare executor='process'"
         )
 
@@ -156,51 +222,78 @@ class Executor:
             async with asyncio.timeout(job.retry.deadline.total_seconds()):
                 verdict = await self._answer(handler.decide, job, outcome.error or "")
         except Exception as silence:
-            log.warning("decide of %s gave no answer: %r; its default applies", handler.name, silence)
+            log.warning("decide of %s gave no answer (%s); its default applies", handler.name, error_line(silence))
             return outcome
-        return Outcome(outcome.ending, error=outcome.error, delay=verdict, final=verdict is None)
+        return replace(outcome, delay=verdict, final=verdict is None)
 
     async def _answer(self, decide: Callable[..., Any], job: Job, error: str) -> timedelta | None:
+        verdict, problem = None, None
         if inspect.iscoroutinefunction(decide):
-            verdict, problem = await asyncio.ensure_future(_contained(decide(job, error)))
+            verdict = decide(job, error)
         else:
-            running = self._threads.submit(lambda: _caught(lambda: decide(job, error)))
+            running = self._threads.submit(lambda: caught(lambda: decide(job, error)))
             try:
                 verdict, problem = await asyncio.shield(running)
             except asyncio.CancelledError:
                 self._threads.give_up_one()  # it may never come back
                 raise
+        if is_awaitable(verdict):
+            verdict, problem = await asyncio.ensure_future(contained(awaited(verdict)))
         if problem is not None:
-            raise RuntimeError(_line(problem)) from problem
+            raise RuntimeError(error_line(problem)) from problem
         if verdict is None:
             return None
         return max(timedelta(0), verdict if isinstance(verdict, timedelta) else timedelta(seconds=verdict))
 
-    def _encoded(self, handler: Handler, result: Any) -> str | None:
-        if result is None:
-            return None
+    def _succeeded(self, handler: Handler, result: Any) -> Outcome:
+        """What ran has run: a result that cannot be kept is told as an error of a job that succeeded."""
         try:
-            return encode(result, "result", self._max_result_bytes)
-        except InvalidPayload as problem:
-            log.warning("the result of %s is not kept: %s", handler.name, problem)
-            return None
+            if isinstance(result, NotKept):
+                raise InvalidPayload(result.why)
+            return Outcome("succeeded", result=encode(result, "result", self._max_result_bytes))
+        except BaseException as problem:  # encoding runs code of the application where the result is of its own types
+            if raised_by_signal(problem):
+                raise
+            why = str(problem) if isinstance(problem, InvalidPayload) else error_line(problem)
+            log.warning("the result of %s is not kept: %s", handler.name, why)
+            return Outcome("succeeded", error=not_kept(why))
+
+
+def not_kept(why: str) -> str:
+    """What a run says that succeeded and whose result could not be kept."""
+    return shown(f"ResultNotKept: the job succeeded, but its result could not be kept. {why}")
 
 
 def _called(handler: Handler, ctx: Context, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     """The handler's answer; what was made for this run ends with it."""
+    unfinished = False
     try:
-        return handler.function(*given, **arguments)
+        answer = handler.function(*given, **arguments)
+        unfinished = is_awaitable(answer)
+        return Unfinished(answer, contextvars.copy_context()) if unfinished else finished(handler.name, answer)
     finally:
-        if "scope" in vars(ctx):
+        if "scope" in vars(ctx) and not unfinished:
             ctx.scope.close()
 
 
 async def _called_async(handler: Handler, ctx: Context, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     try:
-        return await handler.function(*given, **arguments)
+        return finished(handler.name, await awaited(handler.function(*given, **arguments)))
     finally:
-        if "scope" in vars(ctx):
-            await ctx.scope.aclose()
+        await _close_scope(ctx)
+
+
+async def _called_on(handler: Handler, ctx: Context, begun: Unfinished) -> Any:
+    """The rest of a handler whose plain part ran in a thread."""
+    try:
+        return finished(handler.name, await awaited(begun.answer))
+    finally:
+        await _close_scope(ctx)
+
+
+async def _close_scope(ctx: Context) -> None:
+    if "scope" in vars(ctx):
+        await ctx.scope.aclose()
 
 
 async def _stopped(running: Running, ctx: Context) -> Ended:
@@ -214,41 +307,21 @@ async def _stopped(running: Running, ctx: Context) -> Ended:
     return ended
 
 
-async def _contained(work: Coroutine[Any, Any, Any]) -> Ended:
-    """What a coroutine returned or raised, as a value: asyncio lets ``SystemExit`` in a task end the whole loop."""
-    try:
-        return await work, None
-    except asyncio.CancelledError:
-        raise
-    except BaseException as problem:
-        return None, problem
+def _result(ended: Ended) -> Any:
+    answer, problem = ended
+    if problem is not None:
+        raise problem
+    return answer
 
 
-def _caught(work: Callable[[], Any]) -> Ended:
-    """What a function returned or raised, as a value: some exceptions mean something else to whoever awaits them."""
-    try:
-        return work(), None
-    except BaseException as problem:
-        return None, problem
+def _reason(reason: object) -> str | None:
+    """The reason of a snooze or a cancellation, as text that can be stored."""
+    return shown(reason if isinstance(reason, str) else repr(reason)) if reason else None
 
 
 def ignored(late: asyncio.Future[Any]) -> None:
-    """What a future that nobody waits for any more brings is not news."""
-    if not late.cancelled():
-        late.exception()
-
-
-def told(problem: BaseException) -> str:
-    """``Type: text`` first, because people read one line, then where it happened."""
-    if isinstance(problem, Reported):
-        return shown(str(problem))
-    if isinstance(problem, HandlerFailed):  # said on purpose, to whoever owns the job: our files are not their business
-        return shown(_line(problem))
-    return shown(_line(problem) + "\n\n" + "".join(traceback.format_exception(problem)))
-
-
-def _line(problem: BaseException) -> str:
-    try:
-        return f"{type(problem).__name__}: {problem}"
-    except Exception:
-        return f"{type(problem).__name__}: (its text cannot be shown)"
+    """Swallow the result of an abandoned future."""
+    if not late.cancelled() and late.exception() is None:
+        ended = late.result()
+        if isinstance(ended, tuple) and isinstance(ended[0], Unfinished):
+            ended[0].drop()

@@ -30,7 +30,7 @@ from horae.runtime.attempts import Attempt, as_fated, ended_by, facts, put_off, 
 from horae.runtime.context import Context
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.declared import Declared
-from horae.runtime.executor import Executor, Handler, Processes, told
+from horae.runtime.executor import Executor, Handler, Processes
 from horae.runtime.faults import Faults
 from horae.runtime.janitor import Chore, Janitor
 from horae.runtime.listeners import Listeners, Teller
@@ -41,6 +41,7 @@ from horae.runtime.renewer import Renewer
 from horae.runtime.scheduler import Scheduler
 from horae.runtime.settler import Settler
 from horae.runtime.threads import Threads
+from horae.runtime.tracebacks import error_text
 from horae.runtime.tracing import traced
 from horae.runtime.watchdog import Watchdog
 
@@ -271,7 +272,7 @@ class Worker:
             outcome = ended_by(attempt)
         except Exception as problem:  # ours, not the handler's; the slot must not be lost for it
             log.exception("an attempt at %s broke off", job.id)
-            outcome = Outcome("failed", error=told(problem))
+            outcome = Outcome("failed", error=error_text(problem))
         self.measures.ran(job, outcome.ending, self.world.clock.monotonic() - attempt.begun)
         if attempt.fate == "lost":
             self._forget(job)
@@ -288,9 +289,8 @@ class Worker:
         waits = await slowed_down(self._database.call, self.settings.rates.get(attempt.job.queue), handler.rate_limit)
         if waits is not None:
             return waits
-        attempt.in_thread = handler.executor == "thread"
         self._faults.at("run.before")
-        return await self.declared.run(handler, attempt.ctx, lambda: self._executor.run(handler, attempt.ctx))
+        return await self.declared.run(attempt.ctx, lambda: self._executor.run(handler, attempt.ctx))
 
     def _settled(self, job: Job, outcome: Outcome, change: Change | None) -> None:
         """After the commit: the slot is free, whoever wants to know is told."""
@@ -324,7 +324,7 @@ class Worker:
             return
         attempt.fate = fate
         attempt.ctx.cancel()
-        if attempt.task is not None and not attempt.in_thread:  # a thread can only be asked, and ends by itself
+        if attempt.task is not None and not attempt.ctx.in_thread:  # a thread can only be asked, and ends by itself
             attempt.task.cancel()
 
     # -- what a context may ask ----------------------------------------------------------------------------------
