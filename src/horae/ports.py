@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from horae.core.access import Token
 from horae.core.audit import Entry
@@ -20,6 +20,7 @@ from horae.core.fires import Fire, Firing, Schedule, Unfinished
 from horae.core.jobs import Job, Lease, NewJob, Order, Outcome, Run, Settlement
 from horae.core.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
 from horae.core.limits import Limit
+from horae.core.locks import LockHolder
 from horae.core.values import swift
 
 T = TypeVar("T")
@@ -265,6 +266,12 @@ class ScheduleRows(Protocol):
     def record(self, number: int, fire: Fire, job_id: int | None, now: datetime) -> None: ...
     def recorded(self, number: int, start: datetime, end: datetime) -> set[datetime]: ...
     def history(self, number: int, *, limit: int, before: datetime | None) -> list[tuple[Fire, int | None]]: ...
+    def was_fired(self, number: int, fire_at: datetime, job_id: int) -> bool:
+        """Return whether this job came from the schedule's own rhythm, not from a hand or a backfill."""
+
+    def has_fired_since(self, number: int, fire_at: datetime, since: datetime) -> bool:
+        """Return whether a later occurrence has become a job since that instant."""
+
     def tallies(self, numbers: Iterable[int]) -> dict[int, Tally]: ...
     def skipped(self, numbers: Iterable[int]) -> set[int]: ...
 
@@ -552,6 +559,19 @@ class LockManager(Protocol):
         self, key: str, ttl: timedelta | float, wait: timedelta | float = 0, retry_interval: timedelta | float = 0.05
     ) -> Lock:
         """The same for a ``with`` block, raising ``LockNotAcquired`` instead of answering None."""
+
+
+@runtime_checkable
+class AttemptLocks(Protocol):
+    """A lock manager that knows which attempt at a job holds a lock, so that a dead one's lock stops nobody.
+
+    One without this method works too: then the lock of a dead worker stays until its time has run out.
+    """
+
+    def try_lock_for(
+        self, key: str, ttl: timedelta | float, holder: LockHolder, is_over: Callable[[LockHolder], bool]
+    ) -> Lock | None:
+        """Acquire for an attempt, also from an earlier attempt at the same job or one that *is_over*."""
 
 
 class Limiter(Protocol):

@@ -38,8 +38,10 @@ CHECKLIST = {
     "initialDelay works": ["test_an_interval_begins_after_its_initial_delay"],
     "runs of one job never overlap": ["test_a_local_job_never_overlaps_itself"],
     "a failure does not stop later fires": ["test_a_failing_run_stops_neither_its_job_nor_others"],
+    # Decision 0080: put back first, and SKIPPED once the next occurrence has come.
     "SINGLE_NODE tries the lock job:{id}; without it SKIPPED and no error": [
-        "test_a_job_whose_lock_somebody_holds_is_skipped_and_says_so"
+        "test_a_job_whose_lock_somebody_holds_waits_for_it_and_loses_no_attempt",
+        "test_a_job_whose_lock_somebody_holds_is_skipped_when_the_next_one_comes_and_says_so",
     ],
     "the lock is released in the end": ["test_the_lock_is_free_again_after_a_run_that_failed"],
     "ALL_NODES touches no lock": ["test_all_nodes_touch_no_lock"],
@@ -50,7 +52,9 @@ CHECKLIST = {
     "onStart comes before the run": ["test_listeners_hear_of_the_start_before_the_work_begins"],
     "onSuccess brings the duration": ["test_listeners_hear_of_start_and_success_with_the_time_of_the_fire"],
     "onFailure brings duration and error": ["test_listeners_hear_of_a_failure_with_the_error_itself"],
-    "onSkipped comes when the lock is held": ["test_a_job_whose_lock_somebody_holds_is_skipped_and_says_so"],
+    "onSkipped comes when the lock is held": [
+        "test_a_job_whose_lock_somebody_holds_is_skipped_when_the_next_one_comes_and_says_so"
+    ],
     "without a listener everything runs": ["test_a_cron_job_fires_at_its_minute_and_never_twice"],
     "init, start, stop": ["test_shutdown_waits_for_what_runs_then_cancels_it"],
     "shutdown cancels after its timeout": [

@@ -1,15 +1,19 @@
 """One fire of a declared job, under virtual time: lock, listeners, log, history (S3-21 … S3-28, S3-37)."""
 
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from horae import Context, Horae, JobExecutionListener
+from horae import Context, Horae, Job, JobExecutionListener, Retry
+from horae.actions import jobs as verbs
 from horae.actions import schedules
+from horae.core.locks import LockHolder
 from horae.errors import InvalidArguments, NotFound
+from horae.ports import AttemptLocks
 from horae.testing import Lab
 
 NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)
@@ -119,29 +123,172 @@ async def test_the_logger_of_a_job_carries_its_id(app: Horae) -> None:
 # -- the lock ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_job_whose_lock_somebody_holds_is_skipped_and_says_so(app: Horae) -> None:
-    """S3-21, S3-26, S3-27, C-22"""
+async def test_a_job_whose_lock_somebody_holds_waits_for_it_and_loses_no_attempt(app: Horae) -> None:
+    """S3-21, S3-27: the lock itself is not waited for; the attempt is put back and asks again."""
     notes = Notes()
     app.listen(notes)
-    ran: list[int] = []
-    app.job("clean", cron="* * * * *", lock_ttl=60)(lambda: ran.append(1))
+    ran: list[datetime] = []
+    app.job("clean", cron="* * * * *", lock_ttl=60)(lambda: ran.append(lab.now))
 
     async with Lab(app, starts_at=NOON) as lab:
         assert app.locks is not None
         with app.locks.with_lock("job:clean", 600):
-            await lab.advance(MINUTE)
+            await lab.advance(MINUTE + timedelta(seconds=20))
+
+        (job,) = lab.enqueued("clean")
+        assert (job.state, job.attempt) == ("queued", 0)
+        assert job.last_error == "its lock job:clean is held by another program"
+        assert (ran, notes.heard) == ([], [])
+
+        await lab.advance(timedelta(seconds=35))
+        await told(lab)
+        assert len(ran) == 1
+        assert lab.state_of(job) == "succeeded"
+        assert {run.outcome for run in lab.runs(job)} == {"snoozed", "succeeded"}
+        assert [fire.verdict for fire in lab.fires("clean")] == ["ran"]
+        assert [event[0] for event in notes.heard] == ["start", "success"]
+
+
+async def test_a_job_whose_lock_somebody_holds_is_skipped_when_the_next_one_comes_and_says_so(app: Horae) -> None:
+    """S3-21, S3-26, S3-27, C-22"""
+    notes = Notes()
+    app.listen(notes)
+    ran: list[datetime] = []
+    app.job("clean", cron="* * * * *", lock_ttl=60)(lambda ctx: ran.append(ctx.planned_at))
+
+    async with Lab(app, starts_at=NOON) as lab:
+        assert app.locks is not None
+        with app.locks.with_lock("job:clean", 600):
+            await lab.advance(2 * MINUTE + timedelta(seconds=45))
             await told(lab)
 
-        assert ran == []
-        (job,) = lab.enqueued("clean")
-        assert (job.state, job.last_error) == ("cancelled", "lock")
-        assert [run.outcome for run in lab.runs(job)] == ["skipped"]
+        first, second = lab.enqueued("clean")
+        assert (first.state, first.last_error, second.state) == ("cancelled", "lock", "queued")
+        assert lab.runs(first)[-1].outcome == "skipped"
+        assert [(fire.verdict, fire.reason) for fire in lab.fires("clean")] == [("skipped", "lock"), ("ran", None)]
         assert notes.heard == [("skipped", "clean", milliseconds(NOON + MINUTE))]
         (status,) = app.snapshot()
-        assert (status.last_result, status.run_count) == ("SKIPPED", 0)
+        assert status.run_count == 0
 
+        await lab.advance(timedelta(seconds=14))
+        assert ran == [NOON + 2 * MINUTE]
+
+
+@pytest.mark.parametrize("overlap", ["skip", "queue_one", "allow"])
+async def test_of_many_fires_during_somebody_elses_run_the_last_one_runs_and_each_leaves_a_record(
+    app: Horae, overlap: Any
+) -> None:
+    ran: list[datetime] = []
+    app.job("clean", cron="* * * * *", overlap=overlap)(lambda ctx: ran.append(ctx.planned_at))
+
+    async with Lab(app, starts_at=NOON) as lab:
+        assert app.locks is not None
+        with app.locks.with_lock("job:clean", 6000):
+            await lab.advance(31 * MINUTE)
+        await lab.advance(timedelta(seconds=59))
+
+        assert ran == [NOON + 31 * MINUTE]
+        verdicts = [fire.verdict for fire in lab.fires("clean")]
+        assert verdicts == ["skipped"] * 30 + ["ran"]
+
+
+async def test_a_schedule_without_a_next_fire_waits_for_its_lock_however_long(app: Horae) -> None:
+    """Nothing takes its place, so nothing may end it."""
+    app.job("sync", every=60, anchor="finish")(lambda: None)
+
+    async with Lab(app, starts_at=NOON) as lab:
+        assert app.locks is not None
+        with app.locks.with_lock("job:sync", 6000):
+            await lab.advance(60 * MINUTE)
         await lab.advance(MINUTE)
-        assert ran == [1]
+
+        assert lab.fired("sync")[0] == "2030-01-07T12:00:00Z"
+        assert lab.enqueued("sync")[0].state == "succeeded"
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+async def test_the_lock_of_a_worker_that_died_does_not_stop_the_next_attempt(app: Horae, attempts: int) -> None:
+    ran: list[int] = []
+    app.job("clean", cron="0 * * * *", lock_ttl=3600, retry=Retry.fixed(0, attempts=attempts))(
+        lambda ctx: ran.append(ctx.attempt)
+    )
+
+    async with Lab(app, starts_at=NOON) as lab:
+        lab.crash_next("clean")
+        await lab.advance(60 * MINUTE)
+        (job,) = lab.enqueued("clean")
+        take_lock(app, job)
+
+        await lab.advance(lab.lease + MINUTE)
+
+        assert (lab.state_of(job), ran) == ("succeeded", [2])
+        assert [run.outcome for run in lab.runs(job)] == ["lost", "succeeded"]
+        assert [fire.verdict for fire in lab.fires("clean")] == ["ran"]
+
+
+async def test_the_lock_of_an_attempt_that_failed_without_releasing_it_does_not_stop_its_retry(app: Horae) -> None:
+    ran: list[int] = []
+
+    def clean(ctx: Context) -> None:
+        ran.append(ctx.attempt)
+        if ctx.attempt == 1:
+            raise ValueError("no")
+
+    app.job("clean", cron="0 * * * *", lock_ttl=3600, retry=Retry.fixed(60, attempts=2))(clean)
+
+    async with Lab(app, starts_at=NOON) as lab:
+        lab.crash_next("clean", at="settle.before")
+        await lab.advance(60 * MINUTE)
+        (job,) = lab.enqueued("clean")
+        take_lock(app, job)
+
+        await lab.advance(2 * MINUTE)
+
+        assert ran == [1, 2]
+        assert lab.state_of(job) == "succeeded"
+
+
+async def test_the_lock_of_a_dead_job_does_not_cost_the_fires_after_it(app: Horae) -> None:
+    """One kill used to cost every fire until the lock's time had run out."""
+    ran: list[datetime] = []
+    app.job("clean", cron="* * * * *", lock_ttl=6000)(lambda ctx: ran.append(ctx.planned_at))
+
+    async with Lab(app, starts_at=NOON, lease=timedelta(seconds=10)) as lab:
+        for _ in range(3):
+            lab.crash_next("clean")
+        await lab.advance(MINUTE)
+        (job,) = lab.enqueued("clean")
+        take_lock(app, job)
+        await lab.advance(timedelta(seconds=50))
+        assert lab.state_of(job) == "dead"
+
+        await lab.advance(5 * MINUTE)
+
+        assert ran == [NOON + minute * MINUTE for minute in range(2, 7)]
+
+
+async def test_a_run_of_another_store_on_the_same_lock_manager_is_not_mistaken_for_our_own(app: Horae) -> None:
+    """Stores that share one Redis count their jobs alike."""
+    app.job("clean", cron="0 * * * *", lock_ttl=6000)(lambda: None)
+
+    async with Lab(app, starts_at=NOON) as lab:
+        job_id = app.trigger("clean")
+        await lab.settle()
+        assert job_id is not None
+        theirs = replace(lab.job(job_id), created_at=NOON - timedelta(days=1))
+        take_lock(app, theirs)
+        second = app.trigger("clean")
+        await lab.settle()
+
+        assert second is not None
+        assert lab.state_of(second) == "queued"
+
+
+def take_lock(app: Horae, job: Job) -> None:
+    """Hold the job's lock as its current attempt would, and never release it."""
+    manager = app.locks
+    assert isinstance(manager, AttemptLocks)
+    assert manager.try_lock_for(f"job:{job.handler}", 3000, LockHolder.of(job), lambda _: False) is not None
 
 
 async def test_the_lock_is_free_again_after_a_run_that_failed(app: Horae) -> None:
@@ -169,10 +316,42 @@ async def test_a_manual_trigger_obeys_the_lock(app: Horae) -> None:
         assert app.locks is not None
         with app.locks.with_lock("job:clean", 600):
             job_id = app.trigger("clean")
-            await lab.settle()
+            await lab.advance(10 * MINUTE)
+            assert job_id is not None
+            assert lab.state_of(job_id) == "queued"
 
-        assert job_id is not None
-        assert lab.runs(job_id)[0].outcome == "skipped"
+        await lab.advance(MINUTE)
+        assert lab.state_of(job_id) == "succeeded"
+
+
+async def test_a_manual_trigger_that_waits_for_the_lock_does_not_yield_to_the_rhythm(app: Horae) -> None:
+    """A person asked for it, perhaps with arguments of its own."""
+    ran: list[int] = []
+    app.job("clean", cron="* * * * *")(lambda size=1: ran.append(size))
+
+    async with Lab(app, starts_at=NOON) as lab:
+        assert app.locks is not None
+        with app.locks.with_lock("job:clean", 6000):
+            app.trigger("clean", size=5)
+            await lab.advance(5 * MINUTE)
+        await lab.advance(timedelta(seconds=59))
+
+    assert ran[0] == 5
+
+
+async def test_a_job_that_a_person_moved_while_it_waited_for_its_lock_yields_no_more(app: Horae) -> None:
+    ran: list[datetime] = []
+    app.job("clean", cron="* * * * *", overlap="allow")(lambda ctx: ran.append(ctx.planned_at))
+
+    async with Lab(app, starts_at=NOON) as lab:
+        assert app.locks is not None
+        with app.locks.with_lock("job:clean", 6000):
+            await lab.advance(MINUTE + timedelta(seconds=10))
+            (job,) = lab.enqueued("clean")
+            verbs.reschedule(lab.world, job.id, run_at=NOON + 10 * MINUTE)
+        await lab.advance(10 * MINUTE)
+
+    assert NOON + MINUTE in ran
 
 
 async def test_the_lock_of_a_job_that_was_only_enqueued_is_nobodys_business(app: Horae) -> None:

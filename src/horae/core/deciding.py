@@ -86,7 +86,7 @@ def admits(schedule: Schedule, unfinished: Unfinished) -> bool:
     """Whether a run by hand may join what is unfinished; it does not push a waiting retry aside."""
     if schedule.overlap == "allow":
         return True
-    waiting = bool(unfinished.waiting or unfinished.retrying)
+    waiting = bool(unfinished.waiting or unfinished.retrying or unfinished.locked_out)
     return not waiting if schedule.overlap == "queue_one" else not (waiting or unfinished.running)
 
 

@@ -180,6 +180,7 @@ class Unfinished:
     running: tuple[int, ...] = ()
     waiting: tuple[int, ...] = ()
     retrying: tuple[int, ...] = ()
+    locked_out: tuple[int, ...] = ()  # put back because of their lock; a new occurrence takes their place
     seen_at: Mapping[int, datetime] = field(default_factory=dict)  # when a running one last showed progress
 
     @property

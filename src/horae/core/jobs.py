@@ -206,6 +206,7 @@ class Outcome:
     delay: timedelta | None = None  # the caller's own retry delay, or how long to snooze
     from_run_at: bool = False  # document 000: the delay counts from run_at, not from now
     final: bool = False  # a failure that must not be tried again
+    waits_for: str | None = None  # what an attempt that is put back waits for, where its schedule must know
     next_action_at: datetime | None = None
     audit_event_id: str | None = None
 
@@ -219,6 +220,7 @@ class Change:
     attempt: int
     run_at: datetime
     error: str | None
+    waits_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,9 +281,8 @@ def after(job: Job, outcome: Outcome, *, now: datetime, roll: float) -> Change:
         case "released":
             return _change(job, "released", run_at=job.run_at, error=job.last_error)
         case "snoozed":
-            return _change(
-                job, "snoozed", run_at=later(now, outcome.delay or timedelta(0)), error=outcome.error or job.last_error
-            )
+            run_at, error = later(now, outcome.delay or timedelta(0)), outcome.error or job.last_error
+            return _change(job, "snoozed", run_at=run_at, error=error, waits_for=outcome.waits_for)
         case "lost":
             return _after_loss(job, outcome, now=now)
         case "failed" | "timed_out":
@@ -314,9 +315,17 @@ def _after_loss(job: Job, outcome: Outcome, *, now: datetime) -> Change:
     return _change(job, "lost", run_at=now, failures=1, error=error)
 
 
-def _change(job: Job, event: str, *, run_at: datetime, failures: int = 0, error: str | None = None) -> Change:
+def _change(
+    job: Job,
+    event: str,
+    *,
+    run_at: datetime,
+    failures: int = 0,
+    error: str | None = None,
+    waits_for: str | None = None,
+) -> Change:
     state = JOB.after("running", event)
-    return _make_change(event, state, job.attempt + failures, run_at, error)
+    return _make_change(event, state, job.attempt + failures, run_at, error, waits_for)
 
 
 def settlement(job: Job, outcome: Outcome, *, now: datetime, roll: float) -> Settlement:

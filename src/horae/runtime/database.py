@@ -11,8 +11,8 @@ T = TypeVar("T")
 
 
 class DatabaseThreads:
-    def __init__(self, count: int = 4) -> None:
-        self._threads = ThreadPoolExecutor(count, thread_name_prefix="horae-db")
+    def __init__(self, count: int = 4, name: str = "horae-db") -> None:
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix=name)
 
     async def call(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -21,6 +21,7 @@ from horae.core.jobs import Job, Lease, Outcome
 from horae.errors import HoraeError, StoreError
 from horae.ports import LockManager, World
 from horae.runtime.context import Context
+from horae.runtime.database import DatabaseThreads
 from horae.runtime.executor import Handler
 from horae.runtime.listeners import Listeners
 from horae.runtime.locking import LockKeeper
@@ -32,6 +33,7 @@ from horae.runtime.timers import Timers
 T = TypeVar("T")
 log = logging.getLogger("horae.worker")
 LOOK_EVERY = timedelta(seconds=60)  # at the schedules of local timers, which somebody may have changed
+LOCK_THREADS = 2
 LOOK_APART = timedelta(seconds=1)  # however often the store hints at changes
 
 
@@ -76,6 +78,8 @@ class Declared:
         self._read_plan = plan
         self._plan = plan() if plan is not None else Plan("")
         self._keeper = LockKeeper(world.clock)
+        # A lock manager that takes seconds to say that it is away must not hold up claims and endings.
+        self._lock_threads = DatabaseThreads(LOCK_THREADS, "horae-locks")
         self._keys = frozenset(schedule.key for schedule in self._plan.schedules)
         self._occurrences = Occurrences(
             world, listeners, locks, declares=lambda name: name in self._keys, keeper=self._keeper
@@ -121,6 +125,7 @@ class Declared:
         """After the last attempt: tell the last news, end what was made."""
         await self._occurrences.drained(limit)
         self._keeper.stop()
+        self._lock_threads.close()
         try:
             await self.services.close()
         except Exception:
@@ -184,9 +189,9 @@ class Declared:
 
     # -- running -------------------------------------------------------------------------------------------------
 
-    async def run(self, handler: Handler, ctx: Context, work: Work) -> Outcome:
+    async def run(self, ctx: Context, work: Work) -> Outcome:
         """One attempt at a job from the queue, under its lock, told to whoever listens."""
-        return await self._occurrences.run(ctx, work, self._host.ask, stops=handler.executor != "thread")
+        return await self._occurrences.run(ctx, work, self._lock_threads.call)
 
     async def _fire(self, schedule: Schedule, fire_at: datetime) -> None:
         """One run on this node, recorded with it where the store answers."""
@@ -198,7 +203,7 @@ class Declared:
         ctx = Context(job, self._host, self.services)
         try:
             outcome = await self._occurrences.run_local(ctx, lambda: self._host.execute(handler, ctx))
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # from outside: the executor contains what the handler raises
             outcome = Outcome("cancelled", error="its worker shut down")
             await self._ended(job, outcome, is_recorded)
             raise

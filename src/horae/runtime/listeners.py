@@ -36,7 +36,7 @@ class JobExecutionListener:
         return None
 
     def on_skipped(self, job_id: str, fire_time: int) -> Awaitable[None] | None:
-        """Somebody else holds its lock."""
+        """The next occurrence has taken its place while somebody else held its lock."""
         return None
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from horae.core.jobs import renewal_pause
-from horae.errors import HoraeError
 from horae.ports import Clock, Lock
 
 log = logging.getLogger("horae.locks")
@@ -27,6 +26,7 @@ class _Held:
     lost: Callable[[], None]
     until: float  # by the monotonic clock
     due: float
+    is_failing: bool = False  # the lock manager did not answer when it was last asked
 
 
 class LockKeeper:
@@ -39,12 +39,15 @@ class LockKeeper:
         self._thread: threading.Thread | None = None
         self._ended = False
 
-    def hold(self, lock: Lock, ttl: timedelta, lost: Callable[[], None]) -> None:
-        """Keep extending a lock just acquired; *lost* is called, from another thread, if that fails for good."""
-        now = self._clock.monotonic()
+    def hold(self, lock: Lock, ttl: timedelta, lost: Callable[[], None], *, since: float | None = None) -> None:
+        """Keep extending a lock just acquired; *lost* is called, from another thread, if that fails for good.
+
+        *since* is when it was asked for: its time runs from then on at the earliest.
+        """
+        asked = self._clock.monotonic() if since is None else since
         pause = renewal_pause(ttl).total_seconds()
         with self._changed:
-            self._held[lock.key, lock.token] = _Held(lock, ttl, lost, now + ttl.total_seconds(), now + pause)
+            self._held[lock.key, lock.token] = _Held(lock, ttl, lost, asked + ttl.total_seconds(), asked + pause)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="horae-locks", daemon=True)
                 self._thread.start()
@@ -76,25 +79,49 @@ class LockKeeper:
         now = self._clock.monotonic()
         with self._changed:
             due = [held for held in self._held.values() if held.due <= now]
+        answers = True
         for held in due:
-            self._extend(held)
+            answers = self._extend(held, answers)
         now = self._clock.monotonic()
         with self._changed:
             return min((max(0.0, held.due - now) for held in self._held.values()), default=None)
 
-    def _extend(self, held: _Held) -> None:
+    def _extend(self, held: _Held, answers: bool) -> bool:
+        """Extend one lock; false when the lock manager does not answer.
+
+        Then the others are not asked about either: each call may take seconds, and meanwhile a lock whose time is
+        over would be believed to be held.
+        """
         asked = self._clock.monotonic()
         pause = renewal_pause(held.ttl).total_seconds()
-        try:
-            ours = held.lock.extend(held.ttl)
-        except HoraeError as problem:
-            if asked < held.until:
-                log.warning("lock %s could not be extended: %s", held.lock.key, problem)
-                held.due = asked + min(AGAIN, pause)
-                return
-            ours = False  # nobody answers, and our own time has run out
+        ours, surely_over = False, held.is_failing and asked >= held.until
+        if answers and not surely_over:
+            try:
+                ours = held.lock.extend(held.ttl) or (asked < held.until and self._restored(held))
+            except Exception as problem:
+                answers = False
+                if not held.is_failing:
+                    log.warning("lock %s could not be extended, and is tried again: %s", held.lock.key, problem)
+        held.is_failing = not answers
+        now = self._clock.monotonic()
         if ours:
             held.until, held.due = asked + held.ttl.total_seconds(), asked + pause
+        elif not answers and now < held.until:
+            held.due = min(now + min(AGAIN, pause), held.until)
         elif self.drop(held.lock):
             log.error("lock %s was lost while its job was running; somebody else may run it now", held.lock.key)
             held.lost()
+        return answers
+
+    def _restored(self, held: _Held) -> bool:
+        """Put a lock back that its manager forgot before its time was over, as a Redis without persistence does."""
+        restore: Callable[[timedelta], bool] | None = getattr(held.lock, "restore", None)
+        if restore is None or not self._is_held(held.lock) or not restore(held.ttl):
+            return False
+        if not self._is_held(held.lock):  # its run ended and released it meanwhile
+            held.lock.release()
+        return True
+
+    def _is_held(self, lock: Lock) -> bool:
+        with self._changed:
+            return (lock.key, lock.token) in self._held

@@ -1,8 +1,9 @@
 """What surrounds the run of a scheduled job: its lock, its log events, its listeners (S3-21 … S3-23).
 
-A declared SINGLE_NODE job takes the lock ``job:{id}`` when it runs, without waiting; if somebody else holds it, the
-run is skipped and says so. Fire and lease already decide which worker runs an occurrence; the lock keeps runs apart
-that this store does not know of.
+A declared SINGLE_NODE job takes the lock ``job:{id}`` when it runs, without waiting. If somebody else holds it, the
+attempt is put back, and is skipped once the next occurrence has taken its place. A lock of an attempt that is over
+stops nobody. Fire and lease already decide which worker runs an occurrence; the lock keeps runs apart that this store
+does not know of.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
+from horae.actions.occurrences import is_over, occurrence_of, put_back
 from horae.core.instants import micros
 from horae.core.jobs import Job, Outcome
-from horae.errors import ConfigurationError, HandlerFailed, HoraeError
-from horae.ports import Lock, LockManager, World
+from horae.core.locks import LockHolder
+from horae.errors import ConfigurationError, HandlerFailed
+from horae.ports import AttemptLocks, Lock, LockManager, World
+from horae.runtime.calling import is_cancelled_from_outside
 from horae.runtime.context import Context
 from horae.runtime.listeners import Listeners
 from horae.runtime.locking import LockKeeper
@@ -51,49 +56,87 @@ class Occurrences:
         self._locks = locks
         self._declares = declares
         self._keeper = keeper
-        self._telling: set[asyncio.Task[None]] = set()
+        self._beside: set[asyncio.Task[None]] = set()
 
-    async def run(self, ctx: Context, work: Work, call: Call, *, stops: bool = True) -> Outcome:
-        """The outcome of one attempt; *stops* tells whether the handler can be stopped by cancelling its task."""
+    async def run(self, ctx: Context, work: Work, call: Call) -> Outcome:
+        """The outcome of one attempt."""
         job = ctx.job
         if job.schedule_id is None:
             return await work()
+        if not self._declares(job.handler):
+            return await self._told(ctx, work)
+        asked_at = self._world.clock.monotonic()
         try:
-            ttl = await self._lock_ttl(job, call)
-            lock = None if ttl is None else await call(lambda: self._manager().try_lock(f"job:{job.handler}", ttl))
-        except HoraeError as problem:
+            answer = await self._asked(job, call)
+        except Exception as problem:  # whatever a lock manager raises, the work itself has not been tried
             log.warning("%s waits: its lock cannot be asked for: %s", job.handler, problem, extra=_facts(job))
             return Outcome("snoozed", error=f"the lock manager does not answer: {problem}", delay=LOCK_AWAY)
-        if ttl is None:
+        if isinstance(answer, Outcome):
+            if answer.ending == "skipped":
+                ctx.logger.logger.info("job.skipped %s", job.handler, extra=_facts(job, fire_time=_fire_time(job)))
+                self._tell(None, "on_skipped", job.handler, _fire_time(job))
+            return answer
+        if answer is None:
             return await self._told(ctx, work)
-        if lock is None:
-            ctx.logger.logger.info("job.skipped %s", job.handler, extra=_facts(job, fire_time=_fire_time(job)))
-            self._tell(None, "on_skipped", job.handler, _fire_time(job))
-            return Outcome("skipped", error="lock")
-        return await self._locked(ctx, lock, ttl, work, call, stops)
+        lock, ttl = answer
+        return await self._locked(ctx, lock, ttl, asked_at, work, call)
 
     async def run_local(self, ctx: Context, work: Work) -> Outcome:
         """A run of this node's own: no lock is touched."""
         return await self._told(ctx, work)
 
     async def drained(self, limit: timedelta) -> None:
-        """Until every listener has been told, or the time is up."""
-        if self._telling:
-            _, late = await asyncio.wait(self._telling, timeout=limit.total_seconds())
+        """Wait until every listener has been told and every lock let go, or the time is up."""
+        if self._beside:
+            _, late = await asyncio.wait(self._beside, timeout=limit.total_seconds())
             for task in late:
                 task.cancel()
 
     # -- the lock ------------------------------------------------------------------------------------------------
 
-    async def _lock_ttl(self, job: Job, call: Call) -> timedelta | None:
-        """How long the lock is to hold, as the schedule says now; None for a job that takes none."""
-        if not self._declares(job.handler):
+    async def _asked(self, job: Job, call: Call) -> tuple[Lock, timedelta] | Outcome | None:
+        """Ask for the lock; an attempt that is stopped meanwhile must not leave one behind that nobody releases."""
+        asking = asyncio.ensure_future(call(lambda: self._acquire(job)))
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            undoing = asyncio.create_task(self._undo(asking, job, call), name="horae-unlock")
+            self._beside.add(undoing)
+            undoing.add_done_callback(self._beside.discard)
+            raise
+
+    async def _undo(
+        self, asking: asyncio.Future[tuple[Lock, timedelta] | Outcome | None], job: Job, call: Call
+    ) -> None:
+        with suppress(Exception):
+            answer = await asking
+            if isinstance(answer, tuple):
+                await call(lambda: _release(answer[0], job))
+
+    def _acquire(self, job: Job) -> tuple[Lock, timedelta] | Outcome | None:
+        """Return the lock of a job and its time; what to do instead where it is not to be had; None if it needs none.
+
+        Blocks on store and lock manager.
+        """
+        occurrence = occurrence_of(self._world, job)
+        if occurrence.is_replaced:
+            return Outcome("skipped", error="lock")
+        ttl = occurrence.lock_ttl
+        if ttl is None:
             return None
-        number = job.schedule_id
-        assert number is not None
-        found = await call(lambda: self._world.store.read(lambda tx: tx.schedules.by_number([number])))
-        schedule = found.get(number)
-        return schedule.lock_ttl if schedule is not None and schedule.mode == "SINGLE_NODE" else None
+        key, manager, seen = f"job:{job.handler}", self._manager(), list[LockHolder]()
+        if not isinstance(manager, AttemptLocks):
+            lock = manager.try_lock(key, ttl)
+        else:
+
+            def is_over_now(holder: LockHolder) -> bool:
+                seen.append(holder)
+                return is_over(self._world, holder)
+
+            lock = manager.try_lock_for(key, ttl, LockHolder.of(job), is_over_now)
+        if lock is None:
+            return put_back(self._world, job, key, seen[-1] if seen else None, self._world.clock.now())
+        return lock, ttl
 
     def _manager(self) -> LockManager:
         manager = self._locks()
@@ -101,10 +144,12 @@ class Occurrences:
             raise ConfigurationError("no lock manager is set; give the application one with app.locks = …")
         return manager
 
-    async def _locked(self, ctx: Context, lock: Lock, ttl: timedelta, work: Work, call: Call, stops: bool) -> Outcome:
-        hold = _Hold(ctx, stops)
+    async def _locked(
+        self, ctx: Context, lock: Lock, ttl: timedelta, asked_at: float, work: Work, call: Call
+    ) -> Outcome:
+        hold = _Hold(ctx)
         if self._keeper is not None:
-            self._keeper.hold(lock, ttl, hold.lose_from_elsewhere)
+            self._keeper.hold(lock, ttl, hold.lose_from_elsewhere, since=asked_at)
         try:
             outcome = await self._told(ctx, work)
         except asyncio.CancelledError:
@@ -112,10 +157,11 @@ class Occurrences:
                 raise
             outcome = _lost(lock)
         finally:
+            hold.end()
             if self._keeper is not None:
                 self._keeper.drop(lock)
             await call(lambda: _release(lock, ctx.job))
-        return _lost(lock) if hold.lost and ctx.noticed else outcome
+        return _lost(lock) if hold.stopped(outcome) else outcome
 
     # -- events --------------------------------------------------------------------------------------------------
 
@@ -151,33 +197,52 @@ class Occurrences:
             await self._listeners.tell_execution(event, *facts)
 
         task = asyncio.create_task(tell(), name=f"horae-tell-{event}")
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
         return task
 
 
 class _Hold:
     """One run under a lock; when the lock is lost, the handler is asked to stop, and stopped where that is possible."""
 
-    def __init__(self, ctx: Context, stops: bool) -> None:
+    def __init__(self, ctx: Context) -> None:
         self.lost = False
+        self._cancelled = False
+        self._ended = False
         self._ctx = ctx
-        self._stops = stops
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
 
     def lose_from_elsewhere(self) -> None:
-        self._loop.call_soon_threadsafe(self._lose)
+        with suppress(RuntimeError):  # the loop has ended, and the run with it
+            self._loop.call_soon_threadsafe(self._lose)
 
     def _lose(self) -> None:
+        if self._ended:
+            return
         self.lost = True
         self._ctx.cancel()
-        if self._stops and self._task is not None:
+        if self._task is not None and not self._ctx.in_thread:
+            self._cancelled = True
             self._task.cancel()
+
+    def end(self) -> None:
+        """The handler has ended; that its lock is lost from now on stops nothing any more."""
+        self._ended = True
 
     def took_back_the_cancellation(self) -> bool:
         """Whether it was ours, and the only one."""
-        return self.lost and self._stops and self._task is not None and self._task.uncancel() == 0
+        if self._cancelled and self._task is not None:
+            self._cancelled = False
+            return self._task.uncancel() == 0
+        return self.lost and not is_cancelled_from_outside()  # what a thread returned is not awaited any more
+
+    def stopped(self, outcome: Outcome) -> bool:
+        """Whether the handler ended because its lock was lost; one that did not notice has done its work."""
+        stopped = self.lost and (self._ctx.noticed or (self._cancelled and outcome.ending != "succeeded"))
+        if self._cancelled and self._task is not None:  # it caught the cancellation and ended in its own way
+            self._task.uncancel()
+        return stopped
 
 
 def _release(lock: Lock, job: Job) -> None:
@@ -185,12 +250,13 @@ def _release(lock: Lock, job: Job) -> None:
         if not lock.release():
             facts = _facts(job)
             log.warning("%s no longer held its lock when it ended: give it a longer lock_ttl", job.handler, extra=facts)
-    except HoraeError as problem:
+    except Exception as problem:
         log.warning("lock %s could not be released and will end by itself: %s", lock.key, problem)
 
 
 def _lost(lock: Lock) -> Outcome:
-    return Outcome("failed", error=f"LockLost: {lock.key} was lost while this was running, so it was stopped")
+    """Give the attempt back: that its lock was lost says nothing about the work."""
+    return Outcome("released", error=f"LockLost: {lock.key} was lost while this was running, so it was stopped")
 
 
 def _fire_time(job: Job) -> int:

@@ -26,7 +26,7 @@ Decide = Callable[[list[Schedule], dict[int, Unfinished]], list[tuple[Firing, li
 AddJobs = Callable[[Driver, Sequence[NewJob], datetime], list[int]]
 MOVED = ("next_fire_at", "next_due_at", "fire_count", "last_fire_at", "tzdata")
 LIVE_JOBS = (
-    "SELECT schedule_id, id, state, attempt, started_at, progressed_at FROM horae_jobs "
+    "SELECT schedule_id, id, state, attempt, started_at, progressed_at, held_for FROM horae_jobs "
     "WHERE state IN ('queued', 'running')"
 )
 YIELDED = "its retry would have met the next occurrence"
@@ -67,8 +67,8 @@ class Firings:
         for schedule_id, *job in self.live(driver, numbers) if numbers else ():
             found[schedule_id].append(tuple(job))
         told = {number: unfinished_from(jobs) for number, jobs in found.items()}
-        retrying = [job for each in told.values() for job in each.retrying]
-        return self._as_held(driver, told, retrying) if retrying else told
+        yielding = [job for each in told.values() for job in (*each.retrying, *each.locked_out)]
+        return self._as_held(driver, told, yielding) if yielding else told
 
     def live(self, driver: Driver, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
         """The waiting and running jobs of these schedules."""
@@ -78,18 +78,19 @@ class Firings:
             rows += driver.rows(f"{LIVE_JOBS} AND schedule_id IN ({marks(len(chunk))})", chunk)
         return rows
 
-    def _as_held(self, driver: Driver, told: dict[int, Unfinished], retrying: Sequence[int]) -> dict[int, Unfinished]:
-        """Hold the retries that may have to yield; one that is being claimed just now does not wait any more."""
+    def _as_held(self, driver: Driver, told: dict[int, Unfinished], yielding: Sequence[int]) -> dict[int, Unfinished]:
+        """Hold the jobs that may have to yield; one that is being claimed just now does not wait any more."""
         held: set[int] = set()
-        for start in range(0, len(retrying), CHUNK):
-            chunk = retrying[start : start + CHUNK]
+        for start in range(0, len(yielding), CHUNK):
+            chunk = yielding[start : start + CHUNK]
             sql = f"SELECT id FROM horae_jobs WHERE id IN ({marks(len(chunk))}) AND state = 'queued' ORDER BY id"
             held |= {row[0] for row in driver.rows(sql + self._dialect.locking, chunk)}
         return {
             number: replace(
                 each,
-                running=(*each.running, *(job for job in each.retrying if job not in held)),
+                running=(*each.running, *(job for job in (*each.retrying, *each.locked_out) if job not in held)),
                 retrying=tuple(job for job in each.retrying if job in held),
+                locked_out=tuple(job for job in each.locked_out if job in held),
             )
             for number, each in told.items()
         }

@@ -35,6 +35,10 @@ ENDING = ("outcome", "attempt", "error", "result", "next_action_at", "audit_even
 # How many candidates each round of a claim looks at, at least: a long line of held jobs is passed in a few steps.
 REACHES = (1, 4, 16, 64, 256, *[1000] * 15)
 CHUNK = 500  # rows named in one IN list
+SKIP_FIRE = (
+    "UPDATE horae_fires SET verdict = 'skipped', reason = %s "
+    "WHERE schedule_id = %s AND kind = 'schedule' AND fire_at = %s AND job_id = %s"
+)
 STATE, TOKEN, WORKER, LEASED, STARTED, LINKED = map(
     JOB_COLUMNS.index, ("state", "token", "worker_id", "leased_until", "started_at", "linked")
 )
@@ -145,6 +149,7 @@ class Hot:
         dead = [s for s in accepted if s.change.state == "dead"]
         self.write_runs(driver, finished, now, final=True)
         self.write_runs(driver, again + dead, now, final=False)
+        self._record_skipped(driver, finished)
         self.remove(driver, [s.number for s in finished])
         self._requeue(driver, again)
         self._bury(driver, dead, now)
@@ -190,6 +195,14 @@ class Hot:
                 chunk = numbers[start : start + CHUNK]
                 driver.change(f"{sql} IN ({marks(len(chunk))})", [*ending, *chunk])
 
+    def _record_skipped(self, driver: Driver, finished: Sequence[Settlement]) -> None:
+        """Correct the fire records of occurrences that became a job and then did not run at all."""
+        skipped = [s for s in finished if s.outcome.ending == "skipped" and s.change.attempt == 0]
+        for done in skipped:
+            found = driver.rows("SELECT schedule_id, fire_at FROM horae_jobs WHERE id = %s", [done.number])
+            for schedule_id, fire_at in found:
+                driver.change(SKIP_FIRE, [done.outcome.error, schedule_id, fire_at, done.number])
+
     def remove(self, driver: Driver, numbers: Sequence[int]) -> None:
         for start in range(0, len(numbers), CHUNK):
             chunk = numbers[start : start + CHUNK]
@@ -211,8 +224,12 @@ class Hot:
         if settlements:
             driver.many(
                 "UPDATE horae_jobs SET state = 'queued', token = token + 1, attempt = %s, run_at = %s, "
-                "last_error = %s, worker_id = NULL, leased_until = NULL, started_at = NULL WHERE id = %s",
-                [(s.change.attempt, micros(s.change.run_at), s.change.error, s.number) for s in settlements],
+                "last_error = %s, held_for = %s, worker_id = NULL, leased_until = NULL, started_at = NULL "
+                "WHERE id = %s",
+                [
+                    (s.change.attempt, micros(s.change.run_at), s.change.error, s.change.waits_for, s.number)
+                    for s in settlements
+                ],
             )
 
     def _bury(self, driver: Driver, settlements: Sequence[Settlement], now: datetime) -> None:

@@ -207,7 +207,7 @@ class Jobs:
             values |= {"token": jobs.c.token + 1, "worker_id": None, "started_at": None, "cancel_reason": None}
             if job.unique is not None and not self._takes_name(job, now):
                 return False
-        if job.held == "slot":
+        if job.held in ("", "slot"):
             values |= {"held": "", "held_for": None}  # its turn is decided again when its new time has come
         changed = self._guarded(job, values)
         self._let_next_in(job)

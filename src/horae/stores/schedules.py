@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from horae.core.fires import Fire, FireKind, Schedule, Unfinished
 from horae.core.instants import micros
+from horae.core.locks import LOCK
 from horae.errors import Conflict, VersionConflict
 from horae.ports import ScheduleFilter, Tally
 from horae.stores.rows import at
@@ -115,7 +116,9 @@ class Schedules:
         return list(self.connection.execute(query).scalars())
 
     def unfinished(self, number: int) -> Unfinished:
-        columns = (jobs.c.id, jobs.c.state, jobs.c.attempt, jobs.c.started_at, jobs.c.progressed_at)
+        columns = (
+            jobs.c.id, jobs.c.state, jobs.c.attempt, jobs.c.started_at, jobs.c.progressed_at, jobs.c.held_for
+        )  # fmt: skip
         query = select(*columns).where(jobs.c.schedule_id == number, jobs.c.state.in_(("queued", "running")))
         return unfinished_from(self.connection.execute(query).all())
 
@@ -144,6 +147,16 @@ class Schedules:
         found = (at(row.fire_at) for row in self.connection.execute(query))
         return {moment for moment in found if moment is not None}
 
+    def was_fired(self, number: int, fire_at: datetime, job_id: int) -> bool:
+        mine = (fires.c.schedule_id == number, fires.c.kind == "schedule", fires.c.fire_at == micros(fire_at))
+        query = select(fires.c.job_id).where(*mine, fires.c.job_id == job_id)
+        return self.connection.execute(query).first() is not None
+
+    def has_fired_since(self, number: int, fire_at: datetime, since: datetime) -> bool:
+        later = (fires.c.schedule_id == number, fires.c.kind == "schedule", fires.c.fire_at > micros(fire_at))
+        query = select(fires.c.job_id).where(*later, fires.c.verdict == "ran", fires.c.recorded_at > micros(since))
+        return self.connection.execute(query.limit(1)).first() is not None
+
     def history(self, number: int, *, limit: int, before: datetime | None) -> list[tuple[Fire, int | None]]:
         """What became of each due fire, the newest first; all records of the last instant, even beyond the limit."""
         query = select(*FIRE_SELECT).where(fires.c.schedule_id == number).order_by(fires.c.fire_at.desc(), fires.c.kind)
@@ -156,7 +169,7 @@ class Schedules:
         return [fire_from(row) for row in rows]
 
     def skipped(self, numbers: Iterable[int]) -> set[int]:
-        """Those whose last fire led to no run: another was running, or somebody else held the lock."""
+        """Return those whose last fire led to no run: another was running, or the lock was not to be had."""
         latest = [
             select(func.max(fires.c.fire_at))
             .where(fires.c.schedule_id == schedules.c.id, fires.c.kind == kind)
@@ -173,13 +186,8 @@ class Schedules:
         if not spots:
             return set()
         among = tuple_(fires.c.schedule_id, fires.c.kind, fires.c.fire_at).in_(spots)
-        found = self.connection.execute(select(fires.c.schedule_id, fires.c.verdict, fires.c.job_id).where(among)).all()
-        made = {row.job_id: row.schedule_id for row in found if row.job_id is not None}
-        locked_out = select(runs.c.job_id).where(
-            runs.c.job_id.in_(list(made)), runs.c.state == "cancelled", runs.c.error == "lock"
-        )
-        without = {made[job] for job in self.connection.execute(locked_out).scalars()} if made else set()
-        return without | {row.schedule_id for row in found if row.verdict == "skipped"}
+        found = self.connection.execute(select(fires.c.schedule_id).where(among, fires.c.verdict == "skipped"))
+        return set(found.scalars())
 
     def tallies(self, numbers: Iterable[int]) -> dict[int, Tally]:
         """Runs and failures of schedules, counted from the history, and how the last one went."""
@@ -215,14 +223,21 @@ class Schedules:
 
 
 def unfinished_from(rows: Iterable[Sequence[Any]]) -> Unfinished:
-    """From (number, state, attempt, started_at, progressed_at). A queued job that has failed before waits for its
-    retry, and yields to a new occurrence.
+    """Sort rows of (number, state, attempt, started_at, progressed_at, held_for).
+
+    A queued job that waits for its lock, or that has failed before and waits for its retry, yields to a new
+    occurrence.
     """
-    told: dict[str, list[int]] = {"running": [], "waiting": [], "retrying": []}
+    running, waiting, retrying, locked_out = list[int](), list[int](), list[int](), list[int]()
     seen: dict[int, datetime] = {}
-    for number, state, attempt, started_at, progressed_at in rows:
-        told["running" if state == "running" else "retrying" if attempt > 0 else "waiting"].append(number)
+    for number, state, attempt, started_at, progressed_at, held_for in rows:
+        if state == "running":
+            running.append(number)
+        elif held_for == LOCK:
+            locked_out.append(number)
+        else:
+            (retrying if attempt > 0 else waiting).append(number)
         latest = at(max((moment for moment in (started_at, progressed_at) if moment is not None), default=None))
         if latest is not None:
             seen[number] = latest
-    return Unfinished(tuple(told["running"]), tuple(told["waiting"]), tuple(told["retrying"]), seen)
+    return Unfinished(tuple(running), tuple(waiting), tuple(retrying), tuple(locked_out), seen)

@@ -72,7 +72,7 @@ jobs = Table(
     Column("queue", String(100), nullable=False),
     Column("state", String(12), nullable=False),
     Column("held", String(12), nullable=False, server_default=""),
-    Column("held_for", Name),  # what a held job waits for: the name of a slot, or how many other jobs
+    Column("held_for", Name),  # what a job waits for: the name of a slot, other jobs, or its lock
     Column("linked", SmallInteger, nullable=False, server_default="0"),  # its end concerns others
     Column("band", SmallInteger, nullable=False),
     Column("run_at", BigInteger, nullable=False),

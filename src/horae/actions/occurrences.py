@@ -1,0 +1,71 @@
+"""What the run of a scheduled job must know about its occurrence and about who holds its lock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from horae.core.fires import Schedule
+from horae.core.instants import micros
+from horae.core.jobs import Job, Outcome
+from horae.core.locks import LOCK, LockHolder
+from horae.ports import Tx, World
+
+FIRST_WAIT = timedelta(seconds=1)  # for a lock that somebody else holds
+LONGEST_WAIT = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """The schedule of a job as it is now, and whether a later occurrence has taken the job's place."""
+
+    schedule: Schedule | None
+    is_replaced: bool
+
+    @property
+    def lock_ttl(self) -> timedelta | None:
+        """How long the lock holds unrenewed; None for a job that takes none."""
+        takes_lock = self.schedule is not None and self.schedule.mode == "SINGLE_NODE"
+        return self.schedule.lock_ttl if self.schedule is not None and takes_lock else None
+
+
+def occurrence_of(world: World, job: Job) -> Occurrence:
+    """Read the schedule of a job. Only a job that waited for its lock can have been replaced."""
+    number, fire_at = job.schedule_id, job.fire_at
+    assert number is not None
+
+    def read(tx: Tx) -> Occurrence:
+        waited = job.held_for == LOCK and fire_at is not None
+        is_replaced = waited and tx.schedules.has_fired_since(number, fire_at or job.planned_at, job.created_at)
+        return Occurrence(tx.schedules.by_number([number]).get(number), is_replaced)
+
+    return world.store.read(read)
+
+
+def is_over(world: World, holder: LockHolder) -> bool:
+    """Return whether an attempt is known in this store and no longer running; then nobody holds its lock.
+
+    An attempt that this store does not know may be at work in another one.
+    """
+    job = world.store.read(lambda tx: tx.jobs.get(holder.number))
+    if job is None or micros(job.created_at) != holder.created_at:
+        return False
+    return job.state != "running" or job.token != holder.token
+
+
+def put_back(world: World, job: Job, key: str, held_by: LockHolder | None, now: datetime) -> Outcome:
+    """Put an attempt back that did not get its lock; it is not counted, and asks less and less often.
+
+    An occurrence of the schedule's own rhythm yields to the next one; what a person asked for waits however long.
+    """
+    number, fire_at = job.schedule_id, job.fire_at
+    assert number is not None
+    waited = now - max(job.created_at, job.planned_at)
+    by = "another program" if held_by is None else f"run {held_by.run_id}"
+    yields = fire_at is not None and world.store.read(lambda tx: tx.schedules.was_fired(number, fire_at, job.number))
+    return Outcome(
+        "snoozed",
+        error=f"its lock {key} is held by {by}",
+        delay=min(max(FIRST_WAIT, waited / 2), LONGEST_WAIT),
+        waits_for=LOCK if yields else None,
+    )
