@@ -391,7 +391,7 @@ def test_a_lock_that_was_let_go_while_it_was_being_put_back_is_free() -> None:
         return put(*arguments)
 
     keeping.locks._held.clear()
-    keeping.locks.put = released_meanwhile  # type: ignore[method-assign]
+    keeping.locks.put = released_meanwhile  # type: ignore[method-assign, assignment]
     keeping.step_after(10)
     keeping.locks.put = put  # type: ignore[method-assign]
 

@@ -307,7 +307,11 @@ def test_the_lock_of_another_jobs_attempt_is_refused_unless_that_is_over(ground:
     held = acquired(ground.locks.try_lock_for(KEY, 30, other, never))
     asked: list[LockHolder] = []
 
-    assert ground.others.try_lock_for(KEY, 30, FIRST, lambda holder: asked.append(holder) is not None) is None
+    def still_runs(holder: LockHolder) -> bool:
+        asked.append(holder)
+        return False
+
+    assert ground.others.try_lock_for(KEY, 30, FIRST, still_runs) is None
     assert asked == [other]
 
     acquired(ground.others.try_lock_for(KEY, 30, FIRST, always))
@@ -360,7 +364,8 @@ def test_of_fifty_threads_exactly_one_takes_over_the_lock_of_an_attempt_that_is_
 
 
 def test_a_lock_that_its_back_end_forgot_can_be_put_back_unless_somebody_has_it(ground: Ground) -> None:
-    lock = acquired(ground.locks.try_lock_for(KEY, 30, FIRST, never))
+    lock = ground.locks.try_lock_for(KEY, 30, FIRST, never)
+    assert lock is not None
     ground.pass_time(31)
 
     assert lock.restore(30) is True
