@@ -191,12 +191,12 @@ class Horae(Jobs):
 
     def listen(self, listener: JobExecutionListener) -> JobExecutionListener:
         """Tell *listener* of the runs of scheduled jobs; several are allowed, and none can break a job."""
-        self.listeners.executions.append(listener)
+        self.listeners.add_execution(listener)
         return listener
 
     def on_dead(self, listener: DeadListener) -> DeadListener:
         """Call *listener* with every job that dies in this process; sync or async, it can break nothing."""
-        self.listeners.on_dead.append(listener)
+        self.listeners.add_dead(listener)
         return listener
 
     def limit_rate(self, queue: str, limiter: Limiter) -> None:

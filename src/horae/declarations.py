@@ -21,7 +21,7 @@ from horae.core.jobs import Priority
 from horae.core.payloads import encode
 from horae.core.retry import Retry, span
 from horae.core.schedules import Every
-from horae.definitions import Decide, Definition, Runner, define
+from horae.definitions import Decide, Definition, Runner, define, refuse_generator
 from horae.errors import DefinitionError, HoraeError, InvalidArguments, InvalidInput
 from horae.ports import Limiter
 from horae.runtime.context import Context
@@ -294,6 +294,7 @@ def _running(name: str, built: type) -> Callable[..., Any]:
             f"{built.__qualname__} cannot be the job {name!r}: it has no method run(self, ctx). Write one, async or "
             "not."
         )
+    refuse_generator(f"{built.__qualname__}.run of {name!r}", run)
     parameters = list(inspect.signature(run).parameters.values())[1:]
     if not parameters:
         raise DefinitionError(f"{built.__qualname__}.run of {name!r} must take the context: run(self, ctx).")

@@ -121,6 +121,7 @@ def define(
     """Check a declaration and make it a definition; whatever cannot work is refused here."""
     if not callable(function):
         raise DefinitionError(f"{function!r} cannot be a job: decorate a function, or a class with run(ctx).")
+    refuse_generator(name, function)
     if priority not in PRIORITIES:
         raise DefinitionError(f"Unknown priority {priority!r} of {name}; choose one of {', '.join(PRIORITIES)}.")
     if concurrency_limit < 1:
@@ -156,13 +157,30 @@ def define(
     )
 
 
+def refuse_generator(name: str, function: Callable[..., Any]) -> None:
+    """Refuse a function with ``yield``: calling it makes a generator and runs none of its code."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise DefinitionError(
+            f"{name} is a generator function: calling it would run none of its code. Remove the yield, or go through "
+            "the generator in a plain function and declare that."
+        )
+
+
+def _may_be_async(function: Callable[..., Any]) -> bool:
+    """Return whether a function is async, or a plain decorator around one that is."""
+    try:
+        return inspect.iscoroutinefunction(inspect.unwrap(function))
+    except ValueError:  # wrapped around itself
+        return False
+
+
 def _runner(name: str, function: Callable[..., Any], asked: Runner | None) -> Runner:
     is_async = inspect.iscoroutinefunction(function)
     if asked is None:
         return "async" if is_async else "thread"
     if asked not in ("async", "thread", "process"):
         raise DefinitionError(f"Unknown executor {asked!r} of {name}; choose async, thread or process.")
-    if asked == "async" and not is_async:
+    if asked == "async" and not is_async and not _may_be_async(function):
         raise DefinitionError(f"{name} is not an async function; drop executor=, or use thread or process.")
     if asked == "thread" and is_async:
         raise DefinitionError(f"{name} is an async function; drop executor=, or use async or process.")

@@ -2,12 +2,14 @@
 
 import asyncio
 import ctypes
+import functools
 import logging
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +153,28 @@ def _plain(a: int) -> int:
 
 
 double = app.job("double", executor="process", retry=NEVER)(_plain)
+
+
+def _plainly(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+@app.job("decorated", executor="process", retry=NEVER)
+@_plainly
+async def decorated(ctx: Context, note: str = "") -> str:
+    if note:
+        try:
+            Path(note).write_text(str(os.getpid()))
+            await asyncio.sleep(60)
+        finally:
+            Path(note).with_suffix(".cleaned").touch()
+    return "worked"
+
+
+@app.job("produce", executor="process", retry=NEVER)
+def produce() -> Any:
+    return (number for number in range(3))

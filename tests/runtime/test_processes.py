@@ -195,7 +195,7 @@ async def test_a_child_that_ignores_sigterm_is_killed_with_its_own_children(proc
 
 
 async def test_cancelling_a_job_reaches_its_child(process_app: Horae, tmp_path: Path) -> None:
-    notes = {name: tmp_path / name for name in ("polite", "sleep-async")}
+    notes = {name: tmp_path / name for name in ("polite", "sleep-async", "decorated")}
     jobs = {name: process_app.enqueue(name, note=str(note)) for name, note in notes.items()}
     async with serving(process_app):
         await until(lambda: all(note.exists() for note in notes.values()), "the start")
@@ -203,8 +203,25 @@ async def test_cancelling_a_job_reaches_its_child(process_app: Horae, tmp_path: 
             await asyncio.to_thread(verbs.cancel, process_app.world, job.id)
         states = [(await ended(process_app, job)).state for job in jobs.values()]
 
-    assert states == ["cancelled", "cancelled"]
+    assert states == ["cancelled"] * 3
     assert all(note.with_suffix(".cleaned").exists() for note in notes.values())
+
+
+async def test_an_async_function_behind_a_plain_decorator_is_awaited_in_the_child(process_app: Horae) -> None:
+    job = processes.decorated.enqueue()
+    async with serving(process_app):
+        done = await ended(process_app, job)
+
+    assert (done.state, done.result) == ("succeeded", "worked")
+
+
+async def test_a_generator_that_a_child_returns_is_a_failure(process_app: Horae) -> None:
+    job = processes.produce.enqueue()
+    async with serving(process_app):
+        done = await ended(process_app, job)
+
+    assert done.state == "dead"
+    assert (done.last_error or "").startswith("HandlerFailed: produce returned a generator")
 
 
 async def test_a_stopping_worker_ends_its_children_and_gives_their_jobs_back(

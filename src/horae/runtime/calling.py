@@ -22,6 +22,7 @@ from horae.errors import HandlerFailed
 from horae.runtime.tracebacks import error_line
 
 Ended = tuple[Any, BaseException | None]  # what some code returned or raised
+Submit = Callable[[Callable[[], Ended]], Awaitable[Ended]]  # runs a function off the event loop
 PLAIN = frozenset({type(None), bool, int, float, str, dict, list, tuple})  # can be no awaitable: asked for quickly
 RAISE = dis.opmap["RAISE_VARARGS"]
 
@@ -92,6 +93,31 @@ def finished(name: str, answer: Any) -> Any:
         f"{name} returned a generator, so none of the code behind it has run. Do the work in a plain or async "
         "function, without yield, or go through the generator there."
     )
+
+
+async def here(work: Callable[[], Ended]) -> Ended:
+    """Call on the loop what only makes a coroutine: that needs no thread."""
+    return work()
+
+
+async def call_through(name: str, work: Callable[[], Any], submit: Submit) -> Ended:
+    """Call what may be plain or async: off the loop through *submit*, and on the loop what it returns to be awaited.
+
+    Raises only for a cancellation from outside, or a real signal.
+    """
+    answer, problem = await submit(lambda: caught(work))
+    if problem is None and is_awaitable(answer):
+        try:
+            answer, problem = await asyncio.ensure_future(contained(awaited(answer)))
+        except asyncio.CancelledError as cancelled:
+            if is_cancelled_from_outside():
+                raise
+            answer, problem = None, cancelled
+    if problem is None:
+        return caught(lambda: finished(name, answer))
+    if raised_by_signal(problem):
+        raise problem
+    return None, problem
 
 
 def is_generator_function(function: Any) -> bool:

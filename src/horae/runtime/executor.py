@@ -25,9 +25,11 @@ from horae.runtime.calling import (
     Ended,
     Unfinished,
     awaited,
+    call_through,
     caught,
     contained,
     finished,
+    here,
     is_awaitable,
     is_cancelled_from_outside,
     raised_by_signal,
@@ -227,23 +229,22 @@ class Executor:
         return replace(outcome, delay=verdict, final=verdict is None)
 
     async def _answer(self, decide: Callable[..., Any], job: Job, error: str) -> timedelta | None:
-        verdict, problem = None, None
-        if inspect.iscoroutinefunction(decide):
-            verdict = decide(job, error)
-        else:
-            running = self._threads.submit(lambda: caught(lambda: decide(job, error)))
-            try:
-                verdict, problem = await asyncio.shield(running)
-            except asyncio.CancelledError:
-                self._threads.give_up_one()  # it may never come back
-                raise
-        if is_awaitable(verdict):
-            verdict, problem = await asyncio.ensure_future(contained(awaited(verdict)))
+        submit = here if inspect.iscoroutinefunction(decide) else self._threads_for_a_while
+        verdict, problem = await call_through("decide", lambda: decide(job, error), submit)
         if problem is not None:
             raise RuntimeError(error_line(problem)) from problem
         if verdict is None:
             return None
         return max(timedelta(0), verdict if isinstance(verdict, timedelta) else timedelta(seconds=verdict))
+
+    async def _threads_for_a_while(self, work: Callable[[], Ended]) -> Ended:
+        """In a thread that may never come back."""
+        try:
+            ended: Ended = await asyncio.shield(self._threads.submit(work))
+        except asyncio.CancelledError:
+            self._threads.give_up_one()
+            raise
+        return ended
 
     def _succeeded(self, handler: Handler, result: Any) -> Outcome:
         """What ran has run: a result that cannot be kept is told as an error of a job that succeeded."""

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from horae.actions.retention import BATCH, Retention, clean
-from horae.errors import HoraeError
+from horae.errors import HandlerFailed, HoraeError
 from horae.ports import World
+from horae.runtime.calling import call_through
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.loop import Alarm
+from horae.runtime.tracebacks import error_line, loggable
 
 log = logging.getLogger("horae.janitor")
 EVERY = timedelta(hours=1)
@@ -21,7 +23,7 @@ EVERY = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Chore:
-    """Something short to be done now and then, by every worker, in a thread for the store."""
+    """Something short to be done now and then, by every worker, in a thread for the store; plain or async."""
 
     name: str
     every: timedelta
@@ -70,6 +72,8 @@ class Janitor:
                 await next_one.work()
             except HoraeError as problem:
                 log.warning("housekeeping is put off: %s", problem)
+            except Exception:
+                log.exception("housekeeping failed; it goes on")
             next_one.at = self._world.clock.monotonic() + next_one.every.total_seconds()
 
     def _round(self, every: timedelta, work: Callable[[], Awaitable[object]]) -> _Round:
@@ -78,12 +82,14 @@ class Janitor:
 
     def _doing(self, chore: Chore) -> Callable[[], Awaitable[object]]:
         async def do() -> None:
-            try:
-                await self._database.call(lambda: chore.work(self._world))
-            except HoraeError:
-                raise
-            except Exception:
-                log.exception("the chore %s failed; it is tried again in %s", chore.name, chore.every)
+            _, problem = await call_through(chore.name, lambda: chore.work(self._world), self._database.call)
+            if isinstance(problem, HoraeError) and not isinstance(problem, HandlerFailed):
+                raise problem
+            if problem is not None:
+                log.error(
+                    "the chore %s failed; it is tried again in %s: %s",
+                    chore.name, chore.every, error_line(problem), exc_info=loggable(problem),
+                )  # fmt: skip
 
         return do
 

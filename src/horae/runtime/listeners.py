@@ -11,10 +11,14 @@ from datetime import timedelta
 from typing import Any
 
 from horae.core.jobs import Job
+from horae.errors import DefinitionError
+from horae.runtime.calling import Ended, Submit, call_through, here, is_generator_function
 from horae.runtime.threads import Threads
+from horae.runtime.tracebacks import error_line, loggable
 
 DeadListener = Callable[[Job], Awaitable[None] | None]
 TIME_LIMIT = 30.0  # seconds for one listener
+EVENTS = ("on_start", "on_success", "on_failure", "on_skipped")
 log = logging.getLogger("horae.listeners")
 
 
@@ -46,6 +50,15 @@ class Listeners:
     def __init__(self) -> None:
         self.on_dead: list[DeadListener] = []
         self.executions: list[JobExecutionListener] = []
+
+    def add_dead(self, listener: DeadListener) -> None:
+        _refuse_generator(listener, "on_dead")
+        self.on_dead.append(listener)
+
+    def add_execution(self, listener: JobExecutionListener) -> None:
+        for event in EVENTS:
+            _refuse_generator(getattr(listener, event, None), event)
+        self.executions.append(listener)
 
     async def tell_execution(self, event: str, *facts: Any) -> None:
         for listener in list(self.executions):
@@ -92,18 +105,35 @@ class Teller:
 async def _told(listener: Callable[..., Any], *facts: Any) -> None:
     """A plain function runs in a thread of its own, because it may block; every listener has a time limit."""
     thread = Threads(1, name="horae-listener")
+    name = _name(listener)
+
+    def in_thread(work: Callable[[], Ended]) -> Awaitable[Ended]:
+        return asyncio.shield(thread.submit(work))
+
+    submit: Submit = here if inspect.iscoroutinefunction(listener) else in_thread
+    problem: BaseException | None
     try:
         async with asyncio.timeout(TIME_LIMIT):
-            if inspect.iscoroutinefunction(listener):
-                answer = listener(*facts)
-            else:
-                answer = await asyncio.shield(thread.submit(lambda: listener(*facts)))
-            if inspect.isawaitable(answer):
-                await answer
-    except BaseException as problem:
-        task = asyncio.current_task()
-        if isinstance(problem, asyncio.CancelledError) and task is not None and task.cancelling():
-            raise
-        log.exception("a listener failed; the job is not affected", extra={"listener": repr(listener)})
+            _, problem = await call_through(name, lambda: listener(*facts), submit)
+    except TimeoutError as late:
+        problem = late
     finally:
         thread.close()
+    if problem is not None:
+        log.error(
+            "a listener failed; the job is not affected: %s",
+            error_line(problem),
+            exc_info=loggable(problem),
+            extra={"listener": name},
+        )
+
+
+def _refuse_generator(listener: Any, name: str) -> None:
+    if is_generator_function(listener):
+        raise DefinitionError(
+            f"{name} is a generator function: calling it would run none of its code. Remove the yield."
+        )
+
+
+def _name(listener: Callable[..., Any]) -> str:
+    return getattr(listener, "__qualname__", None) or type(listener).__qualname__

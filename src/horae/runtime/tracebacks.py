@@ -51,14 +51,19 @@ def trace_of(problem: BaseException) -> str:
         return "(its traceback cannot be shown)\n"
 
 
-def is_printable(problem: BaseException) -> bool:
-    """Return whether a logger can be trusted with the exception itself."""
+def loggable(problem: BaseException | None) -> BaseException | None:
+    """Return what to log as ``exc_info``: the exception itself, unless a logger would stumble over its text.
+
+    What was said on purpose, or in another process, has no traceback worth a look.
+    """
+    if problem is None or isinstance(problem, HandlerFailed | Reported):
+        return None
     try:
         "".join(traceback.format_exception(problem))
         str(problem)
     except BaseException:
-        return False
-    return True
+        return None
+    return problem
 
 
 def _leave_us_out(told: traceback.TracebackException) -> None:
