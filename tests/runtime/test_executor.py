@@ -11,6 +11,7 @@ import pytest
 
 from horae import Cancel, Context, Horae, Retry, Snooze
 from horae.actions import jobs as verbs
+from horae.actions.reasons import why
 from horae.core.jobs import Job
 from tests.runtime.serving import ended, outcomes, serving, until
 
@@ -91,18 +92,41 @@ async def test_cancel_ends_a_job_for_good(app: Horae) -> None:
         await until(lambda: all(app.get(job).state == "cancelled" for job in jobs), "two cancelled jobs")
 
 
+class Treacherous(dict[str, Any]):
+    """Not even encoding it is harmless."""
+
+    def items(self) -> Any:
+        raise SystemExit(3)
+
+
 @pytest.mark.parametrize(
-    "result", [{1, 2}, object(), float("nan"), "x" * 2_000_000, b"bytes"], ids=lambda r: type(r).__name__
+    "result",
+    [{1, 2}, object(), float("nan"), "x" * 2_000_000, b"bytes", {1: 2}, Treacherous(a=1)],
+    ids=["set", "object", "nan", "large", "bytes", "keys", "treacherous"],
 )
-async def test_a_result_that_cannot_be_kept_does_not_fail_the_job(
+async def test_a_result_that_cannot_be_kept_is_told_as_an_error_of_a_job_that_succeeded(
     app: Horae, result: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Whoever ran it again would do its work twice."""
     job = app.job("odd")(lambda: result).enqueue()
     async with serving(app):
         done = await ended(app, job)
 
     assert (done.state, done.result) == ("succeeded", None)
+    assert (done.last_error or "").startswith("ResultNotKept: the job succeeded, but its result could not be kept.")
+    (run,) = verbs.runs(app.world, job.id)
+    assert (run.outcome, run.error) == ("succeeded", done.last_error)
+    assert why(app.world, done)[0].text == "done, but its result could not be kept"
     assert "the result of odd is not kept" in caplog.text
+
+
+@pytest.mark.parametrize("result", [None, 0, "", [], {"a": [1, None]}], ids=repr)
+async def test_a_result_that_can_be_kept_brings_no_error(app: Horae, result: Any) -> None:
+    job = app.job("even")(lambda: result).enqueue()
+    async with serving(app):
+        done = await ended(app, job)
+
+    assert (done.state, done.result, done.last_error) == ("succeeded", result, None)
 
 
 # -- time limits -------------------------------------------------------------------------------------------------

@@ -123,13 +123,14 @@ async def test_every_way_out_of_a_child_is_told(process_app: Horae) -> None:
             assert (verbs.runs(process_app.world, job.id)[0].error or "").startswith(says)
 
 
-async def test_a_result_that_is_not_json_is_dropped_with_a_warning(
+async def test_a_result_that_is_not_json_is_told_as_an_error_of_a_job_that_succeeded(
     process_app: Horae, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(process_app):
         done = await ended(process_app, processes.not_json.enqueue())
 
     assert (done.state, done.result) == ("succeeded", None)
+    assert (done.last_error or "").startswith("ResultNotKept: ")
     assert "the result of set is not kept" in caplog.text
 
 

@@ -25,7 +25,7 @@ def _job_row(job: Job, now: datetime) -> tuple[str, ...]:
     word, moment = when(job)
     attempts = f"{job.attempt}/{job.max_attempts}"
     told = f"{word} {words.relative(moment, now)}"
-    error = "" if job.state == "succeeded" else words.first_line(job.last_error, 50)
+    error = words.first_line(job.last_error, 50)
     return (job.id, job.state, job.handler, job.queue, attempts, told, words.exact(moment), error)
 
 
@@ -46,7 +46,7 @@ def job_page(terminal: Terminal, job: Job, why: Sequence[Reason], runs: Sequence
             "",
             terminal.table(("RUN", "OUTCOME", "STARTED", "TOOK", "WORKER", "ERROR"), [_run_row(r) for r in runs]),
         ]
-    if job.last_error and job.state != "succeeded":
+    if job.last_error:
         lines += ["", terminal.faint("the last error"), *("  " + line for line in job.last_error.rstrip().split("\n"))]
     return "\n".join(lines)
 

@@ -201,7 +201,7 @@ class Outcome:
     """How an attempt ended, as its worker tells it."""
 
     ending: Ending
-    error: str | None = None
+    error: str | None = None  # with "succeeded": why its result could not be kept
     result: str | None = None  # JSON text
     delay: timedelta | None = None  # the caller's own retry delay, or how long to snooze
     from_run_at: bool = False  # document 000: the delay counts from run_at, not from now
@@ -341,6 +341,11 @@ def settlement(job: Job, outcome: Outcome, *, now: datetime, roll: float) -> Set
         now if outcome.ending == "lost" else None,
         _death(job, change, now) if change.state == "dead" else None,
     )
+
+
+def not_kept(why: str) -> str:
+    """Say of a job that succeeded why its result could not be kept."""
+    return f"ResultNotKept: the job succeeded, but its result could not be kept. {why}"
 
 
 def _death(job: Job, change: Change, now: datetime) -> Entry:

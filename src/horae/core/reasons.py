@@ -51,7 +51,8 @@ def why(job: Job, around: Around, *, now: datetime) -> tuple[Reason, ...]:
         case "cancelled":
             return (Reason("cancelled", f"cancelled: {job.cancel_reason or job.last_error or 'no reason was given'}"),)
         case "succeeded":
-            return (Reason("succeeded", "done"),)
+            unkept = "" if job.last_error is None else ", but its result could not be kept"
+            return (Reason("succeeded", f"done{unkept}"),)
 
 
 def _running(job: Job) -> Reason:

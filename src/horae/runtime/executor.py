@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from horae.actions.jobs import shown
-from horae.core.jobs import Job, Outcome
+from horae.core.jobs import Job, Outcome, not_kept
 from horae.core.outcomes import Cancel, Snooze
 from horae.core.payloads import encode
 from horae.errors import InvalidPayload
@@ -257,12 +257,7 @@ class Executor:
                 raise
             why = str(problem) if isinstance(problem, InvalidPayload) else error_line(problem)
             log.warning("the result of %s is not kept: %s", handler.name, why)
-            return Outcome("succeeded", error=not_kept(why))
-
-
-def not_kept(why: str) -> str:
-    """What a run says that succeeded and whose result could not be kept."""
-    return shown(f"ResultNotKept: the job succeeded, but its result could not be kept. {why}")
+            return Outcome("succeeded", error=shown(not_kept(why)))
 
 
 def _called(handler: Handler, ctx: Context, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:

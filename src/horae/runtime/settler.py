@@ -10,14 +10,17 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 from horae.actions.jobs import settle, shown
-from horae.core.jobs import Change, Job, Outcome
+from horae.core.jobs import Change, Job, Outcome, not_kept
 from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
 from horae.ports import World
+from horae.runtime.attempts import facts
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.faults import Faults
 from horae.runtime.loop import Backoff
+from horae.runtime.tracebacks import error_line
 
 MAX_BATCH = 500
 AWAY = (StoreUnavailable, StoreBusy, StoreFull, SchemaMissing, SchemaTooNew)  # the store's trouble, not the ending's
@@ -92,12 +95,20 @@ class Settler:
         return changes
 
     async def _as_failure(self, job: Job, outcome: Outcome, problem: Exception) -> dict[str, Change | None]:
-        """An ending that cannot be stored as it is ends as a failure that says so; silence would only repeat it."""
-        error = f"its ending ({outcome.ending}) could not be stored: {type(problem).__name__}: {problem}"
-        log.exception("the ending of %s cannot be stored; it is stored as a failure", job.id)
-        failure = Outcome("failed", error=shown(error))
-        try:
-            return await self._database.call(lambda: settle(self._world, [(job, failure)]))
-        except Exception:
-            log.exception("nor can its failure; the lease of %s will run out", job.id)
-            return {job.id: None}
+        """Store an ending that the store refuses in another form; silence would only repeat the job.
+
+        What ran is told as having run: a success goes without its result first. Whatever else cannot be stored is a
+        failure that says so.
+        """
+        why = error_line(problem)
+        log.error("the ending of %s cannot be stored as it is: %s", job.id, why, exc_info=problem, extra=facts(job))
+        forms = [Outcome("failed", error=shown(f"its ending ({outcome.ending}) could not be stored: {why}"))]
+        if outcome.ending == "succeeded":
+            forms.insert(0, Outcome("succeeded", error=shown(not_kept(why))))
+        for form in forms:
+            try:
+                return await self._database.call(partial(settle, self._world, [(job, form)]))
+            except Exception:
+                log.exception("nor can %s of %s", form.ending, job.id, extra=facts(job))
+        log.error("the lease of %s will run out", job.id, extra=facts(job))
+        return {job.id: None}
