@@ -17,8 +17,8 @@ from typing import Any, Literal, get_type_hints
 from horae.core.fires import Schedule
 from horae.core.jobs import PRIORITIES, Job, Priority
 from horae.core.payloads import name as checked_name
-from horae.core.retry import DEFAULT_RETRY, Retry, span
-from horae.errors import DefinitionError, InvalidArguments, NotFound
+from horae.core.retry import DEFAULT_RETRY, Retry, time_limit
+from horae.errors import DefinitionError, InvalidArguments, InvalidInput, NotFound
 from horae.ports import Limiter
 
 Runner = Literal["async", "thread", "process"]
@@ -131,12 +131,10 @@ def define(
         raise DefinitionError(f"retry={retry!r} of {name} is no policy; write for example Retry.fixed(60, attempts=3).")
     if (policy.kind == "external") != (decide is not None):
         raise DefinitionError(f"{name} needs both Retry.external(…) and decide=…, or neither.")
-    limit = None if timeout is None else span(timeout)
-    if limit is not None and limit <= timedelta(0):
-        raise DefinitionError(f"The timeout of {name} must be positive, or None for no limit.")
-    silence = None if stale_timeout is None else span(stale_timeout)
-    if silence is not None and silence <= timedelta(0):
-        raise DefinitionError(f"The stale_timeout of {name} must be positive, or None to trust leases alone.")
+    try:
+        limit, silence = time_limit(timeout), time_limit(stale_timeout, "stale_timeout")
+    except InvalidInput as problem:
+        raise DefinitionError(f"{name}: {problem}") from None
     signature, takes_context = _signature(name, function, context_type)
     return Definition(
         name=checked_name(name, "job", 200),

@@ -16,11 +16,12 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overlo
 from horae.actions import jobs as verbs
 from horae.actions.exclusive import start_exclusively
 from horae.actions.jobs import Enqueued, Request, make_request
-from horae.core.jobs import SYSTEM, Priority
-from horae.core.retry import Retry, span
+from horae.core.jobs import PRIORITIES, SYSTEM, Priority, band_of
+from horae.core.payloads import name as checked_name
+from horae.core.retry import Retry, span, time_limit
 from horae.declarations import JobOptions, Problem, declared, refuse
 from horae.definitions import Definition, Definitions
-from horae.errors import ConfigurationError, DefinitionError
+from horae.errors import ConfigurationError, DefinitionError, InvalidInput
 from horae.ports import World
 from horae.runtime.context import Context
 
@@ -95,12 +96,12 @@ class JobHandle(Generic[P, R]):
         given = {
             "delay": None if delay is None else span(delay),
             "run_at": run_at,
-            "priority": priority,
+            "priority": None if priority is None else PRIORITIES[band_of(priority)],
             "key": key,
             "unique": unique,
-            "queue": queue,
-            "retry": retry,
-            "timeout": None if timeout is None else span(timeout),
+            "queue": None if queue is None else checked_name(queue, "queue"),
+            "retry": _policy(retry),
+            "timeout": time_limit(timeout),
             "owner": owner,
             "after": None if after is None else tuple(each if isinstance(each, str) else each.id for each in after),
             "tags": None if tags is None else tuple(tags),
@@ -118,14 +119,14 @@ class JobHandle(Generic[P, R]):
         return make_request(
             definition.name,
             arguments,
-            options.queue or definition.queue,
-            options.priority or definition.priority,
+            definition.queue if options.queue is None else options.queue,
+            definition.priority if options.priority is None else options.priority,
             options.run_at,
             options.delay,
             None,
             options.owner,
-            options.retry or definition.retry,
-            options.timeout or definition.timeout,
+            definition.retry if options.retry is None else options.retry,
+            definition.timeout if options.timeout is None else options.timeout,
             options.key,
             options.unique,
             definition.key_for(arguments),
@@ -159,6 +160,12 @@ class JobHandle(Generic[P, R]):
         """One job for each set of arguments, all in one transaction."""
         requests = (self.request(**call) for call in calls)  # type: ignore[call-arg]
         return verbs.enqueue_many(self._home.world, requests, connection=plain_connection(self.options.connection))
+
+
+def _policy(retry: Retry | None) -> Retry | None:
+    if retry is None or isinstance(retry, Retry):
+        return retry
+    raise InvalidInput(f"retry={retry!r} is no policy; write for example Retry.fixed(60, attempts=3).")
 
 
 def plain_connection(connection: Any) -> Any:

@@ -326,3 +326,15 @@ def test_a_job_goes_from_the_shell_to_a_worker_and_back(database_url: str, horae
     assert before.code in (3, 6)
     assert told["job"]["state"] == "succeeded"
     assert told["job"]["result"] == {"sent": True}
+
+
+@pytest.mark.parametrize(
+    "options", [("--queue", ""), ("--max-attempts", "0"), ("--max-attempts", str(10**12))], ids=" ".join
+)
+@pytest.mark.parametrize("app", [(), ("--app", "tasks:app")], ids=["plain", "through its application"])
+def test_what_cannot_work_is_refused_in_words_and_nothing_is_stored(
+    horae: Command, project: Path, options: tuple[str, ...], app: tuple[str, ...]
+) -> None:
+    refused = horae("job", "enqueue", "add", "--args", '{"left": 1, "right": 2}', *app, *options)
+
+    assert (refused.code != 0, "Traceback" in refused.err, len(refused.err) > 30) == (True, False, True)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -49,6 +50,23 @@ def test_whole_numbers_of_any_size_stay_exact(number: int) -> None:
 def test_what_is_not_json_is_refused(value: Any) -> None:
     with pytest.raises(InvalidPayload, match="not plain JSON"):
         encode(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{1: 2, "1": 3}, {1: 2}, {None: 1}, {True: 1}, {1.5: 1}, [{"a": [{2: 1}]}], ({"a": {3: 4}},), {"a": {"b": {4: 5}}}],
+    ids=str,
+)
+def test_keys_that_are_not_text_are_refused_because_json_would_change_or_lose_them(value: Any) -> None:
+    with pytest.raises(InvalidPayload, match=r"The payload has the key .*, which is not text"):
+        encode(value)
+
+
+def test_text_of_a_kind_of_its_own_is_a_key() -> None:
+    class Colour(StrEnum):
+        RED = "red"
+
+    assert encode({Colour.RED: [Colour.RED]}) == '{"red":["red"]}'
 
 
 def test_a_number_too_long_to_be_read_back_is_refused() -> None:

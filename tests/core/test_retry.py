@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.retry import Retry
-from horae.errors import DefinitionError
+from horae.core.retry import LONGEST, MAX_ATTEMPTS, Retry, time_limit
+from horae.errors import DefinitionError, InvalidInput
 
 
 def seconds(value: float) -> timedelta:
@@ -88,3 +88,36 @@ def test_a_wait_is_never_negative_and_never_above_the_cap(policy: Retry, failure
     wait = policy.wait(failures, roll)
 
     assert timedelta(0) <= wait <= (policy.cap if policy.kind == "exponential" else policy.delay)
+
+
+@pytest.mark.parametrize("attempts", [0, -1, 2.5, True, "3", None, MAX_ATTEMPTS + 1, 10**12])
+def test_a_count_of_attempts_that_no_store_could_keep_is_refused_in_words(attempts: Any) -> None:
+    with pytest.raises(DefinitionError, match="attempt"):
+        Retry.fixed(1, attempts=attempts)
+
+
+@pytest.mark.parametrize("factor", [float("nan"), float("inf"), 0.5])
+def test_a_factor_that_leads_nowhere_is_refused(factor: float) -> None:
+    with pytest.raises(DefinitionError, match="retry factor"):
+        Retry.exponential(1, factor=factor)
+
+
+def test_a_wait_beyond_any_calendar_is_refused() -> None:
+    with pytest.raises(DefinitionError, match="too long to be kept"):
+        Retry.fixed(timedelta.max)
+
+
+def test_a_policy_that_an_older_version_stored_can_still_be_read() -> None:
+    told = Retry.from_json({"kind": "fixed", "delay": timedelta.max.total_seconds()}, attempts=10**12)
+
+    assert (told.attempts, told.delay) == (MAX_ATTEMPTS, LONGEST)
+
+
+@pytest.mark.parametrize("limit", [0, -1, timedelta(0), timedelta.max, float("nan"), "soon"])
+def test_a_time_limit_that_leaves_no_time_or_never_ends_is_refused_in_words(limit: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"timeout=|not a number of seconds"):
+        time_limit(limit)
+
+
+def test_no_time_limit_is_none() -> None:
+    assert (time_limit(None), time_limit(1.5)) == (None, timedelta(seconds=1.5))

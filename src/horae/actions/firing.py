@@ -10,11 +10,11 @@ from typing import Any
 
 from horae.actions.schedules import entry_for, every, locked, timed, written
 from horae.core.deciding import admits, decide
-from horae.core.fires import LONGEST, Fire, Firing, Schedule, Unfinished
+from horae.core.fires import Fire, Firing, Schedule, Unfinished
 from horae.core.instants import MICROSECOND, aware, earlier, iso
 from horae.core.jobs import SYSTEM, NewJob, band_of
 from horae.core.payloads import encode
-from horae.core.retry import Retry
+from horae.core.retry import LONGEST, Retry
 from horae.errors import HoraeError, InvalidInput, StoreError
 from horae.ports import ScheduleFilter, Tx, World
 

@@ -36,7 +36,7 @@ from horae.core.jobs import (
     settlement,
 )
 from horae.core.payloads import decode, encode, label, name
-from horae.core.retry import DEFAULT_RETRY, Retry
+from horae.core.retry import DEFAULT_RETRY, Retry, time_limit
 from horae.core.values import swift
 from horae.errors import Conflict, InvalidInput, LeaseLost, NotAllowed, NotFound
 from horae.ports import Claim, Filter, Placed, Renewed, Tx, World
@@ -158,8 +158,8 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
         raise InvalidInput(f"{len(request.tags)} tags are too many; at most {MAX_TAGS} are accepted.")
     if not 1 <= request.concurrency_limit <= MAX_RUNNING:
         raise InvalidInput(f"concurrency_limit {request.concurrency_limit} is outside 1 to {MAX_RUNNING}.")
-    if request.timeout is not None and request.timeout <= timedelta(0):
-        raise InvalidInput(f"A time limit of {request.timeout} leaves no time to run; give more, or None for no limit.")
+    if not isinstance(request.retry, Retry):
+        raise InvalidInput(f"retry={request.retry!r} is no policy; write for example Retry.fixed(60, attempts=3).")
     payload = encode({} if request.payload is None else request.payload, max_bytes=world.max_payload_bytes)
     key = _key(request, planned_at)
     needs = request.after
@@ -173,7 +173,7 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
         label(request.owner, "owner"),
         request.retry.attempts,
         None if request.retry is DEFAULT_RETRY else _policy(request.retry),
-        request.timeout,
+        None if request.timeout is None else time_limit(request.timeout),
         key,
         _optional(request.unique, "unique name"),
         _optional(request.concurrency_key, "concurrency key", 250),

@@ -16,7 +16,7 @@ from horae.core.cron import DAY_MATCHES, FOLDS, GAPS, Cron
 from horae.core.instants import MICROSECOND, aware, earlier, from_iso, iso, later
 from horae.core.jobs import PRIORITIES, SYSTEM, Priority
 from horae.core.payloads import name as checked_name
-from horae.core.retry import Retry
+from horae.core.retry import LONGEST, Retry
 from horae.core.schedules import Every, Once, Rule
 from horae.core.zones import zone_named
 from horae.errors import InvalidInput
@@ -36,7 +36,6 @@ ANCHORS = ("start", "finish")
 ONCE_ONLY = Retry.none()
 MAX_EXPRESSION = 255
 MAX_FIRES = 2**31 - 1
-LONGEST = timedelta(seconds=10**10)  # some three hundred years: more than any calendar of jobs, less than a store keeps
 SPANS = ("initial_delay", "spread", "grace", "jitter")
 LIMITS = ("timeout", "lock_ttl", "stale_timeout")  # None: there is none
 # What a value must be at all, before anybody compares it with something.

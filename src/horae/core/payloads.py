@@ -12,6 +12,8 @@ MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 100
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@-]*")
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+_TEXT = frozenset({str})
 _encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -40,6 +42,8 @@ def encode(value: Any, what: str = "payload", max_bytes: int | None = MAX_BYTES)
         )
     if "\\u0000" in text and _ESCAPED_NUL.search(text):
         raise InvalidPayload(f"The {what} contains a NUL character, which databases cannot store as text. Remove it.")
+    if max_bytes is not None and not _is_flat(value):
+        _check_keys(value, what)
     if max_bytes is not None and text.count("[") + text.count("{") > MAX_DEPTH and depth(value) > MAX_DEPTH:
         raise _too_deep(what)
     return text
@@ -47,6 +51,35 @@ def encode(value: Any, what: str = "payload", max_bytes: int | None = MAX_BYTES)
 
 def decode(text: str) -> Any:
     return json.loads(text)
+
+
+def _is_flat(value: Any) -> bool:
+    """Return whether there is nothing to check, as in most payloads: text for keys, and no value inside another."""
+    if type(value) is not dict:
+        return type(value) in _SCALARS
+    for key, child in value.items():
+        if type(key) is not str or type(child) not in _SCALARS:
+            return False
+    return True
+
+
+def _check_keys(value: Any, what: str) -> None:
+    """Refuse keys that are no text: JSON would store 1 as "1", and of two such keys keep one."""
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            if not _TEXT.issuperset(map(type, node)):
+                wrong = next((key for key in node if not isinstance(key, str)), None)
+                if wrong is not None or None in node:
+                    raise InvalidPayload(
+                        f"The {what} has the key {wrong!r}, which is not text, and JSON knows no other keys. "
+                        f'Write it as a string, for example "{wrong}".'
+                    )
+            if not _SCALARS.issuperset(map(type, node.values())):
+                waiting += [child for child in node.values() if type(child) not in _SCALARS]
+        elif isinstance(node, list | tuple) and not _SCALARS.issuperset(map(type, node)):
+            waiting += [child for child in node if type(child) not in _SCALARS]
 
 
 def depth(value: Any) -> int:

@@ -6,6 +6,7 @@ handler, can decide what follows a failure or a lost lease.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, Self
@@ -14,6 +15,8 @@ from horae.errors import DefinitionError, InvalidInput
 
 Kind = Literal["none", "fixed", "exponential", "external"]
 KINDS: tuple[Kind, ...] = ("none", "fixed", "exponential", "external")
+MAX_ATTEMPTS = 1_000_000  # beyond any job's life; and every database can count so far
+LONGEST = timedelta(seconds=10**10)  # some three hundred years: more than any calendar of jobs, less than a store keeps
 
 
 def span(value: timedelta | float) -> timedelta:
@@ -22,6 +25,18 @@ def span(value: timedelta | float) -> timedelta:
         return value if isinstance(value, timedelta) else timedelta(seconds=value)
     except (TypeError, ValueError, OverflowError):  # text, NaN, infinity or beyond any calendar
         raise InvalidInput(f"{value!r} is not a number of seconds or a timedelta.") from None
+
+
+def time_limit(value: timedelta | float | None, what: str = "timeout") -> timedelta | None:
+    """Return how long an attempt may take; None means without limit. A number is taken as seconds."""
+    if value is None:
+        return None
+    limit = span(value)
+    if limit <= timedelta(0):
+        raise InvalidInput(f"{what}={value} leaves no time to run; give more than zero, or None for no limit.")
+    if limit > LONGEST:
+        raise InvalidInput(f"{what}={value} is too long to be kept; {LONGEST.days:,} days fit, or None for no limit.")
+    return limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +59,21 @@ class Retry:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise DefinitionError(f"Unknown retry kind {self.kind!r}; choose one of {', '.join(KINDS)}.")
+        if not isinstance(self.attempts, int) or isinstance(self.attempts, bool):
+            raise DefinitionError(f"attempts={self.attempts!r} is not a whole number; write for example attempts=3.")
         if self.attempts < 1:
             raise DefinitionError(f"A job needs at least one attempt, not {self.attempts}; use Retry.none() for one.")
+        if self.attempts > MAX_ATTEMPTS:
+            raise DefinitionError(
+                f"attempts={self.attempts} are too many; at most {MAX_ATTEMPTS:,} are accepted. For work that never "
+                "gives up, declare a schedule."
+            )
         if self.delay < timedelta(0) or self.cap < timedelta(0):
             raise DefinitionError("A retry delay cannot be negative; give zero for an immediate retry.")
-        if self.factor < 1:
-            raise DefinitionError(f"The retry factor {self.factor} would shrink the wait; use 1 or more.")
+        if max(self.delay, self.cap, self.deadline) > LONGEST:
+            raise DefinitionError(f"A retry delay is too long to be kept; {LONGEST.days:,} days fit.")
+        if not math.isfinite(self.factor) or self.factor < 1:
+            raise DefinitionError(f"The retry factor {self.factor} would shrink the wait; use a number from 1 on.")
 
     @classmethod
     def none(cls) -> Self:
@@ -104,16 +128,21 @@ class Retry:
 
     @classmethod
     def from_json(cls, told: dict[str, Any], attempts: int) -> Self:
+        """Read a stored policy. What an older version accepted is brought within bounds: the job must be readable."""
         return cls(
             kind=told["kind"],
-            attempts=attempts,
-            delay=timedelta(seconds=told.get("delay", 0)),
+            attempts=min(attempts, MAX_ATTEMPTS),
+            delay=_bounded(told.get("delay", 0)),
             factor=told.get("factor", 2.0),
-            cap=timedelta(seconds=told.get("cap", 3600)),
+            cap=_bounded(told.get("cap", 3600)),
             jitter=told.get("jitter", True),
-            deadline=timedelta(seconds=told.get("deadline", 30)),
+            deadline=_bounded(told.get("deadline", 30)),
             gives_up=told.get("gives_up", False),
         )
+
+
+def _bounded(seconds: float) -> timedelta:
+    return timedelta(seconds=min(seconds, LONGEST.total_seconds()))
 
 
 def _scaled(base: timedelta, factor: float, cap: timedelta) -> timedelta:

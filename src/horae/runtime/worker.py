@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from horae.actions import jobs as verbs
 from horae.actions.retention import Retention
 from horae.core.jobs import SLOTS, Change, Job, Lease, Outcome
+from horae.core.payloads import name
 from horae.errors import HoraeError, StoreError
 from horae.ports import Claim, Glance, Limiter, Node, World
 from horae.runtime.attempts import Attempt, as_fated, ended_by, facts, put_off, slowed_down
@@ -69,6 +70,10 @@ class WorkerSettings:
     retention: Retention = field(default_factory=Retention)
     rates: Mapping[str, Limiter] = field(default_factory=dict)  # how often jobs of a queue may start
     chores: tuple[Chore, ...] = ()
+
+    def __post_init__(self) -> None:
+        for queue in self.queues:
+            name(queue, "queue")
 
 
 class Worker:

@@ -11,9 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import timedelta
 
-from horae.core.fires import LONGEST
 from horae.core.locks import LockHolder
-from horae.core.retry import span
+from horae.core.retry import LONGEST, span
 from horae.errors import HoraeError, InvalidInput, InvalidName, LockNotAcquired
 from horae.ports import Clock, Dice
 

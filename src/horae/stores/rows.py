@@ -43,6 +43,7 @@ INSERT_COLUMNS = (
 
 
 _decode = json.JSONDecoder().raw_decode
+DEFAULT = Retry().as_json()  # of a job that is stored without a policy of its own
 # One claim shares its times, and so do the jobs of one enqueue.
 instant = lru_cache(maxsize=256)(instants.instant)
 _micros = lru_cache(maxsize=256)(micros)
@@ -62,7 +63,7 @@ def _json(text: str | None) -> Any:
 
 @lru_cache(maxsize=1024)
 def _retry(text: str | None, attempts: int) -> Retry:
-    return Retry(attempts=attempts) if text is None else Retry.from_json(json.loads(text), attempts)
+    return Retry.from_json(DEFAULT if text is None else json.loads(text), attempts)
 
 
 @lru_cache(maxsize=1024)
