@@ -52,7 +52,7 @@ DOORS: dict[str, Door] = {
     "priority of one job": lambda app: using(app, priority=""),
     "retry of one job": lambda app: using(app, retry=5),
     "retry of a request": lambda app: enqueue(app.world, Request("work", retry=5)),  # type: ignore[arg-type]
-    "retry when declared": lambda app: app.job("other", retry=5)(lambda: None),  # type: ignore[typeddict-item]
+    "retry when declared": lambda app: app.job("other", retry=5)(lambda: None),  # type: ignore[arg-type]
     "attempts": lambda app: Retry.exponential(1, attempts=10**12),
     "keys of arguments": lambda app: using(app).enqueue(**COLLIDING),
     "keys of a payload": lambda app: enqueue(app.world, Request("work", {1: 2, "1": 3})),

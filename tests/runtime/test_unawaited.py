@@ -50,9 +50,7 @@ class Callable_:
     [plainly(work), lambda: work(), forgets_to_await, plainly(forgets_to_await), Callable_(), functools.partial(work)],
     ids=["decorated", "returned", "twice", "twice and decorated", "an object", "partial"],
 )
-async def test_what_a_handler_returns_to_be_awaited_is_awaited(
-    app: Horae, handler: Handler, timeout: float | None
-) -> None:
+async def test_what_a_handler_returns_to_be_awaited_is_awaited(app: Horae, handler: Handler, timeout: Any) -> None:
     job = app.job("work", retry=NEVER, timeout=timeout)(handler).enqueue()
     async with serving(app):
         done = await ended(app, job)
