@@ -47,7 +47,7 @@ def test_a_signal_gives_back_what_does_not_finish_within_the_grace(
     assert (job["state"], job["attempt"]) == ("queued", 0)
 
 
-def test_a_second_signal_ends_at_once(project: Path, horae: Command, start: Start) -> None:
+def test_a_second_signal_ends_at_once_and_gives_back_what_runs(project: Path, horae: Command, start: Start) -> None:
     job_id = horae("job", "enqueue", "endless", "--app", "tasks:app", "--json").json["job"]["id"]
     worker = start("worker", "tasks:app", "--grace", "1h")
     worker.until_it_says("endless has begun")
@@ -58,7 +58,8 @@ def test_a_second_signal_ends_at_once(project: Path, horae: Command, start: Star
     worker.started.send_signal(signal.SIGINT)
 
     assert worker.ended().code == 130
-    assert horae("job", "show", job_id, "--db", "sqlite:///app.db", "--json").json["job"]["state"] == "running"
+    job = horae("job", "show", job_id, "--db", "sqlite:///app.db", "--json").json["job"]
+    assert (job["state"], job["attempt"]) == ("queued", 0)
 
 
 def test_the_database_on_the_command_line_wins_over_the_app_s_own(project: Path, horae: Command, start: Start) -> None:
@@ -127,3 +128,19 @@ def test_a_bad_target_is_told_with_what_would_work(
 )
 def test_a_worker_that_cannot_be_meant_is_a_usage_error(wrong: list[str], project: Path, horae: Command) -> None:
     assert horae("worker", *wrong).code == 2
+
+
+def test_a_worker_whose_handler_stops_the_event_loop_asks_to_be_started_again(
+    project: Path, horae: Command, start: Start
+) -> None:
+    (project / "breaks.py").write_text(
+        "import asyncio\nfrom horae import Horae\n\napp = Horae('sqlite:///app.db')\n\n\n@app.job('break')\n"
+        "async def break_it():\n    asyncio.get_running_loop().stop()\n    await asyncio.sleep(60)\n"
+    )
+    job_id = horae("job", "enqueue", "break", "--app", "breaks:app", "--json").json["job"]["id"]
+
+    ended = start("worker", "breaks:app").ended()
+
+    job = horae("job", "show", job_id, "--db", "sqlite:///app.db", "--json").json["job"]
+    assert (ended.code, "start it again" in ended.err, "Traceback" in ended.err) == (75, True, False), ended.err
+    assert (job["state"], job["attempt"]) == ("queued", 0)

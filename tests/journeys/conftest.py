@@ -225,5 +225,10 @@ def journey(database_url: str, tmp_path: Path) -> Iterator[Journey]:
 
 
 @pytest.fixture
+def sqlite_journey(sqlite_database_url: str, tmp_path: Path) -> Iterator[Journey]:
+    yield from setting_out(sqlite_database_url, tmp_path)
+
+
+@pytest.fixture
 def postgres_journey(postgres_database_url: str, tmp_path: Path) -> Iterator[Journey]:
     yield from setting_out(postgres_database_url, tmp_path)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
+from typing import Any
 
 from horae.actions import jobs
 from horae.cli.failures import Exit
@@ -17,6 +20,8 @@ from horae.runtime.loop import Alarm
 from horae.runtime.systemd import READY, STOPPING, notify, supervised
 from horae.runtime.worker import Worker
 
+log = logging.getLogger("horae.worker")
+LAST_WORDS = 2.0  # seconds for giving back, when a second signal ends the worker at once
 SAME_PRESS = 0.3  # seconds: a shell or `make` may pass one Ctrl-C on twice
 LOOK_EVERY = timedelta(milliseconds=200)
 
@@ -63,13 +68,13 @@ class Serving:
             return
         self.signals += 1
         self._asked_at = asked_at
+        if self.signals > 2:  # it is about to end, within moments
+            return
         if self.signals > 1:
-            lease = span(self.worker.settings.lease)
-            self.terminal.say(
-                f"{name} again: ended at once; what was running is handed on when its lease ends ({lease})"
-            )
+            self.terminal.say(f"{name} again: gives back what runs, and ends at once")
             self.terminal.event({"event": "ended_at_once", "signal": name})
-            os._exit(Exit.INTERRUPTED)
+            end_at_once(self.worker)
+            return
         notify(STOPPING)
         grace = span(self.worker.settings.grace)
         self.terminal.say(f"\n{name}: claims nothing more, finishes what runs (up to {grace}); once more ends at once")
@@ -94,3 +99,34 @@ class Serving:
         told = ", ".join(f"{number} {ending}" for ending, number in sorted(counts.items())) or "nothing ran"
         self.terminal.say(f"ended: {told}")
         self.terminal.event({"event": "ended", "runs": counts})
+
+
+def run_to_its_end(terminal: Terminal, main: Coroutine[Any, Any, int]) -> int:
+    """Run the loop of a command. Code that it runs may break the loop: stop it, or cancel all of its tasks."""
+    try:
+        return asyncio.run(main)
+    except asyncio.CancelledError:
+        pass
+    except RuntimeError as problem:
+        if "Event loop stopped" not in str(problem):
+            raise
+    terminal.say("interrupted: code that it ran stopped the event loop or cancelled its tasks; start it again")
+    terminal.event({"event": "interrupted"})
+    return Exit.TRY_AGAIN
+
+
+def end_at_once(worker: Worker) -> None:
+    """Give back what runs, and leave: beside the loop, and within a moment, whatever the store does."""
+
+    def give_back() -> None:
+        try:
+            worker.give_back_now()
+        except Exception as problem:
+            log.error("what was running is handed on when its lease ends: %s", problem)
+        finally:
+            os._exit(Exit.INTERRUPTED)
+
+    impatience = threading.Timer(LAST_WORDS, os._exit, [Exit.INTERRUPTED])
+    impatience.daemon = True
+    impatience.start()
+    threading.Thread(target=give_back, name="horae-give-back", daemon=True).start()

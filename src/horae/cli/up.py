@@ -38,9 +38,8 @@ def up(terminal: Terminal, host: Host = None, port: Port = None) -> None:
     Tells a short story with a small example application, and goes on serving until Ctrl-C. The token that it prints
     may do everything and is valid until it ends, for twelve hours at most.
     """
-    import asyncio
-
     from horae.cli.example import app
+    from horae.cli.serving import run_to_its_end
 
     chosen = replace(terminal, settings=placed(terminal, host, port))
     app.database = chosen.settings.database_url
@@ -51,7 +50,7 @@ def up(terminal: Terminal, host: Host = None, port: Port = None) -> None:
     add_built_in(app, chosen.settings)
     try:
         app.wait_for_store()
-        ended = asyncio.run(_tell(chosen, told, or_any=port is None))
+        ended = run_to_its_end(chosen, _tell(chosen, told, or_any=port is None))
     finally:
         app.close()
     if ended:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -82,9 +83,7 @@ def worker(
 
 
 def _serve(terminal: Terminal, app: Horae, until_empty: bool, metrics: tuple[str, int] | None) -> None:
-    import asyncio
-
-    from horae.cli.serving import Serving
+    from horae.cli.serving import Serving, run_to_its_end
     from horae.core.jobs import SLOTS
     from horae.declarations import raise_for
     from horae.runtime.worker import WorkerSettings
@@ -102,9 +101,8 @@ def _serve(terminal: Terminal, app: Horae, until_empty: bool, metrics: tuple[str
     serving = Serving(terminal, worker)
     close = None if metrics is None else _tell_figures(worker, *metrics)
     try:
-        ended = asyncio.run(
-            serving.run(until_empty=until_empty, started=lambda: _tell_start(terminal, app, worker, names))
-        )
+        started = partial(_tell_start, terminal, app, worker, names)
+        ended = run_to_its_end(terminal, serving.run(until_empty=until_empty, started=started))
     finally:
         if close is not None:
             close()

@@ -15,7 +15,11 @@ class DatabaseThreads:
         self._threads = ThreadPoolExecutor(count, thread_name_prefix=name)
 
     async def call(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await self.submit(work)
+
+    def submit(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Begin a call; no task that could be cancelled stands behind the answer."""
+        return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -9,18 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from horae.actions import tracking
 from horae.actions.declaring import SWITCHED_OFF, Plan, bring_in_line, local
 from horae.core.fires import Schedule
-from horae.core.jobs import Job, Lease, Outcome
+from horae.core.jobs import Job, Outcome
 from horae.errors import HoraeError, StoreError
 from horae.ports import LockManager, World
-from horae.runtime.context import Context
+from horae.runtime.context import Context, Desk
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.executor import Handler
 from horae.runtime.listeners import Listeners
@@ -44,10 +43,10 @@ class Host(Protocol):
     def node_id(self) -> str: ...
     @property
     def lease(self) -> timedelta: ...
-    def progress(self, lease: Lease, value: Any) -> None: ...
-    def checkpoint(self, lease: Lease, value: Any) -> None: ...
-    def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any: ...
-    async def call(self, work: Callable[[], T]) -> T: ...
+    @property
+    def port(self) -> Desk:
+        """What carries out what a context asks for."""
+
     async def ask(self, work: Callable[[], T]) -> T:
         """Ask the store, off the event loop."""
 
@@ -111,14 +110,13 @@ class Declared:
         self._alarm.ring()
 
     async def close(self, grace: timedelta) -> None:
-        """No more fires here; wait for local runs, up to the grace."""
+        """Fire nothing more here; wait for local runs, up to the grace. Closing again hurries those."""
         self._stopping = True
         self._unsubscribe()
         self._alarm.ring()
         if self._serving is not None:
             self._serving.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._serving
+            await asyncio.wait([self._serving])
         await self._timers.stop(grace)
 
     async def drained(self, limit: timedelta) -> None:
@@ -200,7 +198,7 @@ class Declared:
             log.error("%s cannot run here: no code declares it", schedule.handler)
             return
         job, is_recorded = await self._begun(schedule, fire_at)
-        ctx = Context(job, self._host, self.services)
+        ctx = Context(job, self._host.port, self.services)
         try:
             outcome = await self._occurrences.run_local(ctx, lambda: self._host.execute(handler, ctx))
         except asyncio.CancelledError:  # from outside: the executor contains what the handler raises

@@ -65,4 +65,11 @@ class Hosted:
         if grace is not None:
             self.worker.settings = replace(self.worker.settings, grace=grace)
         self.worker.stop()
-        await self._task
+        try:
+            await asyncio.wait([self._task])
+        except asyncio.CancelledError:  # no time for an end in order: what runs is given back
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            raise
+        if not self._task.cancelled():  # else code that it ran interrupted it, which it has said
+            self._task.result()

@@ -90,8 +90,12 @@ class Renewer(threading.Thread):
         if there is not None:
             self._told(job, "lost")
 
+    def end(self) -> None:
+        """Renew nothing any more, without waiting for a renewal that is under way."""
+        self._ended.set()
+
     def stop(self) -> None:
         """From another thread than the event loop's: a renewal may be under way."""
-        self._ended.set()
+        self.end()
         if self.is_alive():
             self.join(timeout=5)

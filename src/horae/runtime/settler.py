@@ -25,6 +25,8 @@ from horae.runtime.tracebacks import error_line
 MAX_BATCH = 500
 AWAY = (StoreUnavailable, StoreBusy, StoreFull, SchemaMissing, SchemaTooNew)  # the store's trouble, not the ending's
 log = logging.getLogger("horae.worker")
+Batch = list[tuple[Job, Outcome]]
+Changes = dict[str, Change | None]  # by the id of the job; None when its ending came too late
 Settled = Callable[[Job, Outcome, Change | None], None]
 
 
@@ -36,32 +38,40 @@ class Settler:
         self._database = database
         self._settled = settled
         self._faults = faults
-        self._waiting: list[tuple[Job, Outcome]] = []
+        self._waiting: Batch = []
+        self._batch: Batch = []  # what is being written; kept until it is, also when the writing task is cancelled
+        self._commit: tuple[Batch, asyncio.Future[Changes]] | None = None  # under way in a thread
         self._writing: asyncio.Task[None] | None = None
 
     def add(self, job: Job, outcome: Outcome) -> None:
         self._waiting.append((job, outcome))
-        if self._writing is None:
+        self.go_on()
+
+    def go_on(self) -> asyncio.Task[None]:
+        """Write what waits, also if the task that was doing so has been cancelled."""
+        if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_on())
+        return self._writing
 
     async def drained(self, limit: timedelta) -> bool:
-        """Until everything handed in has been written; false when the store did not come back in time."""
-        if self._writing is None:
-            return True
-        done, late = await asyncio.wait([self._writing], timeout=limit.total_seconds())
-        for task in late:
-            task.cancel()
-        return bool(done)
+        """Wait until everything handed in has been written; false when the store did not come back in time."""
+        try:
+            async with asyncio.timeout(limit.total_seconds()):
+                while self._batch or self._waiting:
+                    await asyncio.wait([self.go_on()])
+        except TimeoutError:
+            self.go_on().cancel()
+            return False
+        return True
 
     async def _write_on(self) -> None:
-        try:
-            while self._waiting:
-                batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
-                changes = await self._write(batch)
-                for job, outcome in batch:
-                    self._tell(job, outcome, changes[job.id])
-        finally:
-            self._writing = None
+        while self._batch or self._waiting:
+            if not self._batch:
+                self._batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
+            changes = await self._write(self._batch)
+            written, self._batch = self._batch, []
+            for job, outcome in written:
+                self._tell(job, outcome, changes[job.id])
 
     def _tell(self, job: Job, outcome: Outcome, change: Change | None) -> None:
         try:
@@ -69,12 +79,12 @@ class Settler:
         except Exception:  # one bad listener must not keep the other endings from being written
             log.exception("the ending of %s is written, but could not be told", job.id)
 
-    async def _write(self, batch: list[tuple[Job, Outcome]]) -> dict[str, Change | None]:
+    async def _write(self, batch: Batch) -> Changes:
         backoff = Backoff(self._world.dice)
         while True:
             self._faults.at("settle.before")
             try:
-                changes = await self._database.call(lambda: settle(self._world, batch))
+                changes = await self._committed(batch)
             except AWAY as problem:
                 if not backoff.failures:
                     log.warning("%d endings wait for the store: %s", len(batch), problem)
@@ -87,14 +97,25 @@ class Settler:
             self._faults.at("settle.after")
             return changes
 
-    async def _one_by_one(self, batch: list[tuple[Job, Outcome]]) -> dict[str, Change | None]:
+    async def _committed(self, batch: Batch) -> Changes:
+        """Write a batch. Who is cancelled meanwhile finds its answer again, instead of being told that it came late."""
+        if self._commit is None or self._commit[0] is not batch:
+            self._commit = batch, self._database.submit(lambda: settle(self._world, batch))
+        answer = self._commit[1]
+        try:
+            return await asyncio.shield(answer)
+        finally:
+            if answer.done():
+                self._commit = None
+
+    async def _one_by_one(self, batch: Batch) -> Changes:
         """An ending the store refuses must not take its neighbours with it."""
-        changes: dict[str, Change | None] = {}
+        changes: Changes = {}
         for ending in batch:
             changes |= await self._write([ending])
         return changes
 
-    async def _as_failure(self, job: Job, outcome: Outcome, problem: Exception) -> dict[str, Change | None]:
+    async def _as_failure(self, job: Job, outcome: Outcome, problem: Exception) -> Changes:
         """Store an ending that the store refuses in another form; silence would only repeat the job.
 
         What ran is told as having run: a success goes without its result first. Whatever else cannot be stored is a

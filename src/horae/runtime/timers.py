@@ -62,11 +62,14 @@ class Timers:
         for timer in timers:
             timer.stop()
         tasks = [timer.task for timer in timers if timer.task is not None]
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=grace.total_seconds())
-            for task in late:
+        if not tasks:
+            return
+        try:
+            await asyncio.wait(tasks, timeout=grace.total_seconds())
+        finally:
+            for task in tasks:
                 task.cancel()
-            await asyncio.wait(tasks)
+        await asyncio.wait(tasks)
 
 
 class Timer:

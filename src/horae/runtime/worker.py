@@ -4,7 +4,8 @@ It claims no more than it has free slots, sleeps exactly until the next due inst
 free again only after its job's ending has been committed.
 
 Stopping, in this order: claim nothing more; wait for what runs, up to the grace; cancel it; give the leases back, so
-that nobody has to wait for them to run out; stop renewing last.
+that nobody has to wait for them to run out; stop renewing last. A worker whose own task is cancelled, as asyncio does
+with all tasks when it is interrupted, does the same without waiting for what runs.
 """
 
 from __future__ import annotations
@@ -14,26 +15,26 @@ import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
 from horae.actions import jobs as verbs
-from horae.actions.retention import Retention
-from horae.core.jobs import SLOTS, Change, Job, Lease, Outcome
-from horae.core.payloads import name
+from horae.core.jobs import Change, Job, Outcome
 from horae.errors import HoraeError, StoreError
-from horae.ports import Claim, Glance, Limiter, Node, World
-from horae.runtime.attempts import Attempt, as_fated, ended_by, facts, put_off, slowed_down
+from horae.ports import Claim, Glance, Node, World
+from horae.runtime.attempt_port import AttemptPort
+from horae.runtime.attempt_runner import AttemptRunner
+from horae.runtime.attempts import Attempt, facts
 from horae.runtime.context import Context
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.declared import Declared
 from horae.runtime.executor import Executor, Handler, Processes
 from horae.runtime.faults import Faults
-from horae.runtime.janitor import Chore, Janitor
+from horae.runtime.janitor import Janitor
 from horae.runtime.listeners import Listeners, Teller
 from horae.runtime.loop import Alarm, Backoff
 from horae.runtime.measuring import Measures
@@ -42,9 +43,9 @@ from horae.runtime.renewer import Renewer
 from horae.runtime.scheduler import Scheduler
 from horae.runtime.settler import Settler
 from horae.runtime.threads import Threads
-from horae.runtime.tracebacks import error_text
 from horae.runtime.tracing import traced
 from horae.runtime.watchdog import Watchdog
+from horae.runtime.worker_settings import WorkerSettings as WorkerSettings
 
 T = TypeVar("T")
 log = logging.getLogger("horae.worker")
@@ -54,26 +55,6 @@ LOOK_WHILE_BUSY = timedelta(seconds=1)  # also a worker that never runs dry must
 BLOCKED_WAIT = timedelta(milliseconds=250)
 QUIET_FIRST = timedelta(milliseconds=50)  # how often to look where no hints arrive: soon after work, then less and less
 QUIET_LAST = timedelta(seconds=1)
-
-
-@dataclass(frozen=True)
-class WorkerSettings:
-    """How a worker serves."""
-
-    queues: Mapping[str, int] = field(default_factory=lambda: {"default": SLOTS})
-    lease: timedelta = timedelta(seconds=30)
-    grace: timedelta = timedelta(seconds=30)
-    cancel_grace: timedelta = timedelta(seconds=6)  # for what has been cancelled to end, before it is given back
-    look_every: timedelta = timedelta(seconds=60)
-    version: str = ""
-    fault: str = ""
-    retention: Retention = field(default_factory=Retention)
-    rates: Mapping[str, Limiter] = field(default_factory=dict)  # how often jobs of a queue may start
-    chores: tuple[Chore, ...] = ()
-
-    def __post_init__(self) -> None:
-        for queue in self.queues:
-            name(queue, "queue")
 
 
 class Worker:
@@ -95,12 +76,17 @@ class Worker:
         self.resolve = resolve
         self.declared = declared or Declared(world, listeners)
         self._started_at = world.clock.now()
+        self._task: asyncio.Task[Any] | None = None  # in which it runs
         self._database = DatabaseThreads()
         self._threads = Threads(sum(settings.queues.values()))
+        self.port = AttemptPort(world, self._threads)
         self._processes = processes
         executor = Executor(self._threads, processes, world.max_payload_bytes, settings.grace)
         self._executor = traced(executor, world.tracing)
         self._faults = Faults(settings.fault)
+        self._runner = AttemptRunner(
+            world.clock, resolve, settings.rates, self._executor, self.declared.run, self._faults
+        )
         self._teller = Teller(listeners)
         self._reaper = Reaper(world, self._database, self._teller.dead)
         self.measures = Measures()
@@ -118,8 +104,9 @@ class Worker:
     # -- life ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Serve until :meth:`stop` is called, then end in order."""
+        """Serve until :meth:`stop` is called, then end in order; at once, when cancelled."""
         self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
         self._alarm = Alarm(self.world.clock)
         self._settler = Settler(self.world, self._database, self._settled, self._faults)
         self._renewer = Renewer(self.world, self.settings.lease, self._told_by_renewer)
@@ -127,28 +114,38 @@ class Worker:
         self._watchdog = Watchdog(self.world.clock, self.settings.lease, lambda: bool(self._held))
         self._watchdog.start()
         unsubscribe = self._subscribe()
-        await self.declared.open(self)
-        scheduling = asyncio.create_task(self._scheduler.run(), name="horae-scheduler")
-        cleaning = asyncio.create_task(self._janitor.run(), name="horae-janitor")
-        backoff = Backoff(self.world.dice)
+        beside: list[asyncio.Task[None]] = []
         try:
-            while not self._stopping:
-                try:
-                    await self._serve()
-                    backoff.reset()
-                except StoreError as problem:
-                    if not backoff.failures:
-                        log.warning("the store does not answer: %s", problem)
-                    await self._pause(backoff.next())
-                except Exception:
-                    log.exception("a round of this worker failed; it goes on")
-                    await self._pause(backoff.next())
-        finally:
-            unsubscribe()
+            await self.declared.open(self)
+            beside.append(asyncio.create_task(self._scheduler.run(), name="horae-scheduler"))
+            beside.append(asyncio.create_task(self._janitor.run(), name="horae-janitor"))
+            await self._serve_on()
             self._scheduler.stop()
             self._janitor.stop()
-            await asyncio.gather(scheduling, cleaning)
+            await asyncio.wait(beside)
+            await asyncio.gather(self._until_free(self.settings.grace), self.declared.close(self.settings.grace))
+        except asyncio.CancelledError:
+            log.warning("this worker was interrupted; it ends, and what it runs is given back")
+            raise
+        finally:
+            unsubscribe()
+            for task in beside:
+                task.cancel()
             await self._end()
+
+    async def _serve_on(self) -> None:
+        backoff = Backoff(self.world.dice)
+        while not self._stopping:
+            try:
+                await self._serve()
+                backoff.reset()
+            except StoreError as problem:
+                if not backoff.failures:
+                    log.warning("the store does not answer: %s", problem)
+                await self._pause(backoff.next())
+            except Exception:
+                log.exception("a round of this worker failed; it goes on")
+                await self._pause(backoff.next())
 
     def reload(self) -> None:
         """Read jobs.conf again; from the loop's thread."""
@@ -206,13 +203,24 @@ class Worker:
         for queue, slots in self.settings.queues.items():
             free = min(slots - self._busy[queue], MAX_CLAIM, max(slots // 2, SMALL_CLAIM))
             if free > 0 and not self._stopping:
-                jobs = await self._database.call(partial(self._claim, queue, free))
+                jobs = await self._claimed(queue, free)
                 if jobs:
                     self._faults.at("claim.after")
                     self._start(jobs)
                     started += len(jobs)
                     more = more or len(jobs) == free
         return started, more
+
+    async def _claimed(self, queue: str, free: int) -> list[Job]:
+        """Claim; what an interrupted worker has claimed all the same goes back, and not only when its lease ends."""
+        claiming = self._database.submit(partial(self._claim, queue, free))
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            done, _ = await asyncio.wait([claiming], timeout=self.settings.cancel_grace.total_seconds())
+            for job in claiming.result() if done and claiming.exception() is None else ():
+                self._settler.add(job, Outcome("released", error="its worker was interrupted"))
+            raise
 
     def _is_full(self) -> bool:
         return all(self._busy[queue] >= slots for queue, slots in self.settings.queues.items())
@@ -264,7 +272,7 @@ class Worker:
         self._renewer.hold(jobs)
         begun = self.measures.started(jobs, self.world.clock)
         for job in jobs:
-            attempt = Attempt(job, Context(job, self, self.declared.services), begun)
+            attempt = Attempt(job, Context(job, self.port, self.declared.services), begun)
             self._held[job.number, job.token] = attempt
             self._busy[job.queue] += 1
             attempt.task = self._loop.create_task(self._attempt(attempt), name=job.run_id)
@@ -272,12 +280,10 @@ class Worker:
     async def _attempt(self, attempt: Attempt) -> None:
         job = attempt.job
         try:
-            outcome = as_fated(attempt, await self._outcome(attempt))
-        except asyncio.CancelledError:
-            outcome = ended_by(attempt)
-        except Exception as problem:  # ours, not the handler's; the slot must not be lost for it
-            log.exception("an attempt at %s broke off", job.id)
-            outcome = Outcome("failed", error=error_text(problem))
+            outcome = await self._runner.run(attempt, self._database.call, self._is_interrupted)
+        except BaseException:  # Ctrl-C: the loop is about to break, and what it runs is given back
+            self._settler.add(job, Outcome("released", error="its worker was interrupted"))
+            raise
         self.measures.ran(job, outcome.ending, self.world.clock.monotonic() - attempt.begun)
         if attempt.fate == "lost":
             self._forget(job)
@@ -285,17 +291,8 @@ class Worker:
         elif attempt.fate != "given back":
             self._settler.add(job, outcome)
 
-    async def _outcome(self, attempt: Attempt) -> Outcome:
-        handler = self.resolve(attempt.job.handler)
-        if handler is None:
-            return put_off(attempt.job, self.world.clock.now())
-        if attempt.job.cancel_requested:  # asked to stop while an earlier attempt was failing
-            return Outcome("cancelled", error=attempt.job.cancel_reason)
-        waits = await slowed_down(self._database.call, self.settings.rates.get(attempt.job.queue), handler.rate_limit)
-        if waits is not None:
-            return waits
-        self._faults.at("run.before")
-        return await self.declared.run(attempt.ctx, lambda: self._executor.run(handler, attempt.ctx))
+    def _is_interrupted(self) -> bool:
+        return self._task is not None and self._task.cancelling() > 0
 
     def _settled(self, job: Job, outcome: Outcome, change: Change | None) -> None:
         """After the commit: the slot is free, whoever wants to know is told."""
@@ -329,24 +326,9 @@ class Worker:
             return
         attempt.fate = fate
         attempt.ctx.cancel()
-        if attempt.task is not None and not attempt.ctx.in_thread:  # a thread can only be asked, and ends by itself
-            attempt.task.cancel()
-
-    # -- what a context may ask ----------------------------------------------------------------------------------
-
-    def progress(self, lease: Lease, value: Any) -> None:
-        verbs.progress(self.world, lease, value)
-
-    def checkpoint(self, lease: Lease, value: Any) -> None:
-        verbs.checkpoint(self.world, lease, value)
-
-    def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any:
-        return verbs.once(self.world, lease, step, work)
-
-    async def call(self, work: Callable[[], T]) -> T:
-        """In the handlers' threads: what they do there may take long, and the worker's own calls must not wait."""
-        answer: T = await self._threads.submit(work)
-        return answer
+        task = attempt.task
+        if task is not None and not attempt.ctx.in_thread and not task.cancelling():  # a thread can only be asked
+            task.cancel()
 
     # -- what declared jobs may ask ------------------------------------------------------------------------------
 
@@ -371,23 +353,34 @@ class Worker:
     # -- the end -------------------------------------------------------------------------------------------------
 
     async def _end(self) -> None:
-        await asyncio.gather(self._until_free(self.settings.grace), self.declared.close(self.settings.grace))
-        for key in list(self._held):
-            self._stop_attempt(key, "released")
-        await self._until_free(self.settings.cancel_grace)
-        self._give_back()
-        if not await self._settler.drained(max(self.settings.grace, self.settings.cancel_grace)):
-            log.error("the store did not come back; what could not be written is tried again when its lease runs out")
-        await self._teller.drained(self.settings.cancel_grace)
-        self._watchdog.stop()
-        await asyncio.to_thread(self._renewer.stop)
+        """Stop what still runs, give it back, and write that down; however that goes, renew nothing any more."""
+        self._stopping = True
+        self._settler.go_on()
         try:
+            for key in list(self._held):
+                self._stop_attempt(key, "released")
+            await asyncio.gather(self._until_free(self.settings.cancel_grace), self.declared.close(timedelta(0)))
+            self._give_back()
+            if not await self._settler.drained(max(self.settings.grace, self.settings.cancel_grace)):
+                log.error("the store did not come back; what could not be written is tried again after its lease")
+            await self._teller.drained(self.settings.cancel_grace)
+            await self.declared.drained(self.settings.cancel_grace)
+            self._watchdog.stop()
+            await asyncio.to_thread(self._renewer.stop)
             await self._database.call(lambda: self.world.store.transact(lambda tx: tx.nodes.remove(self.node_id)))
         except HoraeError as problem:
             log.debug("this node could not take its name off the list: %s", problem)
-        self._threads.close()
-        self._processes.close()
-        self._database.close()
+        finally:
+            self._renewer.end()
+            self._watchdog.stop()
+            self._threads.close()
+            self._processes.close()
+            self._database.close()
+
+    def give_back_now(self) -> None:
+        """Give back every attempt, from any thread, without waiting for one: the process is about to end."""
+        held = [attempt.job for attempt in list(self._held.values())]
+        verbs.settle(self.world, [(job, Outcome("released", error="its worker ended at once")) for job in held])
 
     async def _until_free(self, limit: timedelta) -> None:
         """Until every attempt has ended and been settled, or the time is up."""

@@ -1,0 +1,79 @@
+"""One attempt, from its claim to how it ended: may it run here and now, and what does its ending mean."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from horae.core.jobs import Outcome
+from horae.ports import Clock, Limiter
+from horae.runtime.attempts import Ask, Attempt, as_fated, ended_by, facts, put_off, slowed_down
+from horae.runtime.calling import is_cancelled_from_outside, raised_by_signal
+from horae.runtime.context import Context
+from horae.runtime.executor import Handler
+from horae.runtime.faults import Faults
+from horae.runtime.tracebacks import error_line, error_text, loggable
+
+log = logging.getLogger("horae.worker")
+
+
+class Executes(Protocol):
+    """Calls a handler for an attempt, and says how that ended."""
+
+    async def run(self, handler: Handler, ctx: Context) -> Outcome: ...
+
+
+class AttemptRunner:
+    """Runs the attempts of one worker."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        resolve: Callable[[str], Handler | None],
+        rates: Mapping[str, Limiter],
+        executor: Executes,
+        surround: Callable[[Context, Callable[[], Awaitable[Outcome]]], Awaitable[Outcome]],
+        faults: Faults,
+    ) -> None:
+        self._clock = clock
+        self._resolve = resolve
+        self._rates = rates
+        self._executor = executor
+        self._surround = surround  # what declared jobs want around a run
+        self._faults = faults
+
+    async def run(self, attempt: Attempt, ask: Ask, is_interrupted: Callable[[], bool]) -> Outcome:
+        """Return how an attempt ended. Only a real signal is raised.
+
+        *is_interrupted* says whether the worker itself is being cancelled; then the attempt is given back. If not, an
+        attempt that was cancelled without a reason cancelled itself.
+        """
+        outcome: Outcome | None = None
+        try:
+            outcome = await self._outcome(attempt, ask)
+        except asyncio.CancelledError:
+            log.debug("the attempt at %s was cancelled", attempt.job.id, extra=facts(attempt.job))
+        except BaseException as problem:  # ours, not the handler's; the worker's slot must not be lost for it
+            if raised_by_signal(problem):
+                raise
+            told = (attempt.job.id, error_line(problem))
+            log.error("an attempt at %s broke off: %s", *told, exc_info=loggable(problem), extra=facts(attempt.job))
+            outcome = Outcome("failed", error=error_text(problem))
+        if not attempt.fate and is_interrupted() and is_cancelled_from_outside():
+            attempt.fate = "released"
+        return ended_by(attempt) if outcome is None else as_fated(attempt, outcome)
+
+    async def _outcome(self, attempt: Attempt, ask: Ask) -> Outcome:
+        job, ctx = attempt.job, attempt.ctx
+        handler = self._resolve(job.handler)
+        if handler is None:
+            return put_off(job, self._clock.now())
+        if job.cancel_requested:  # asked to stop while an earlier attempt was failing
+            return Outcome("cancelled", error=job.cancel_reason)
+        waits = await slowed_down(ask, self._rates.get(job.queue), handler.rate_limit)
+        if waits is not None:
+            return waits
+        self._faults.at("run.before")
+        return await self._surround(ctx, lambda: self._executor.run(handler, ctx))

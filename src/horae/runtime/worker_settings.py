@@ -1,0 +1,33 @@
+"""How a worker serves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from horae.actions.retention import Retention
+from horae.core.jobs import SLOTS
+from horae.core.payloads import name
+from horae.ports import Limiter
+from horae.runtime.janitor import Chore
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """How a worker serves."""
+
+    queues: Mapping[str, int] = field(default_factory=lambda: {"default": SLOTS})
+    lease: timedelta = timedelta(seconds=30)
+    grace: timedelta = timedelta(seconds=30)
+    cancel_grace: timedelta = timedelta(seconds=6)  # for what has been cancelled to end, before it is given back
+    look_every: timedelta = timedelta(seconds=60)
+    version: str = ""
+    fault: str = ""
+    retention: Retention = field(default_factory=Retention)
+    rates: Mapping[str, Limiter] = field(default_factory=dict)  # how often jobs of a queue may start
+    chores: tuple[Chore, ...] = ()
+
+    def __post_init__(self) -> None:
+        for queue in self.queues:
+            name(queue, "queue")

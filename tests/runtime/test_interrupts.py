@@ -1,0 +1,210 @@
+"""A worker whose own task is cancelled gives back what it runs; an attempt that cancels itself has failed."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from horae import Horae, Retry
+from horae.actions import jobs as verbs
+from horae.actions.jobs import Enqueued
+from horae.runtime.worker import Worker, WorkerSettings
+from tests.runtime.fickle import fickle_world
+from tests.runtime.serving import LIMIT, ended, outcomes, running, serving, until
+
+NEVER = Retry.none()
+PATIENT = WorkerSettings(grace=timedelta(seconds=LIMIT), cancel_grace=timedelta(seconds=LIMIT))
+
+
+async def interrupted(worker: Worker, when: Any) -> None:
+    """Run a worker, and cancel it when that has happened."""
+    task = asyncio.create_task(worker.run())
+    await when
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.wait_for(task, LIMIT)
+    assert task.cancelled()
+
+
+def given_back(app: Horae, job: Enqueued) -> tuple[str, int, list[str]]:
+    found = app.get(job.id)
+    return found.state, found.attempt, outcomes(app, job)
+
+
+@pytest.mark.parametrize("timeout", [None, 60])
+async def test_an_interrupted_worker_gives_its_attempts_back(app: Horae, timeout: Any) -> None:
+    @app.job("wait", retry=NEVER, timeout=timeout)
+    async def wait() -> None:
+        await asyncio.sleep(60)
+
+    job = wait.enqueue()
+    await interrupted(app.worker(PATIENT), running(app, job))
+
+    assert given_back(app, job) == ("queued", 0, ["released"])
+
+
+async def test_an_interrupted_worker_whose_handler_answers_with_an_error_gives_it_back_too(app: Horae) -> None:
+    @app.job("wait", retry=NEVER)
+    async def wait() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise ConnectionError("broken off") from None
+
+    job = wait.enqueue()
+    await interrupted(app.worker(PATIENT), running(app, job))
+
+    assert given_back(app, job) == ("queued", 0, ["released"])
+
+
+async def test_a_worker_interrupted_while_it_waits_for_its_jobs_gives_them_back(app: Horae) -> None:
+    """The first Ctrl-C ends in order, the second interrupts that."""
+    started = asyncio.Event()
+
+    @app.job("wait", retry=NEVER)
+    async def wait() -> None:
+        started.set()
+        await asyncio.sleep(60)
+
+    job = wait.enqueue()
+    worker = app.worker(PATIENT)
+
+    async def stops() -> None:
+        await started.wait()
+        worker.stop()
+        await asyncio.sleep(0.05)  # it waits for the job by then; if not yet, it is interrupted earlier
+
+    await interrupted(worker, stops())
+
+    assert given_back(app, job) == ("queued", 0, ["released"])
+
+
+async def test_what_an_interrupted_worker_was_just_claiming_goes_back_too(app: Horae) -> None:
+    world, store = fickle_world(app)
+    claiming, go_on = threading.Event(), threading.Event()
+
+    def slowly(*_: Any) -> None:
+        claiming.set()
+        go_on.wait(LIMIT)
+
+    store.trouble["claim"] = slowly  # type: ignore[assignment]
+    job = app.job("work", retry=NEVER)(lambda: None).enqueue()
+
+    async def claims() -> None:
+        await asyncio.to_thread(claiming.wait, LIMIT)
+        asyncio.get_running_loop().call_later(0.05, go_on.set)
+
+    with app.using_world(world):
+        await interrupted(app.worker(PATIENT), claims())
+
+    assert given_back(app, job) == ("queued", 0, ["released"])
+
+
+async def test_an_ending_that_is_being_written_when_the_worker_is_interrupted_is_told_once_and_truly(
+    app: Horae, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All tasks are cancelled at once, as ``asyncio.run`` does: also the one that writes."""
+    world, store = fickle_world(app)
+    writing, go_on = threading.Event(), threading.Event()
+
+    def slowly(*_: Any) -> None:
+        writing.set()
+        go_on.wait(LIMIT)
+
+    store.trouble["settle"] = slowly  # type: ignore[assignment]
+    job = app.job("work", retry=NEVER)(lambda: "done").enqueue()
+    with app.using_world(world):
+        worker = app.worker(PATIENT)
+        task = asyncio.create_task(worker.run())
+        await asyncio.to_thread(writing.wait, LIMIT)
+        for each in asyncio.all_tasks() - {asyncio.current_task()}:
+            each.cancel()
+        go_on.set()
+        await asyncio.wait([task], timeout=LIMIT)
+
+    assert (app.get(job.id).state, app.get(job.id).result, worker.counts["succeeded"]) == ("succeeded", "done", 1)
+    assert "came too late" not in caplog.text
+
+
+@pytest.mark.parametrize("timeout", [None, 60])
+async def test_an_attempt_that_cancels_its_own_task_has_failed(app: Horae, timeout: Any) -> None:
+    """Given back it would come again at once, for ever."""
+
+    @app.job("cancel", retry=NEVER, timeout=timeout)
+    async def cancel() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(60)
+
+    async with serving(app):
+        done = await ended(app, cancel.enqueue())
+
+    assert (done.state, done.last_error) == ("dead", "CancelledError: the handler cancelled itself")
+
+
+async def test_an_interrupted_worker_renews_nothing_any_more(app: Horae) -> None:
+    worker = app.worker(PATIENT)
+    await interrupted(worker, until(lambda: hasattr(worker, "_renewer") and worker._renewer.is_alive()))
+
+    await until(lambda: not worker._renewer.is_alive(), "the end of the renewing thread")
+
+
+async def test_a_worker_ends_what_the_application_provides(app: Horae) -> None:
+    ended_ones: list[str] = []
+
+    class Pool: ...
+
+    def pool() -> Iterator[Pool]:
+        yield Pool()
+        ended_ones.append("pool")
+
+    app.provide(Pool, pool)
+    job = app.job("use")(lambda ctx: ctx.get(Pool) and None).enqueue()
+    async with serving(app):
+        await ended(app, job)
+        assert ended_ones == []
+
+    assert ended_ones == ["pool"]
+
+
+async def test_running_inside_an_application_ends_in_peace_although_a_handler_cancelled_its_worker(
+    app: Horae, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine = asyncio.current_task()
+
+    @app.job("cancel", retry=NEVER)
+    async def cancel() -> None:
+        for task in asyncio.all_tasks() - {mine}:
+            task.cancel()
+        await asyncio.sleep(60)
+
+    async with app.running() as hosted:
+        job = await asyncio.to_thread(cancel.enqueue)
+        await until(lambda: hosted._task.done(), "the end of the worker")
+
+    assert given_back(app, job) == ("queued", 0, ["released"])
+    assert "this worker was interrupted" in caplog.text
+
+
+def test_a_worker_gives_everything_back_from_another_thread(app: Horae) -> None:
+    job = app.job("work", retry=NEVER)(lambda: None).enqueue()
+    worker = app.worker(PATIENT)
+    (held,) = verbs.pull(app.world, worker_id=worker.node_id)
+    worker._held[held.number, held.token] = _attempt(held)
+
+    thread = threading.Thread(target=worker.give_back_now)
+    thread.start()
+    thread.join(LIMIT)
+
+    assert given_back(app, job) == ("queued", 0, ["released"])
+
+
+def _attempt(job: Any) -> Any:
+    from horae.runtime.attempts import Attempt
+
+    return Attempt(job, None)  # type: ignore[arg-type]
