@@ -58,6 +58,7 @@ from horae.core.payloads import label
 from horae.core.payloads import name as checked_name
 from horae.errors import ConfigurationError, DefinitionError
 from horae.ports import World
+from horae.runtime.calling import is_generator_function
 from horae.runtime.lanes import ActionDef, LaneDriver, Mind, Step, Turn
 
 __all__ = [
@@ -118,6 +119,7 @@ class Attention:
         def declare(function: F) -> F:
             if checked_name(kind, "kind of task") in self._cognitions:
                 raise DefinitionError(f"Tasks of kind {kind!r} have a cognition already; declare one for each kind.")
+            _refuse_generator(f"The cognition of {kind!r}", function)
             self._cognitions[kind] = function
             return function
 
@@ -141,6 +143,7 @@ class Attention:
             known_as = checked_name(name or function.__name__, "action")
             if known_as in self._actions:
                 raise DefinitionError(f"There is already an action {known_as!r}; choose another name.")
+            _refuse_generator(f"The action {known_as!r}", function)
             self._actions[known_as] = ActionDef(known_as, function, effect, timeout)
             return function
 
@@ -148,6 +151,7 @@ class Attention:
 
     def control(self, function: F) -> F:
         """Declare who says what is allowed: ``() -> Control``, asked at every dispatch and safe point."""
+        _refuse_generator("The control function", function)
         self._control = function
         return function
 
@@ -250,3 +254,10 @@ class Attention:
     def verify(self) -> Verified:
         """Whether the journal is whole and folds back to the tables."""
         return journal.verify(self.world, self.name, owner=self.owner)
+
+
+def _refuse_generator(what: str, function: Callable[..., Any]) -> None:
+    if is_generator_function(function):
+        raise DefinitionError(
+            f"{what} is a generator function: calling it would run none of its code. Remove the yield."
+        )

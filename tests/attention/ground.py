@@ -132,7 +132,7 @@ class PlainDriver(LaneDriver):
     async def _ask(self, work: Callable[[], T]) -> T:
         return work()
 
-    async def _call(self, work: Callable[[], Any], limit: timedelta) -> Any:
+    async def _call(self, name: str, work: Callable[[], Any], limit: timedelta) -> Any:
         return work()
 
     async def _drives(self) -> bool:

@@ -18,7 +18,7 @@ from sqlalchemy.exc import IntegrityError
 from horae.actions import attending, lanes, turns
 from horae.attention import Act, Attention, Control, Done, Facts, Pending, Policy, Proceed, Rule, Turn, Wait, Yield
 from horae.core.attention import TASK, Weighed, choose
-from horae.core.directives import step_key
+from horae.core.directives import check_answer, step_key
 from horae.core.jobs import SYSTEM
 from horae.core.lanes import Task
 from horae.errors import InvalidInput, LaneLost, NotAllowed
@@ -774,9 +774,11 @@ def test_invariant_24_a_control_that_cannot_be_read_is_closed(agent: Agent) -> N
 
 @pytest.mark.parametrize("timeout", [None, 0, -1, math.inf, math.nan, timedelta(0), "soon", True])
 def test_invariant_25_a_wait_without_a_finite_positive_timeout_cannot_be_built(timeout: Any) -> None:
+    with pytest.raises(InvalidInput):
+        Wait("a", timeout=timeout)
+    with pytest.raises(InvalidInput):  # of an action that has run already, so it is the answer that is refused
+        check_answer(Pending("a", timeout=timeout), Policy())
     for build in (Wait, Pending):
-        with pytest.raises(InvalidInput):
-            build("a", timeout=timeout)
         with pytest.raises(TypeError):
             build("a")  # type: ignore[call-arg]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from horae.core.attention import Policy
 from horae.core.directives import (
     Act,
     Done,
@@ -17,6 +18,7 @@ from horae.core.directives import (
     Proceed,
     Wait,
     Yield,
+    check_answer,
     intent_hash,
     step_key,
     wait_keys,
@@ -27,12 +29,34 @@ from horae.testing.clock import NOON
 MINUTE = timedelta(minutes=1)
 
 
-@pytest.mark.parametrize("build", [Wait, Pending])
 @pytest.mark.parametrize("timeout", [None, 0, -3, float("inf"), timedelta(0), "soon"])
-def test_a_wait_without_a_finite_timeout_cannot_be_built(build: Callable[..., Any], timeout: Any) -> None:
+def test_a_wait_without_a_finite_timeout_cannot_be_built(timeout: Any) -> None:
     """S2-34; invariant 25."""
     with pytest.raises(InvalidInput):
-        build("ack", timeout)
+        Wait("ack", timeout)
+    with pytest.raises(InvalidInput):
+        check_answer(Pending("ack", timeout), Policy())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"receipt": 1}, "done", Facts(n=object()), Facts(n="x" * 2_000_000), Facts(n={1: 2}),
+     Pending("a", timedelta(days=31)), Pending([], 5), Pending(5, 5)],  # type: ignore[arg-type]
+    ids=["dict", "text", "no JSON", "too large", "keys", "too long", "no key", "odd key"],
+)  # fmt: skip
+def test_an_answer_that_cannot_be_used_is_refused_only_after_it_was_given(answer: Any) -> None:
+    """Building it inside an action must not fail: by then the action has happened."""
+    with pytest.raises(InvalidInput):
+        check_answer(answer, Policy())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, Facts(), Facts.partial(n=1), Pending("a", timedelta(days=30))],
+    ids=["nothing", "facts", "partial facts", "a wait"],
+)
+def test_what_an_action_may_answer(answer: Any) -> None:
+    assert check_answer(answer, Policy()) is answer
 
 
 @pytest.mark.parametrize("build", [Wait, Pending])
@@ -96,7 +120,7 @@ def test_an_act_takes_the_arguments_of_its_action_by_name() -> None:
 def test_partial_facts_say_so() -> None:
     assert (Facts(n=1).is_partial, Facts.partial(n=1).is_partial) == (False, True)
     with pytest.raises(HoraeError):
-        Facts(n=object())
+        check_answer(Facts(n=object()), Policy())
 
 
 def test_facts_are_found_by_kind_and_action() -> None:

@@ -76,7 +76,7 @@ async def test_a_worker_interrupted_while_it_waits_for_its_jobs_gives_them_back(
     async def stops() -> None:
         await started.wait()
         worker.stop()
-        await asyncio.sleep(0.05)  # it waits for the job by then; if not yet, it is interrupted earlier
+        await until(lambda: worker._janitor._stopping, "the wait for its jobs")
 
     await interrupted(worker, stops())
 
@@ -91,7 +91,7 @@ async def test_what_an_interrupted_worker_was_just_claiming_goes_back_too(app: H
         claiming.set()
         go_on.wait(LIMIT)
 
-    store.trouble["claim"] = slowly  # type: ignore[assignment]
+    store.trouble["claim"] = slowly
     job = app.job("work", retry=NEVER)(lambda: None).enqueue()
 
     async def claims() -> None:
@@ -115,7 +115,7 @@ async def test_an_ending_that_is_being_written_when_the_worker_is_interrupted_is
         writing.set()
         go_on.wait(LIMIT)
 
-    store.trouble["settle"] = slowly  # type: ignore[assignment]
+    store.trouble["settle"] = slowly
     job = app.job("work", retry=NEVER)(lambda: "done").enqueue()
     with app.using_world(world):
         worker = app.worker(PATIENT)
@@ -164,7 +164,8 @@ async def test_a_worker_ends_what_the_application_provides(app: Horae) -> None:
         ended_ones.append("pool")
 
     app.provide(Pool, pool)
-    job = app.job("use")(lambda ctx: ctx.get(Pool) and None).enqueue()
+    app.job("use")(lambda ctx: ctx.get(Pool) and None)
+    job = app.enqueue("use")
     async with serving(app):
         await ended(app, job)
         assert ended_ones == []

@@ -190,12 +190,15 @@ class Fail(Directive):
 
 
 class Facts:
-    """What an action found or did; partial when it stopped at a safe point inside longer work."""
+    """What an action found or did; partial when it stopped at a safe point inside longer work.
+
+    Whether it can be kept is checked by whoever runs the action: by then the action has happened, and an error here
+    would make it look as if it had not.
+    """
 
     __slots__ = ("data", "is_partial")
 
     def __init__(self, **data: Any) -> None:
-        encode(data, "facts")
         self.data = data
         self.is_partial = False
 
@@ -208,18 +211,29 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """The action has begun something outside and must wait to hear of it."""
+    """The action has begun something outside and must wait to hear of it; checked as :class:`Facts` are."""
 
     on: str | Sequence[str]
     timeout: timedelta | float
 
-    def __post_init__(self) -> None:
-        wait_keys(self.on)
-        wait_span(self.timeout, UNBOUNDED)
+
+def check_answer(answer: Any, policy: Policy) -> Facts | Pending | None:
+    """Return what an action answered, or refuse it in words: it cannot be read, kept or waited for."""
+    if isinstance(answer, Facts):
+        encode(answer.data, "facts")
+    elif isinstance(answer, Pending):
+        wait_keys(answer.on)
+        wait_span(answer.timeout, policy)
+    elif answer is not None:
+        raise InvalidInput(f"An action answers Facts(...), Pending(...) or nothing, not {type(answer).__name__}.")
+    checked: Facts | Pending | None = answer
+    return checked
 
 
 def wait_keys(on: str | Sequence[str]) -> tuple[str, ...]:
     """The keys of a wait, each once."""
+    if not isinstance(on, Sequence):
+        raise InvalidInput(f"A wait names its keys as text or a list of texts, not {type(on).__name__}.")
     keys = (on,) if isinstance(on, str) else tuple(dict.fromkeys(on))
     if not 1 <= len(keys) <= MAX_KEYS:
         raise InvalidInput(f"A wait is for 1 to {MAX_KEYS} keys, not {len(keys)}.")

@@ -7,7 +7,6 @@ thread of its own, so that a turn that blocks the loop keeps it, and a frozen pr
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,21 +17,23 @@ from typing import Any, TypeVar
 
 from horae.actions import jobs, lanes, turns
 from horae.actions.attending import come_due
-from horae.actions.jobs import shown
 from horae.actions.lanes import QUEUE, Drive
 from horae.actions.sealing import seal
 from horae.actions.turns import Found, Perform, Think
-from horae.core.attention import CLOSED, Control, Policy, Rule, at_safe_point, wait_span
-from horae.core.directives import Directive, Effect, FactList, Facts, Pending, wait_keys
+from horae.core.attention import CLOSED, Control, Policy, Rule, at_safe_point
+from horae.core.directives import Directive, Effect, FactList
 from horae.core.jobs import Job, Outcome
 from horae.core.lanes import Task
 from horae.core.payloads import decode
 from horae.errors import HoraeError, InvalidInput, LaneLost, StoreError
 from horae.ports import Tx, World
+from horae.runtime.action_answers import found_after, found_inside, line_of
+from horae.runtime.calling import Ended, Uncaught, call_through
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.keeping import Keeper
 from horae.runtime.loop import Alarm, Backoff
 from horae.runtime.threads import Threads
+from horae.runtime.tracebacks import error_text, loggable
 
 T = TypeVar("T")
 log = logging.getLogger("horae.attention")
@@ -138,6 +139,10 @@ class LaneDriver:
                     if not backoff.failures:
                         log.warning("the store does not answer: %s", problem)
                     await self._alarm.sleep(None, backoff.next())
+                except Exception:
+                    log.exception("a step in %s failed; it is tried again", self.mind.lane)
+                    self._lose()
+                    await self._alarm.sleep(None, backoff.next())
         finally:
             unsubscribe()
             await self.close()
@@ -221,13 +226,17 @@ class LaneDriver:
     async def control(self) -> Control:
         """What is allowed now; when nobody can say, as little as possible."""
         try:
-            told = await self._call(self.mind.control, self.mind.turn_timeout)
-            if not isinstance(told, Control):
-                raise TypeError(f"the control function answered {type(told).__name__}, not Control")
-        except Exception:
-            log.exception("the control state of %s cannot be read: nothing goes on by itself", self.mind.lane)
+            state = await self._call("the control function", self.mind.control, self.mind.turn_timeout)
+            if not isinstance(state, Control):
+                raise TypeError(f"the control function answered {type(state).__name__}, not Control")
+        except Exception as problem:
+            lane, line = self.mind.lane, line_of(problem)
+            log.error(
+                "the control state of %s cannot be read, so nothing goes on by itself: %s",
+                lane, line, exc_info=loggable(problem),
+            )  # fmt: skip
             return CLOSED
-        return told
+        return state
 
     async def _think(self, think: Think) -> turns.Work | None:
         drive, task = self._held(), think.task
@@ -239,14 +248,13 @@ class LaneDriver:
                 task.id, task.kind, decode(task.payload), None if task.context is None else decode(task.context),
                 think.facts, think.control, self.world.clock.now(), task.turn + 1, task.note,
             )  # fmt: skip
-            directive = await self._call(lambda: cognition(turn), self.mind.turn_timeout)
+            directive = await self._call(f"cognition {task.kind}", lambda: cognition(turn), self.mind.turn_timeout)
             if not isinstance(directive, Directive):
-                told = type(directive).__name__
-                raise TypeError(f"cognition answered {told}; answer Act, Wait, Proceed, Yield, Done or Fail")
+                kind = type(directive).__name__
+                raise TypeError(f"cognition answered {kind}; answer Act, Wait, Proceed, Yield, Done or Fail")
         except Exception as problem:
-            log.exception("cognition for %s failed", task.id)
-            told = shown(f"{type(problem).__name__}: {problem}")
-            await self._ask(lambda: turns.commit_error(self.world, drive, think, told, self.mind.policy))
+            log.error("cognition for %s failed: %s", task.id, line_of(problem), exc_info=loggable(problem))
+            await self._count_error(drive, think, line_of(problem))
             return None
         asked = replace(think, control=await self.control())  # it may have changed while cognition was thinking
         try:
@@ -255,10 +263,16 @@ class LaneDriver:
                     self.world, drive, asked, directive, policy=self.mind.policy, effects=self._effects
                 )
             )
-        except InvalidInput as problem:
-            told = str(problem)
-            await self._ask(lambda: turns.commit_error(self.world, drive, asked, told, self.mind.policy))
+        except (LaneLost, StoreError):
+            raise
+        except Exception as problem:  # it answered something that cannot be followed, and would do so again
+            error = str(problem) if isinstance(problem, InvalidInput) else line_of(problem)
+            log.warning("what cognition for %s answered cannot be followed: %s", task.id, error)
+            await self._count_error(drive, asked, error)
             return None
+
+    async def _count_error(self, drive: Drive, think: Think, error: str) -> None:
+        await self._ask(lambda: turns.commit_error(self.world, drive, think, error, self.mind.policy))
 
     async def _perform(self, perform: Perform) -> None:
         drive, task = self._held(), perform.task
@@ -269,21 +283,25 @@ class LaneDriver:
             if action is None:
                 raise LookupError("this driver has no such action")
             if perform.effect == "transactional":
-                inside = partial(_inside, action, step, perform.arguments)
+                inside = partial(
+                    found_inside, self.mind.policy, action.name, partial(action.run, step), perform.arguments
+                )
                 await self._write_facts(drive, perform, inside)
                 return
-            found = _as_found(await self._call(lambda: action.run(step, **perform.arguments), action.timeout))
-            if found.timeout is not None:
-                wait_span(found.timeout, self.mind.policy)
+            answer = await self._call(
+                f"action {perform.action}", lambda: action.run(step, **perform.arguments), action.timeout
+            )
         except (LaneLost, StoreError):
             raise
         except Exception as problem:  # a transactional one is rolled back with whatever it did
-            log.warning("%s of %s failed: %s", perform.action, task.id, problem)
-            told = str(problem) if isinstance(problem, _Raised) else shown(f"{type(problem).__name__}: {problem}")
+            line = line_of(problem)
+            log.warning("%s of %s failed: %s", perform.action, task.id, line, exc_info=loggable(problem))
             unknown = isinstance(problem, TimeoutError) and perform.effect == "once"  # it may go on without us
             found = (
-                Found("unknown", {"error": told, "key": perform.key}) if unknown else Found("failed", {"error": told})
+                Found("unknown", {"error": line, "key": perform.key}) if unknown else Found("failed", {"error": line})
             )
+        else:
+            found = found_after(self.mind.policy, perform, answer)
         await self._write_facts(drive, perform, found)
 
     async def _write_facts(self, drive: Drive, perform: Perform, found: Found | Callable[[Any], Found]) -> None:
@@ -305,40 +323,23 @@ class LaneDriver:
     async def _ask(self, work: Callable[[], T]) -> T:
         return await self._database.call(work)
 
-    async def _call(self, work: Callable[[], Any], limit: timedelta) -> Any:
-        """Run what may be plain or a coroutine, bounded in time."""
+    async def _call(self, name: str, work: Callable[[], Any], limit: timedelta) -> Any:
+        """Run what may be plain or async, bounded in time. Whatever it raises, SystemExit and CancelledError included,
+        arrives as an ``Exception``; only a cancellation of the driver itself, or a real signal, passes.
+        """
         async with asyncio.timeout(limit.total_seconds()):
-            try:
-                answer = await self._threads.submit(work)
-            except asyncio.CancelledError:  # its thread may never come back
-                self._threads.give_up_one()
-                raise
-            return await answer if inspect.isawaitable(answer) else answer
+            answer, problem = await call_through(name, work, self._in_thread)
+        if problem is None:
+            return answer
+        raise problem if isinstance(problem, Exception) else Uncaught(problem)
 
-
-class _Raised(Exception):
-    """What a transactional action raised, so that the store does not take it for trouble of its own."""
-
-
-def _inside(action: ActionDef, step: Step, arguments: Mapping[str, Any], connection: Any) -> Found:
-    try:
-        answer = action.run(step, connection, **arguments)
-    except Exception as problem:
-        raise _Raised(shown(f"{type(problem).__name__}: {problem}")) from problem
-    if inspect.isawaitable(answer):
-        raise TypeError("a transactional action shares a synchronous transaction, so it is a plain function")
-    return _as_found(answer)
-
-
-def _as_found(answer: Any) -> Found:
-    if isinstance(answer, Facts):
-        return Found("partial" if answer.is_partial else "ok", answer.data)
-    if isinstance(answer, Pending):
-        timeout = answer.timeout if isinstance(answer.timeout, timedelta) else timedelta(seconds=answer.timeout)
-        return Found("pending", {}, wait_keys(answer.on), timeout)
-    if answer is None:
-        return Found("ok", {})
-    raise TypeError(f"an action answers Facts(...), Pending(...) or nothing, not {type(answer).__name__}")
+    async def _in_thread(self, work: Callable[[], Ended]) -> Ended:
+        try:
+            ended: Ended = await self._threads.submit(work)
+        except asyncio.CancelledError:  # its thread may never come back
+            self._threads.give_up_one()
+            raise
+        return ended
 
 
 def serve_due(world: World, name: str) -> int:
@@ -358,6 +359,9 @@ def outcome_of_due(world: World, job: Job) -> Outcome:
         raise
     except HoraeError as problem:
         return Outcome("failed", error=str(problem))
+    except Exception as problem:  # one that cannot be served must not keep the others waiting
+        log.exception("%s (%s) cannot be served", job.id, job.handler)
+        return Outcome("failed", error=error_text(problem))
     return Outcome("succeeded") if again is None else Outcome("snoozed", delay=again - world.clock.now())
 
 
