@@ -436,6 +436,25 @@ async def test_listeners_hear_of_a_failure_with_the_error_itself(app: Horae) -> 
     assert notes.heard[-1] == ("failure", "clean", milliseconds(NOON + MINUTE), 0, error)
 
 
+async def test_an_error_that_cannot_be_printed_reaches_listeners_as_one_that_can(app: Horae) -> None:
+    class ExitsWhenPrinted(Exception):
+        def __str__(self) -> str:
+            raise SystemExit(3)
+
+    notes = Notes()
+    app.listen(notes)
+
+    @app.job("clean", cron="* * * * *")
+    async def clean(ctx: Context) -> None:
+        raise ExitsWhenPrinted
+
+    async with Lab(app, starts_at=NOON) as lab:
+        await lab.advance(MINUTE)
+        await told(lab)
+
+    assert str(notes.heard[-1][-1]) == "ExitsWhenPrinted: (its text cannot be shown)"
+
+
 async def test_a_listener_that_fails_breaks_nothing(app: Horae) -> None:
     """S3-37, C-25"""
 

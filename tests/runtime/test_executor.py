@@ -27,6 +27,36 @@ class Unspeakable(Exception):
         raise RuntimeError("no text")
 
 
+class ExitsWhenPrinted(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+class ExitsWhenShown(Exception):
+    def __repr__(self) -> str:
+        raise SystemExit(3)
+
+
+class Recursive(Exception):
+    def __str__(self) -> str:
+        return str(self)
+
+
+class Huge(Exception):
+    def __str__(self) -> str:
+        return "x" * 5_000_000
+
+
+class OddTraceback(Exception):
+    __notes__ = (ExitsWhenPrinted(),)  # type: ignore[assignment]
+
+
+def caused_by_poison() -> Exception:
+    problem = ValueError("caused")
+    problem.__cause__ = ExitsWhenPrinted()
+    return problem
+
+
 def both(app: Horae, name: str, function: Callable[[], Any], **options: Any) -> list[str]:
     """The same handler twice: as a plain function and as a coroutine."""
 
@@ -41,8 +71,12 @@ def both(app: Horae, name: str, function: Callable[[], Any], **options: Any) -> 
 @pytest.mark.parametrize(
     "problem",
     [ValueError("wrong"), SystemExit(1), KeyboardInterrupt(), NotEvenAnException("odd"), GeneratorExit(), Unspeakable(),
-     StopIteration(1), StopAsyncIteration(1), asyncio.CancelledError(), TimeoutError("theirs")],
-    ids=lambda problem: type(problem).__name__,
+     StopIteration(1), StopAsyncIteration(1), asyncio.CancelledError(), TimeoutError("theirs"), ExitsWhenPrinted(),
+     ExitsWhenShown(), Recursive(), Huge(), OddTraceback(), ExceptionGroup("group", [ExitsWhenPrinted()]),
+     caused_by_poison()],
+    ids=["ValueError", "SystemExit", "KeyboardInterrupt", "NotEvenAnException", "GeneratorExit", "Unspeakable",
+         "StopIteration", "StopAsyncIteration", "CancelledError", "TimeoutError", "ExitsWhenPrinted", "ExitsWhenShown",
+         "Recursive", "Huge", "OddTraceback", "ExceptionGroup", "CausedByPoison"],
 )  # fmt: skip
 @pytest.mark.parametrize("timeout", [None, 30])
 async def test_whatever_a_handler_raises_fails_its_attempt_and_nothing_else(
@@ -52,10 +86,13 @@ async def test_whatever_a_handler_raises_fails_its_attempt_and_nothing_else(
         raise problem
 
     jobs = both(app, "raise", raising, retry=NEVER, timeout=timeout)
+    after = app.job("after")(lambda: None).enqueue()
     async with serving(app):
         await until(lambda: all(app.get(job).state == "dead" for job in jobs), "two dead jobs")
+        assert (await ended(app, after)).state == "succeeded"
 
-        assert all(type(problem).__name__ in (app.get(job).last_error or "") for job in jobs)
+    assert all(type(problem).__name__ in (app.get(job).last_error or "") for job in jobs)
+    assert all(len(app.get(job).last_error or "") <= 20_000 for job in jobs)
 
 
 async def test_an_error_is_told_in_one_line_first_and_then_where_it_happened(app: Horae) -> None:
@@ -81,6 +118,19 @@ async def test_snooze_puts_a_job_off_without_counting_an_attempt(app: Horae) -> 
     for job in map(app.get, jobs):
         assert (job.state, job.attempt) == ("queued", 0)
         assert job.run_at > job.planned_at + timedelta(minutes=59)
+
+
+@pytest.mark.parametrize("reason", ["a\x00b", "x" * 100_000, {"why": 1}], ids=["nul", "long", "no text"])
+async def test_a_reason_that_no_database_could_store_puts_a_job_off_all_the_same(app: Horae, reason: Any) -> None:
+    def later() -> None:
+        raise Snooze(3600, reason)
+
+    jobs = both(app, "later", later)
+    async with serving(app):
+        await until(lambda: all(app.get(job).last_error for job in jobs), "two snoozes")
+
+    assert [(app.get(job).state, app.get(job).attempt) for job in jobs] == [("queued", 0)] * 2
+    assert all("could not be stored" not in (app.get(job).last_error or "") for job in jobs)
 
 
 async def test_cancel_ends_a_job_for_good(app: Horae) -> None:

@@ -38,7 +38,7 @@ from horae.core.jobs import (
 from horae.core.payloads import decode, encode, label, name
 from horae.core.retry import DEFAULT_RETRY, Retry, time_limit
 from horae.core.values import swift
-from horae.errors import Conflict, InvalidInput, LeaseLost, NotAllowed, NotFound
+from horae.errors import Conflict, InvalidInput, InvalidPayload, LeaseLost, NotAllowed, NotFound
 from horae.ports import Claim, Filter, Placed, Renewed, Tx, World
 
 DEFAULT_QUEUE = "default"
@@ -422,11 +422,18 @@ def once(world: World, lease: Lease, step: str, work: Callable[[Any], Any]) -> A
         known = tx.ledger.get(lease.job_number, step)
         if known is None:
             with tx.lent() as connection:
-                known = encode({"value": work(connection)}, "result", world.max_payload_bytes)
+                known = _result_of(step, work(connection), world.max_payload_bytes)
             tx.ledger.put(lease.job_number, step, known, world.clock.now())
         return decode(known)["value"]
 
     return world.store.transact(write)
+
+
+def _result_of(step: str, value: Any, max_bytes: int) -> str:
+    try:
+        return encode({"value": value}, "result", max_bytes)
+    except InvalidPayload as problem:
+        raise InvalidPayload(f"{problem} What the step {step!r} wrote was rolled back: it has not happened.") from None
 
 
 def lose_expired(world: World, limit: int = 100) -> list[tuple[Job, bool]]:

@@ -28,11 +28,12 @@ RAISE = dis.opmap["RAISE_VARARGS"]
 
 
 class Uncaught(Exception):
-    """Something that is not an ``Exception`` and that code of the application raised all the same."""
+    """Stands for what code of the application raised and nobody can be trusted with: not an ``Exception`` at all, or
+    one that cannot be printed.
+    """
 
     def __init__(self, problem: BaseException) -> None:
         super().__init__(error_line(problem))
-        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True)

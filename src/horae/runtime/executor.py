@@ -23,6 +23,7 @@ from horae.errors import InvalidPayload
 from horae.ports import Limiter
 from horae.runtime.calling import (
     Ended,
+    Uncaught,
     Unfinished,
     awaited,
     call_through,
@@ -36,7 +37,7 @@ from horae.runtime.calling import (
 )
 from horae.runtime.context import Context
 from horae.runtime.threads import Threads
-from horae.runtime.tracebacks import error_line, error_text
+from horae.runtime.tracebacks import error_line, error_text, is_printable
 
 log = logging.getLogger("horae.worker")
 SUCCEEDED = Outcome("succeeded")
@@ -148,7 +149,7 @@ class Executor:
         except BaseException as problem:  # whatever a handler raises ends its attempt, never the worker
             if raised_by_signal(problem):
                 raise
-            ctx.problem = problem
+            ctx.problem = problem if is_printable(problem) else Uncaught(problem)
             return await self._decided(handler, ctx.job, Outcome("failed", error=error_text(problem)))
         return SUCCEEDED if result is None else self._succeeded(handler, result)
 

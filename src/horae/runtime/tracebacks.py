@@ -56,14 +56,26 @@ def loggable(problem: BaseException | None) -> BaseException | None:
 
     What was said on purpose, or in another process, has no traceback worth a look.
     """
-    if problem is None or isinstance(problem, HandlerFailed | Reported):
-        return None
-    try:
-        "".join(traceback.format_exception(problem))
-        str(problem)
-    except BaseException:
+    if problem is None or isinstance(problem, HandlerFailed | Reported) or not is_printable(problem):
         return None
     return problem
+
+
+def is_printable(problem: BaseException) -> bool:
+    """Return whether listeners, tracers and loggers can be trusted with an exception, and with those behind it."""
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [problem]
+    try:
+        while waiting:
+            each = waiting.pop()
+            if each is not None and id(each) not in seen:
+                seen.add(id(each))
+                _ = str(each), repr(each)
+                waiting += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]
+        traceback.format_exception(problem)
+    except BaseException:
+        return False
+    return True
 
 
 def _leave_us_out(told: traceback.TracebackException) -> None:
