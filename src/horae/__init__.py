@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from horae.limits import RateLimiter
     from horae.runtime.context import Context
     from horae.runtime.listeners import JobExecutionListener
+    from horae.runtime.logs import JobLogFilter
     from horae.stores.sqlite import prepare_sqlite
     from horae.tracker import ExecutionTracker
 
@@ -38,6 +39,7 @@ __all__ = [
     "Job",
     "JobExecutionListener",
     "JobHandle",
+    "JobLogFilter",
     "JobStatus",
     "Jobs",
     "Once",
@@ -62,6 +64,7 @@ _PLACES = {
     "Job": "horae.core.jobs",
     "JobExecutionListener": "horae.runtime.listeners",
     "JobHandle": "horae.handles",
+    "JobLogFilter": "horae.runtime.logs",
     "JobStatus": "horae.core.status",
     "Jobs": "horae.handles",
     "Once": "horae.core.schedules",

@@ -21,4 +21,4 @@ def test_no_line_shows_a_token_wherever_it_comes_from(form: type[logging.Formatt
     record = logging.LogRecord("horae.worker", logging.ERROR, "", 1, "failed: %s", (TOKEN,), error)
     line = form().format(record)
     assert SECRET not in line
-    assert line.count("horae_6f1c0d2b9a47_…") == 2
+    assert line.count("horae_6f1c0d2b9a47_…") >= 2  # in the message and in the traceback

@@ -13,12 +13,13 @@ import typer
 from horae.core.access import masked
 from horae.core.instants import iso
 from horae.errors import InvalidInput
+from horae.runtime.logs import JobLogFilter
 from horae.settings import LEVELS
 
 if TYPE_CHECKING:
     from horae.cli.terminal import Terminal
 
-FACTS = ("job_id", "run_id", "handler", "queue", "owner", "request_id")
+RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "facts"}  # not somebody's own
 LogFormat = Annotated[
     str | None,
     typer.Option("--log-format", metavar="FORMAT", help="text or json, on stderr; else $HORAE_LOG_FORMAT, else text."),
@@ -36,24 +37,54 @@ class TextLines(logging.Formatter):
         if hasattr(record, "facts"):
             return JsonLines().format(record)
         at = datetime.fromtimestamp(record.created, UTC)
-        about = " ".join(str(getattr(record, fact)) for fact in ("job_id", "handler") if hasattr(record, fact))
+        about = [str(getattr(record, fact)) for fact in ("job_id", "handler") if hasattr(record, fact)]
+        if not about or not record.name.startswith("horae."):  # a library's, also where it wrote for a job
+            about.append(record.name)
         line = f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}Z {record.levelname.lower():<7} "
-        line += f"{about or record.name}: {record.getMessage()}"
-        return masked(line + ("\n" + self.formatException(record.exc_info) if record.exc_info else ""))
+        line += f"{' '.join(about)}: {record.getMessage()}"
+        return masked("\n".join(part for part in (line, trace_in(self, record), record.stack_info) if part))
 
 
 class JsonLines(logging.Formatter):
+    """One object for each line: ours, and every field that was given with ``extra``."""
+
     def format(self, record: logging.LogRecord) -> str:
-        told: dict[str, object] = {
+        ours: dict[str, object] = {
             "time": iso(datetime.fromtimestamp(record.created, UTC)),
             "level": record.levelname.lower(),
             "logger": record.name,
         }
-        told |= getattr(record, "facts", None) or {"message": record.getMessage()}
-        told |= {fact: getattr(record, fact) for fact in FACTS if hasattr(record, fact)}
-        if record.exc_info:
-            told["error"] = self.formatException(record.exc_info)
-        return masked(json.dumps(told, ensure_ascii=False, default=str))
+        ours |= getattr(record, "facts", None) or {"message": record.getMessage()}
+        extra = {name: value for name, value in vars(record).items() if name not in RECORD}
+        fields = ours | {f"extra_{name}" if name in ours else name: value for name, value in extra.items()}
+        trace = trace_in(self, record)
+        if trace:
+            fields.setdefault("error", trace.rstrip().rpartition("\n")[2])
+            fields["traceback"] = trace
+        if record.stack_info:
+            fields["stack"] = record.stack_info
+        return masked(_dumped(fields))
+
+
+def trace_in(form: logging.Formatter, record: logging.LogRecord) -> str:
+    """Return the traceback that belongs to a record; one from a child process comes as text."""
+    if record.exc_info:
+        return form.formatException(record.exc_info)
+    return record.exc_text or ""
+
+
+def _dumped(fields: dict[str, object]) -> str:
+    try:
+        return json.dumps(fields, ensure_ascii=False, default=str)
+    except Exception:  # a field of somebody's that cannot be written must not cost the line
+        return json.dumps({name: _shown(value) for name, value in fields.items()}, ensure_ascii=False)
+
+
+def _shown(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
 
 
 def start_told_logging(terminal: Terminal, log_format: str | None, log_level: str | None) -> None:
@@ -70,6 +101,7 @@ def start_logging(log_format: str, level: str) -> None:
     """Send every log line of this process to stderr; the application's own loggers too."""
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(JsonLines() if log_format == "json" else TextLines())
+    lines.addFilter(JobLogFilter())
     logging.basicConfig(level=level.upper(), handlers=[lines], force=True)
     for chatty in ("alembic", "httpx", "uvicorn"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLogger().level))

@@ -185,7 +185,7 @@ class Story(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         job_id = getattr(record, "job_id", "")
-        about = record.getMessage().removeprefix(f"{job_id} ")
+        about = record.getMessage().partition("\n")[0].removeprefix(f"{job_id} ")
         self.line(datetime.fromtimestamp(record.created, UTC), job_id, about)
 
     def line(self, at: datetime, job_id: str, text: str) -> None:

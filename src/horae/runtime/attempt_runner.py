@@ -9,11 +9,12 @@ from typing import Protocol
 
 from horae.core.jobs import Outcome
 from horae.ports import Clock, Limiter
-from horae.runtime.attempts import Ask, Attempt, as_fated, ended_by, facts, put_off, slowed_down
+from horae.runtime.attempts import Ask, Attempt, as_fated, ended_by, put_off, slowed_down
 from horae.runtime.calling import is_cancelled_from_outside, raised_by_signal
 from horae.runtime.context import Context
 from horae.runtime.executor import Handler
 from horae.runtime.faults import Faults
+from horae.runtime.logs import job_fields, running_job
 from horae.runtime.tracebacks import error_line, error_text, loggable
 
 log = logging.getLogger("horae.worker")
@@ -50,16 +51,19 @@ class AttemptRunner:
         *is_interrupted* says whether the worker itself is being cancelled; then the attempt is given back. If not, an
         attempt that was cancelled without a reason cancelled itself.
         """
+        running_job.set(attempt.job)  # each attempt has a task of its own
         outcome: Outcome | None = None
         try:
             outcome = await self._outcome(attempt, ask)
         except asyncio.CancelledError:
-            log.debug("the attempt at %s was cancelled", attempt.job.id, extra=facts(attempt.job))
+            log.debug("the attempt at %s was cancelled", attempt.job.id, extra=job_fields(attempt.job))
         except BaseException as problem:  # ours, not the handler's; the worker's slot must not be lost for it
             if raised_by_signal(problem):
                 raise
             told = (attempt.job.id, error_line(problem))
-            log.error("an attempt at %s broke off: %s", *told, exc_info=loggable(problem), extra=facts(attempt.job))
+            log.error(
+                "an attempt at %s broke off: %s", *told, exc_info=loggable(problem), extra=job_fields(attempt.job)
+            )
             outcome = Outcome("failed", error=error_text(problem))
         if not attempt.fate and is_interrupted() and is_cancelled_from_outside():
             attempt.fate = "released"

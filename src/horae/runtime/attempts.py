@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from horae.core.jobs import Job, Outcome
+from horae.core.jobs import Change, Job, Outcome
 from horae.ports import Limiter
 from horae.runtime.context import Context
+from horae.runtime.logs import job_fields
+from horae.runtime.tracebacks import for_log
 
+log = logging.getLogger("horae.worker")
 Ask = Callable[[Callable[[], float | None]], Awaitable[float | None]]
 
 FIRST_WAIT = timedelta(seconds=30)  # for a job whose handler is unknown here
@@ -67,6 +71,12 @@ async def slowed_down(ask: Ask, *limiters: Limiter | None) -> Outcome | None:
     return None
 
 
-def facts(job: Job) -> dict[str, str]:
-    """What a line of the log says of the job it is about."""
-    return {"job_id": job.id, "run_id": job.run_id, "handler": job.handler, "queue": job.queue}
+def log_ending(job: Job, outcome: Outcome, change: Change | None, problem: BaseException | None) -> None:
+    """Log an ending that was refused or that is a failure, with what the handler raised."""
+    if change is None:
+        log.warning("the ending of %s came too late: it has been handed on", job.id, extra=job_fields(job))
+    elif outcome.ending in ("failed", "timed_out"):
+        is_told = job.schedule_id is not None  # by the line "job.failed", as document 003 wants it
+        text, shows = for_log(None if is_told else problem, outcome.error, is_told=is_told)
+        said = (job.id, job.handler, change.state, text)
+        log.warning("%s (%s) failed, now %s: %s", *said, exc_info=shows, extra=job_fields(job))

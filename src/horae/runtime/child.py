@@ -31,6 +31,7 @@ from horae.core.outcomes import Cancel, Snooze
 from horae.core.payloads import encode
 from horae.runtime.calling import awaited, finished, is_awaitable
 from horae.runtime.context import Context
+from horae.runtime.logs import JobLogFilter
 from horae.runtime.messages import Channel, Message, job_from_json
 from horae.runtime.tracebacks import error_line, error_text
 
@@ -145,7 +146,9 @@ class Child:
             if isinstance(logger, logging.Logger):
                 logger.handlers.clear()
                 logger.propagate = True
-        logging.root.handlers = [_Forward(self._channel)]
+        forward = _Forward(self._channel)
+        forward.addFilter(JobLogFilter(lambda: None if self._ctx is None else self._ctx.job))
+        logging.root.handlers = [forward]
         for name, level in order["levels"].items():
             logging.getLogger(name or None).setLevel(level)
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from horae.core.jobs import Job, Lease
+from horae.runtime.logs import JobLogger, job_fields
 from horae.runtime.services import Scope, Services
 
 T = TypeVar("T")
@@ -44,9 +45,7 @@ class Context:
     @cached_property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger whose lines carry the job."""
-        job = self.job
-        facts = {"job_id": job.id, "run_id": job.run_id, "handler": job.handler, "queue": job.queue, "owner": job.owner}
-        return logging.LoggerAdapter(logging.getLogger(f"horae.jobs.{job.handler}"), facts)
+        return JobLogger(logging.getLogger(f"horae.jobs.{self.job.handler}"), job_fields(self.job))
 
     @cached_property
     def scope(self) -> Scope:

@@ -37,7 +37,7 @@ from horae.runtime.calling import (
 )
 from horae.runtime.context import Context
 from horae.runtime.threads import Threads
-from horae.runtime.tracebacks import error_line, error_text, is_printable
+from horae.runtime.tracebacks import error_line, error_text, is_printable, without_our_frames
 
 log = logging.getLogger("horae.worker")
 SUCCEEDED = Outcome("succeeded")
@@ -149,7 +149,7 @@ class Executor:
         except BaseException as problem:  # whatever a handler raises ends its attempt, never the worker
             if raised_by_signal(problem):
                 raise
-            ctx.problem = problem if is_printable(problem) else Uncaught(problem)
+            ctx.problem = without_our_frames(problem) if is_printable(problem) else Uncaught(problem)
             return await self._decided(handler, ctx.job, Outcome("failed", error=error_text(problem)))
         return SUCCEEDED if result is None else self._succeeded(handler, result)
 

@@ -25,6 +25,8 @@ from horae.runtime.calling import is_cancelled_from_outside
 from horae.runtime.context import Context
 from horae.runtime.listeners import Listeners
 from horae.runtime.locking import LockKeeper
+from horae.runtime.logs import job_fields, running_job
+from horae.runtime.tracebacks import for_log
 
 T = TypeVar("T")
 Work = Callable[[], Awaitable[Outcome]]
@@ -69,11 +71,11 @@ class Occurrences:
         try:
             answer = await self._asked(job, call)
         except Exception as problem:  # whatever a lock manager raises, the work itself has not been tried
-            log.warning("%s waits: its lock cannot be asked for: %s", job.handler, problem, extra=_facts(job))
+            log.warning("%s waits: its lock cannot be asked for: %s", job.handler, problem, extra=job_fields(job))
             return Outcome("snoozed", error=f"the lock manager does not answer: {problem}", delay=LOCK_AWAY)
         if isinstance(answer, Outcome):
             if answer.ending == "skipped":
-                ctx.logger.logger.info("job.skipped %s", job.handler, extra=_facts(job, fire_time=_fire_time(job)))
+                ctx.logger.logger.info("job.skipped %s", job.handler, extra=job_fields(job, fire_time=_fire_time(job)))
                 self._tell(None, "on_skipped", job.handler, _fire_time(job))
             return answer
         if answer is None:
@@ -83,7 +85,11 @@ class Occurrences:
 
     async def run_local(self, ctx: Context, work: Work) -> Outcome:
         """A run of this node's own: no lock is touched."""
-        return await self._told(ctx, work)
+        token = running_job.set(ctx.job)
+        try:
+            return await self._told(ctx, work)
+        finally:
+            running_job.reset(token)
 
     async def drained(self, limit: timedelta) -> None:
         """Wait until every listener has been told and every lock let go, or the time is up."""
@@ -168,7 +174,7 @@ class Occurrences:
     async def _told(self, ctx: Context, work: Work) -> Outcome:
         job, logger = ctx.job, ctx.logger.logger
         fire_time = _fire_time(job)
-        logger.info("job.started %s", job.handler, extra=_facts(job, fire_time=fire_time))
+        logger.info("job.started %s", job.handler, extra=job_fields(job, fire_time=fire_time))
         begun = self._tell(None, "on_start", job.handler, fire_time)
         if begun is not None:
             await asyncio.wait([begun], timeout=START_PATIENCE)
@@ -176,12 +182,12 @@ class Occurrences:
         outcome = await work()
         duration = round((self._world.clock.monotonic() - started) * 1000)
         if outcome.ending == "succeeded":
-            logger.info("job.done %s", job.handler, extra=_facts(job, fire_time=fire_time, duration=duration))
+            logger.info("job.done %s", job.handler, extra=job_fields(job, fire_time=fire_time, duration=duration))
             self._tell(begun, "on_success", job.handler, fire_time, duration)
         elif outcome.ending in ("failed", "timed_out"):
-            line = (outcome.error or "").partition("\n")[0]
-            facts = _facts(job, fire_time=fire_time, duration=duration, error=line)
-            logger.error("job.failed %s: %s", job.handler, line, extra=facts)
+            text, problem = for_log(ctx.problem, outcome.error)
+            fields = job_fields(job, fire_time=fire_time, duration=duration, error=text.partition("\n")[0])
+            logger.error("job.failed %s: %s", job.handler, text, exc_info=problem, extra=fields)
             error = ctx.problem or HandlerFailed(outcome.error or outcome.ending)
             self._tell(begun, "on_failure", job.handler, fire_time, duration, error)
         return outcome
@@ -248,8 +254,10 @@ class _Hold:
 def _release(lock: Lock, job: Job) -> None:
     try:
         if not lock.release():
-            facts = _facts(job)
-            log.warning("%s no longer held its lock when it ended: give it a longer lock_ttl", job.handler, extra=facts)
+            fields = job_fields(job)
+            log.warning(
+                "%s no longer held its lock when it ended: give it a longer lock_ttl", job.handler, extra=fields
+            )
     except Exception as problem:
         log.warning("lock %s could not be released and will end by itself: %s", lock.key, problem)
 
@@ -261,7 +269,3 @@ def _lost(lock: Lock) -> Outcome:
 
 def _fire_time(job: Job) -> int:
     return micros(job.created_at) // 1000
-
-
-def _facts(job: Job, **more: Any) -> dict[str, Any]:
-    return {"job_id": job.id, "run_id": job.run_id, "handler": job.handler, "queue": job.queue, **more}

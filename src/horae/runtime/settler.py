@@ -16,9 +16,9 @@ from horae.actions.jobs import settle, shown
 from horae.core.jobs import Change, Job, Outcome, not_kept
 from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
 from horae.ports import World
-from horae.runtime.attempts import facts
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.faults import Faults
+from horae.runtime.logs import job_fields
 from horae.runtime.loop import Backoff
 from horae.runtime.tracebacks import error_line
 
@@ -122,7 +122,9 @@ class Settler:
         failure that says so.
         """
         why = error_line(problem)
-        log.error("the ending of %s cannot be stored as it is: %s", job.id, why, exc_info=problem, extra=facts(job))
+        log.error(
+            "the ending of %s cannot be stored as it is: %s", job.id, why, exc_info=problem, extra=job_fields(job)
+        )
         forms = [Outcome("failed", error=shown(f"its ending ({outcome.ending}) could not be stored: {why}"))]
         if outcome.ending == "succeeded":
             forms.insert(0, Outcome("succeeded", error=shown(not_kept(why))))
@@ -130,6 +132,6 @@ class Settler:
             try:
                 return await self._database.call(partial(settle, self._world, [(job, form)]))
             except Exception:
-                log.exception("nor can %s of %s", form.ending, job.id, extra=facts(job))
-        log.error("the lease of %s will run out", job.id, extra=facts(job))
+                log.exception("nor can %s of %s", form.ending, job.id, extra=job_fields(job))
+        log.error("the lease of %s will run out", job.id, extra=job_fields(job))
         return {job.id: None}

@@ -56,9 +56,30 @@ def loggable(problem: BaseException | None) -> BaseException | None:
 
     What was said on purpose, or in another process, has no traceback worth a look.
     """
-    if problem is None or isinstance(problem, HandlerFailed | Reported) or not is_printable(problem):
+    if problem is None or problem.__traceback__ is None or isinstance(problem, HandlerFailed | Reported):
         return None
-    return problem
+    return problem if is_printable(problem) else None
+
+
+def for_log(
+    problem: BaseException | None, error: str | None, *, is_told: bool = False
+) -> tuple[str, BaseException | None]:
+    """Return what a line of the log says of a failure, and the exception to show below it.
+
+    Where there is no exception to show, the whole text is said: it may hold the traceback of another process. With
+    *is_told* another line has said all that already.
+    """
+    text = error or ""
+    shows = loggable(problem)
+    return (text.partition("\n")[0] if shows is not None or is_told else text.rstrip()), shows
+
+
+def without_our_frames(problem: BaseException) -> BaseException:
+    """Let the traceback of an exception begin where the application's code does."""
+    trace = problem.__traceback__
+    while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    return problem if trace is None else problem.with_traceback(trace)
 
 
 def is_printable(problem: BaseException) -> bool:

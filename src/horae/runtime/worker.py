@@ -28,7 +28,7 @@ from horae.errors import HoraeError, StoreError
 from horae.ports import Claim, Glance, Node, World
 from horae.runtime.attempt_port import AttemptPort
 from horae.runtime.attempt_runner import AttemptRunner
-from horae.runtime.attempts import Attempt, facts
+from horae.runtime.attempts import Attempt, log_ending
 from horae.runtime.context import Context
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.declared import Declared
@@ -36,6 +36,7 @@ from horae.runtime.executor import Executor, Handler, Processes
 from horae.runtime.faults import Faults
 from horae.runtime.janitor import Janitor
 from horae.runtime.listeners import Listeners, Teller
+from horae.runtime.logs import marking_logs
 from horae.runtime.loop import Alarm, Backoff
 from horae.runtime.measuring import Measures
 from horae.runtime.reaper import Reaper
@@ -105,6 +106,10 @@ class Worker:
 
     async def run(self) -> None:
         """Serve until :meth:`stop` is called, then end in order; at once, when cancelled."""
+        with marking_logs():
+            await self._run()
+
+    async def _run(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self._alarm = Alarm(self.world.clock)
@@ -296,24 +301,21 @@ class Worker:
 
     def _settled(self, job: Job, outcome: Outcome, change: Change | None) -> None:
         """After the commit: the slot is free, whoever wants to know is told."""
-        self._forget(job)
+        attempt = self._forget(job)
         self.measures.ended(job, "stale" if change is None else outcome.ending)
-        if change is None:
-            log.warning("the ending of %s came too late: it has been handed on", job.id, extra=facts(job))
-        elif outcome.ending in ("failed", "timed_out"):
-            line = (outcome.error or "").partition("\n")[0]
-            log.warning("%s (%s) failed, now %s: %s", job.id, job.handler, change.state, line, extra=facts(job))
+        log_ending(job, outcome, change, None if attempt is None else attempt.ctx.problem)
         if change is not None and change.state == "dead":
-            dead = replace(job, state="dead", attempt=change.attempt, last_error=change.error)
-            self._teller.dead(dead)
+            self._teller.dead(replace(job, state="dead", attempt=change.attempt, last_error=change.error))
 
-    def _forget(self, job: Job) -> None:
+    def _forget(self, job: Job) -> Attempt | None:
         self._renewer.drop(job)
-        if self._held.pop((job.number, job.token), None) is not None:
+        attempt = self._held.pop((job.number, job.token), None)
+        if attempt is not None:
             was_full = self._busy[job.queue] >= self.settings.queues.get(job.queue, 0)
             self._busy[job.queue] -= 1
             if was_full or self._stopping or self._executor.stuck:  # one more free slot brings no work by itself
                 self._alarm.ring()
+        return attempt
 
     def _told_by_renewer(self, job: Job, fate: str) -> None:
         """From the renewing thread: the lease is gone, or somebody wants the job to stop."""
