@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from horae.core.jobs import Outcome
 from horae.ports import Clock, Limiter
@@ -45,16 +45,18 @@ class AttemptRunner:
         self._surround = surround  # what declared jobs want around a run
         self._faults = faults
 
-    async def run(self, attempt: Attempt, ask: Ask, is_interrupted: Callable[[], bool]) -> Outcome:
+    async def run(self, attempt: Attempt, ask: Ask, worker: asyncio.Task[Any] | None) -> Outcome:
         """Return how an attempt ended. Only a real signal is raised.
 
-        *is_interrupted* says whether the worker itself is being cancelled; then the attempt is given back. If not, an
-        attempt that was cancelled without a reason cancelled itself.
+        While the task of the *worker* is being cancelled too, a cancelled attempt was interrupted and is given back.
+        If not, an attempt that was cancelled without a reason has cancelled itself.
         """
         running_job.set(attempt.job)  # each attempt has a task of its own
         outcome: Outcome | None = None
         try:
             outcome = await self._outcome(attempt, ask)
+            if outcome.ending == "succeeded" and not attempt.fate:
+                return outcome
         except asyncio.CancelledError:
             log.debug("the attempt at %s was cancelled", attempt.job.id, extra=job_fields(attempt.job))
         except BaseException as problem:  # ours, not the handler's; the worker's slot must not be lost for it
@@ -65,7 +67,7 @@ class AttemptRunner:
                 "an attempt at %s broke off: %s", *told, exc_info=loggable(problem), extra=job_fields(attempt.job)
             )
             outcome = Outcome("failed", error=error_text(problem))
-        if not attempt.fate and is_interrupted() and is_cancelled_from_outside():
+        if not attempt.fate and worker is not None and worker.cancelling() and is_cancelled_from_outside():
             attempt.fate = "released"
         return ended_by(attempt) if outcome is None else as_fated(attempt, outcome)
 

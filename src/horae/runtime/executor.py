@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from types import CoroutineType
 from typing import Any, Protocol
 
 from horae.actions.jobs import shown
@@ -22,6 +23,7 @@ from horae.core.payloads import encode
 from horae.errors import InvalidPayload
 from horae.ports import Limiter
 from horae.runtime.calling import (
+    PLAIN,
     Ended,
     Uncaught,
     Unfinished,
@@ -96,26 +98,22 @@ def time_limit(handler: Handler, job: Job) -> float | None:
 
 
 class Deadline:
-    """When the time of an attempt is up, however many steps it takes; never, where it has no limit."""
+    """When the time of an attempt is up, however many steps it takes."""
 
-    def __init__(self, seconds: float | None) -> None:
-        self.seconds = seconds
-        self._rung: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        if seconds is not None:
-            loop = asyncio.get_running_loop()
-            self._rung = loop.create_future()
-            self._timer = loop.call_later(seconds, self._rung.set_result, None)
+    def __init__(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self.limit = timedelta(seconds=seconds)
+        self._rung: asyncio.Future[None] = loop.create_future()
+        self._timer = loop.call_later(seconds, self._rung.set_result, None)
 
     async def wait_for(self, running: Running) -> bool:
         """Wait for what runs, or for the end of its time; true when it has ended."""
-        waiting: set[asyncio.Future[Any]] = {running} if self._rung is None else {running, self._rung}
+        waiting: set[asyncio.Future[Any]] = {running, self._rung}
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         return running.done()
 
     def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
 
 
 class Executor:
@@ -161,6 +159,8 @@ class Executor:
         limit = time_limit(handler, ctx.job)
         if handler.executor == "async" and limit is None:
             return await _called_async(handler, ctx, given, arguments)
+        if limit is None:
+            return await self._in_thread(handler, ctx, given, arguments, None)
         deadline = Deadline(limit)
         try:
             if handler.executor == "async":
@@ -171,7 +171,12 @@ class Executor:
             deadline.stop()
 
     async def _in_thread(
-        self, handler: Handler, ctx: Context, given: tuple[Any, ...], arguments: dict[str, Any], deadline: Deadline
+        self,
+        handler: Handler,
+        ctx: Context,
+        given: tuple[Any, ...],
+        arguments: dict[str, Any],
+        deadline: Deadline | None,
     ) -> Any:
         """Call a plain function in a thread; what it returns to be awaited, such as an async function behind a plain
         decorator does, is awaited on the loop.
@@ -190,14 +195,16 @@ class Executor:
         running = asyncio.get_running_loop().create_task(work, context=answer.context)
         return _result(await self._within(deadline, running, ctx))
 
-    async def _within(self, deadline: Deadline, running: Running, ctx: Context) -> Ended:
+    async def _within(self, deadline: Deadline | None, running: Running, ctx: Context) -> Ended:
         """A handler's result, if it ends in time. One whose time is up is asked to end, then waited for a moment:
         neither a thread nor a coroutine that ignores its cancellation can be killed.
         """
         try:
-            if deadline.seconds is None and not isinstance(running, asyncio.Task):
+            if deadline is None and isinstance(running, asyncio.Task):
+                await asyncio.wait([running])
+            elif deadline is None:
                 return await running
-            if await deadline.wait_for(running):
+            if deadline is None or await deadline.wait_for(running):
                 return running.result()
         except asyncio.CancelledError:
             if running.done() and not is_cancelled_from_outside():
@@ -208,12 +215,11 @@ class Executor:
             running.cancel()
         done, _ = await asyncio.wait([running], timeout=self._patience)
         running.add_done_callback(ignored)
-        limit = timedelta(seconds=deadline.seconds or 0)
         if done:
-            raise TimeUp(f"timed_out: over {limit}")
+            raise TimeUp(f"timed_out: over {deadline.limit}")
         self._threads.give_up_one()
         raise Stuck(
-            f"timed_out: over {limit}, and it did not end when asked; its worker finishes what "
+            f"timed_out: over {deadline.limit}, and it did not end when asked; its worker finishes what "
             "it has and ends, to be replaced. Look at ctx.cancelled in long handlers, or declare executor='process'"
         )
 
@@ -266,6 +272,8 @@ def _called(handler: Handler, ctx: Context, given: tuple[Any, ...], arguments: d
     unfinished = False
     try:
         answer = handler.function(*given, **arguments)
+        if type(answer) in PLAIN:
+            return answer
         unfinished = is_awaitable(answer)
         return Unfinished(answer, contextvars.copy_context()) if unfinished else finished(handler.name, answer)
     finally:
@@ -275,9 +283,13 @@ def _called(handler: Handler, ctx: Context, given: tuple[Any, ...], arguments: d
 
 async def _called_async(handler: Handler, ctx: Context, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     try:
-        return finished(handler.name, await awaited(handler.function(*given, **arguments)))
+        answer = handler.function(*given, **arguments)
+        if type(answer) is CoroutineType:  # as a rule; everything else takes a closer look
+            answer = await answer
+        return answer if type(answer) in PLAIN else finished(handler.name, await awaited(answer))
     finally:
-        await _close_scope(ctx)
+        if "scope" in vars(ctx):
+            await ctx.scope.aclose()
 
 
 async def _called_on(handler: Handler, ctx: Context, begun: Unfinished) -> Any:

@@ -285,7 +285,7 @@ class Worker:
     async def _attempt(self, attempt: Attempt) -> None:
         job = attempt.job
         try:
-            outcome = await self._runner.run(attempt, self._database.call, self._is_interrupted)
+            outcome = await self._runner.run(attempt, self._database.call, self._task)
         except BaseException:  # Ctrl-C: the loop is about to break, and what it runs is given back
             self._settler.add(job, Outcome("released", error="its worker was interrupted"))
             raise
@@ -296,14 +296,12 @@ class Worker:
         elif attempt.fate != "given back":
             self._settler.add(job, outcome)
 
-    def _is_interrupted(self) -> bool:
-        return self._task is not None and self._task.cancelling() > 0
-
     def _settled(self, job: Job, outcome: Outcome, change: Change | None) -> None:
         """After the commit: the slot is free, whoever wants to know is told."""
         attempt = self._forget(job)
         self.measures.ended(job, "stale" if change is None else outcome.ending)
-        log_ending(job, outcome, change, None if attempt is None else attempt.ctx.problem)
+        if change is None or outcome.ending != "succeeded":
+            log_ending(job, outcome, change, None if attempt is None else attempt.ctx.problem)
         if change is not None and change.state == "dead":
             self._teller.dead(replace(job, state="dead", attempt=change.attempt, last_error=change.error))
 
