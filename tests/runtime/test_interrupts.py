@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from horae import Horae, Retry
-from horae.actions import jobs as verbs
 from horae.actions.jobs import Enqueued
+from horae.errors import StoreUnavailable
 from horae.runtime.worker import Worker, WorkerSettings
 from tests.runtime.fickle import fickle_world
 from tests.runtime.serving import LIMIT, ended, outcomes, running, serving, until
@@ -192,20 +192,46 @@ async def test_running_inside_an_application_ends_in_peace_although_a_handler_ca
     assert "this worker was interrupted" in caplog.text
 
 
-def test_a_worker_gives_everything_back_from_another_thread(app: Horae) -> None:
-    job = app.job("work", retry=NEVER)(lambda: None).enqueue()
-    worker = app.worker(PATIENT)
-    (held,) = verbs.pull(app.world, worker_id=worker.node_id)
-    worker._held[held.number, held.token] = _attempt(held)
+async def test_a_worker_that_ends_at_once_writes_what_has_ended_and_gives_back_the_rest(app: Horae) -> None:
+    """From another thread, because the loop may be blocked; also endings that the store could not take yet."""
+    world, store = fickle_world(app)
+    started = threading.Event()
 
-    thread = threading.Thread(target=worker.give_back_now)
-    thread.start()
-    thread.join(LIMIT)
+    def stay() -> None:
+        started.set()
+        threading.Event().wait(LIMIT)
 
-    assert given_back(app, job) == ("queued", 0, ["released"])
+    stays = app.job("stay", retry=NEVER)(stay).enqueue()
+    ends = app.job("end", retry=NEVER)(lambda: "done").enqueue()
+    store.trouble["settle"] = lambda *_: StoreUnavailable("away")
+    with app.using_world(world):
+        worker = app.worker(WorkerSettings(grace=timedelta(0), cancel_grace=timedelta(seconds=1)))
+        task = asyncio.create_task(worker.run())
+        await until(lambda: started.is_set() and store.calls["settle"] > 0, "one that runs and one that has ended")
+        worker.stop()
+        del store.trouble["settle"]
+        await asyncio.to_thread(worker.give_back_now)
+        await asyncio.wait_for(task, LIMIT)
+
+    assert given_back(app, stays) == ("queued", 0, ["released"])
+    assert (app.get(ends.id).state, app.get(ends.id).result) == ("succeeded", "done")
 
 
-def _attempt(job: Any) -> Any:
-    from horae.runtime.attempts import Attempt
+async def test_a_worker_without_any_grace_ends_although_a_thread_goes_on(app: Horae) -> None:
+    go_on, started = threading.Event(), threading.Event()
 
-    return Attempt(job, None)  # type: ignore[arg-type]
+    def stay() -> None:
+        started.set()
+        go_on.wait(LIMIT)
+
+    job = app.job("stay", retry=NEVER)(stay).enqueue()
+    worker = app.worker(WorkerSettings(grace=timedelta(0), cancel_grace=timedelta(0)))
+    task = asyncio.create_task(worker.run())
+    await asyncio.to_thread(started.wait, LIMIT)
+    worker.stop()
+    try:
+        await asyncio.wait_for(task, LIMIT)
+    finally:
+        go_on.set()
+
+    await until(lambda: app.get(job.id).state == "queued", "the job to be given back")

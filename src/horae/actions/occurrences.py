@@ -12,6 +12,7 @@ from horae.core.locks import LOCK, LockHolder
 from horae.ports import Tx, World
 
 FIRST_WAIT = timedelta(seconds=1)  # for a lock that somebody else holds
+AWAY_WAIT = timedelta(seconds=5)  # until a lock manager that does not answer is asked again
 LONGEST_WAIT = timedelta(seconds=30)
 
 
@@ -25,8 +26,8 @@ class Occurrence:
     @property
     def lock_ttl(self) -> timedelta | None:
         """How long the lock holds unrenewed; None for a job that takes none."""
-        takes_lock = self.schedule is not None and self.schedule.mode == "SINGLE_NODE"
-        return self.schedule.lock_ttl if self.schedule is not None and takes_lock else None
+        schedule = self.schedule
+        return schedule.lock_ttl if schedule is not None and schedule.mode == "SINGLE_NODE" else None
 
 
 def occurrence_of(world: World, job: Job) -> Occurrence:
@@ -35,8 +36,9 @@ def occurrence_of(world: World, job: Job) -> Occurrence:
     assert number is not None
 
     def read(tx: Tx) -> Occurrence:
-        waited = job.held_for == LOCK and fire_at is not None
-        is_replaced = waited and tx.schedules.has_fired_since(number, fire_at or job.planned_at, job.created_at)
+        is_replaced = False
+        if job.held_for == LOCK and fire_at is not None:
+            is_replaced = tx.schedules.has_fired_since(number, fire_at, job.created_at)
         return Occurrence(tx.schedules.by_number([number]).get(number), is_replaced)
 
     return world.store.read(read)
@@ -60,12 +62,22 @@ def put_back(world: World, job: Job, key: str, held_by: LockHolder | None, now: 
     """
     number, fire_at = job.schedule_id, job.fire_at
     assert number is not None
-    waited = now - max(job.created_at, job.planned_at)
     by = "another program" if held_by is None else f"run {held_by.run_id}"
     yields = fire_at is not None and world.store.read(lambda tx: tx.schedules.was_fired(number, fire_at, job.number))
     return Outcome(
         "snoozed",
         error=f"its lock {key} is held by {by}",
-        delay=min(max(FIRST_WAIT, waited / 2), LONGEST_WAIT),
+        delay=_pause(job, now, FIRST_WAIT),
         waits_for=LOCK if yields else None,
     )
+
+
+def put_off(job: Job, problem: Exception, now: datetime) -> Outcome:
+    """Put an attempt back because nobody can be asked for its lock; nothing takes its place meanwhile."""
+    return Outcome("snoozed", error=f"the lock manager does not answer: {problem}", delay=_pause(job, now, AWAY_WAIT))
+
+
+def _pause(job: Job, now: datetime, at_least: timedelta) -> timedelta:
+    """Ask less and less often: each try leaves a run in the history."""
+    waited = now - max(job.created_at, job.planned_at)
+    return min(max(at_least, waited / 2), LONGEST_WAIT)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
-from horae.actions.occurrences import is_over, occurrence_of, put_back
+from horae.actions.occurrences import is_over, occurrence_of, put_back, put_off
 from horae.core.instants import micros
 from horae.core.jobs import Job, Outcome
 from horae.core.locks import LockHolder
@@ -32,7 +32,6 @@ T = TypeVar("T")
 Work = Callable[[], Awaitable[Outcome]]
 log = logging.getLogger("horae.worker")
 START_PATIENCE = 5.0  # seconds a job waits for listeners of its start, at most
-LOCK_AWAY = timedelta(seconds=5)  # until a lock manager that does not answer is asked again
 
 
 class Call(Protocol):
@@ -72,7 +71,7 @@ class Occurrences:
             answer = await self._asked(job, call)
         except Exception as problem:  # whatever a lock manager raises, the work itself has not been tried
             log.warning("%s waits: its lock cannot be asked for: %s", job.handler, problem, extra=job_fields(job))
-            return Outcome("snoozed", error=f"the lock manager does not answer: {problem}", delay=LOCK_AWAY)
+            return put_off(job, problem, self._world.clock.now())
         if isinstance(answer, Outcome):
             if answer.ending == "skipped":
                 ctx.logger.logger.info("job.skipped %s", job.handler, extra=job_fields(job, fire_time=_fire_time(job)))

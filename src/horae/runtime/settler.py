@@ -42,25 +42,37 @@ class Settler:
         self._batch: Batch = []  # what is being written; kept until it is, also when the writing task is cancelled
         self._commit: tuple[Batch, asyncio.Future[Changes]] | None = None  # under way in a thread
         self._writing: asyncio.Task[None] | None = None
+        self._gave_up = False  # the time for writing is over
 
     def add(self, job: Job, outcome: Outcome) -> None:
         self._waiting.append((job, outcome))
-        self.go_on()
+        self._go_on()
 
-    def go_on(self) -> asyncio.Task[None]:
-        """Write what waits, also if the task that was doing so has been cancelled."""
+    @property
+    def pending(self) -> Batch:
+        """What has been handed in and is not known to be written."""
+        return [*self._batch, *self._waiting]
+
+    def _go_on(self) -> asyncio.Task[None]:
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_on())
+            self._writing.add_done_callback(self._resume)
         return self._writing
+
+    def _resume(self, ended: asyncio.Task[None]) -> None:
+        """Go on writing, although somebody cancelled the task that was doing so: asyncio cancels all when it ends."""
+        if ended.cancelled() and self.pending and not self._gave_up:
+            self._go_on()
 
     async def drained(self, limit: timedelta) -> bool:
         """Wait until everything handed in has been written; false when the store did not come back in time."""
         try:
             async with asyncio.timeout(limit.total_seconds()):
                 while self._batch or self._waiting:
-                    await asyncio.wait([self.go_on()])
+                    await asyncio.wait([self._go_on()])
         except TimeoutError:
-            self.go_on().cancel()
+            self._gave_up = True
+            self._go_on().cancel()
             return False
         return True
 

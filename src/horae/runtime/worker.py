@@ -19,7 +19,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, TypeVar
 
 from horae.actions import jobs as verbs
@@ -54,6 +53,7 @@ MAX_CLAIM = 500
 SMALL_CLAIM = 50  # above it a claim takes half of the slots, so that one half is settled while the other is claimed
 LOOK_WHILE_BUSY = timedelta(seconds=1)  # also a worker that never runs dry must see cancellations and lost leases
 BLOCKED_WAIT = timedelta(milliseconds=250)
+LAST_WORDS = timedelta(seconds=2)  # for endings to be written, however short the grace
 QUIET_FIRST = timedelta(milliseconds=50)  # how often to look where no hints arrive: soon after work, then less and less
 QUIET_LAST = timedelta(seconds=1)
 
@@ -218,7 +218,8 @@ class Worker:
 
     async def _claimed(self, queue: str, free: int) -> list[Job]:
         """Claim; what an interrupted worker has claimed all the same goes back, and not only when its lease ends."""
-        claiming = self._database.submit(partial(self._claim, queue, free))
+        claim, store = Claim(queue, free, self.node_id, self.settings.lease), self.world.store
+        claiming = self._database.submit(lambda: store.claim(claim, now=self.world.clock.now()))
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
@@ -229,9 +230,6 @@ class Worker:
 
     def _is_full(self) -> bool:
         return all(self._busy[queue] >= slots for queue, slots in self.settings.queues.items())
-
-    def _claim(self, queue: str, free: int) -> list[Job]:
-        return self.world.store.claim(Claim(queue, free, self.node_id, self.settings.lease), now=self.world.clock.now())
 
     async def _look(self) -> Glance:
         """When is the next thing due, does anybody want a job of ours to stop; and now and then: we are alive."""
@@ -355,13 +353,13 @@ class Worker:
     async def _end(self) -> None:
         """Stop what still runs, give it back, and write that down; however that goes, renew nothing any more."""
         self._stopping = True
-        self._settler.go_on()
         try:
             for key in list(self._held):
                 self._stop_attempt(key, "released")
-            await asyncio.gather(self._until_free(self.settings.cancel_grace), self.declared.close(timedelta(0)))
+            hurrying = (self._until_free(self.settings.cancel_grace), self.declared.close(timedelta(0)))
+            await asyncio.gather(*hurrying, return_exceptions=True)
             self._give_back()
-            if not await self._settler.drained(max(self.settings.grace, self.settings.cancel_grace)):
+            if not await self._settler.drained(max(self.settings.grace, self.settings.cancel_grace, LAST_WORDS)):
                 log.error("the store did not come back; what could not be written is tried again after its lease")
             await self._teller.drained(self.settings.cancel_grace)
             await self.declared.drained(self.settings.cancel_grace)
@@ -378,15 +376,17 @@ class Worker:
             self._database.close()
 
     def give_back_now(self) -> None:
-        """Give back every attempt, from any thread, without waiting for one: the process is about to end."""
-        held = [attempt.job for attempt in list(self._held.values())]
-        verbs.settle(self.world, [(job, Outcome("released", error="its worker ended at once")) for job in held])
+        """Give back every attempt that has not ended, from any thread: the process is about to end."""
+        ended = {job.run_id: (job, outcome) for job, outcome in self._settler.pending}
+        held = {attempt.job.run_id: attempt.job for attempt in list(self._held.values())}
+        given_back = {run: (job, Outcome("released", error="its worker ended at once")) for run, job in held.items()}
+        verbs.settle(self.world, list((given_back | ended).values()))
 
     async def _until_free(self, limit: timedelta) -> None:
         """Until every attempt has ended and been settled, or the time is up."""
         with suppress(TimeoutError):
             async with asyncio.timeout(limit.total_seconds()):
-                while self._held:
+                while self._held and limit:  # sleeping for no time at all would let nobody else run
                     await self._alarm.sleep(None, limit)
 
     def _give_back(self) -> None:
