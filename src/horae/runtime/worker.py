@@ -360,7 +360,7 @@ class Worker:
             await asyncio.gather(*hurrying, return_exceptions=True)
             self._give_back()
             if not await self._settler.drained(max(self.settings.grace, self.settings.cancel_grace, LAST_WORDS)):
-                log.error("the store did not come back; what could not be written is tried again after its lease")
+                log.error("the store did not come back; what is unwritten is tried again when its lease runs out")
             await self._teller.drained(self.settings.cancel_grace)
             await self.declared.drained(self.settings.cancel_grace)
             self._watchdog.stop()
