@@ -19,7 +19,7 @@ from horae.core.attention import FINAL, NORMAL, Policy, Rule, base_priority
 from horae.core.instants import aware, iso, later
 from horae.core.jobs import SYSTEM
 from horae.core.lanes import Event, Lane, Task
-from horae.core.payloads import decode, encode, label, name
+from horae.core.payloads import decode, encode, label, name, true_or_false
 from horae.errors import Conflict, InvalidInput, NotFound
 from horae.ports import World
 
@@ -135,6 +135,7 @@ def cancel(
 ) -> Task:
     """End a task: at once unless it runs; the focus ends at its next safe point. Cancelling twice is no mistake."""
     number, how, reason = task_number(task_id), policy or Policy(), shown(reason, MAX_REASON)
+    true_or_false(graceful, "graceful")
 
     def write(pen: Pen) -> Task:
         task = mine(pen, number)
@@ -211,6 +212,7 @@ def post(
     """
     label(key, "event", 200)
     told = encode(dict(data or {}), "event data", world.max_payload_bytes)
+    label(actor, "actor")
     known_as = None if event_id is None else label(event_id, "event id")
 
     def write(pen: Pen) -> Posted:

@@ -17,7 +17,7 @@ from horae.core.directives import FactKind
 from horae.core.instants import iso
 from horae.core.jobs import SYSTEM, NewJob
 from horae.core.lanes import Event, Lane, Line, StoredFact, Task, TaskWait, change, lane_name
-from horae.core.payloads import decode, encode, label
+from horae.core.payloads import decode, encode, label, true_or_false
 from horae.core.retry import Retry
 from horae.errors import InvalidInput, LaneLost, NotFound
 from horae.ports import Tx, World
@@ -235,8 +235,7 @@ def set_control(
         known = ", ".join((*SWITCHES, "must_confirm"))
         raise InvalidInput(f"{unknown[0]!r} is not a switch of control; choose from {known}.")
     for switch in SWITCHES:
-        if not isinstance(switches.get(switch, True), bool):
-            raise InvalidInput(f"{switch} is true or false.")
+        true_or_false(switches.get(switch, True), switch)
     wanted = switches.get("must_confirm", ())
     if isinstance(wanted, str) or not all(isinstance(each, str) for each in wanted):
         raise InvalidInput("must_confirm is a list of actions.")

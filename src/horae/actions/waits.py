@@ -16,7 +16,7 @@ from horae.core.directives import intent_hash
 from horae.core.instants import later
 from horae.core.jobs import SYSTEM
 from horae.core.lanes import Event, Task, TaskWait
-from horae.core.payloads import decode
+from horae.core.payloads import decode, label, true_or_false
 from horae.errors import NotFound
 from horae.ports import World
 
@@ -128,7 +128,9 @@ def confirm(
     reason: str = "",
     owner: str = SYSTEM,
 ) -> TaskWait:
-    """A person's answer. After the deadline it authorises nothing: silence has already answered."""
+    """Answer a confirmation as a person. After the deadline it authorises nothing: silence has already answered."""
+    true_or_false(approve, "approve")
+    label(actor, "actor")
 
     def write(pen: Pen) -> TaskWait:
         wait = pen.tx.attention.wait(wait_number)

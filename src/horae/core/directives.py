@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal
 
 from horae.core.attention import Policy, wait_span
-from horae.core.payloads import encode, label, name
+from horae.core.payloads import encode, label, name, true_or_false
 from horae.errors import InvalidInput
 
 FactKind = Literal[
@@ -104,7 +104,7 @@ class Act(Directive):
         **arguments: Any,
     ) -> None:
         self.action = name(action, "action")
-        self.interruptible = interruptible
+        self.interruptible = true_or_false(interruptible, "interruptible")
         self.context = context
         self.note = note
         self.arguments = arguments
@@ -184,6 +184,7 @@ class Fail(Directive):
             raise InvalidInput("A failure needs a reason that a person can read.")
         encode(self.reason, "reason")
         _kept(self)
+        true_or_false(self.release, "release")
 
 
 # -- what actions return -------------------------------------------------------------------------------------------
