@@ -141,7 +141,7 @@ class Choice:
     resumes: bool = False
 
 
-Verdict = Literal["go on", "cancel", "hold", "interrupt"]
+Verdict = Literal["go on", "cancel", "hold", "interrupt", "unknown kind"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,7 @@ class LaneDriver:
             self.drive = await self._ask(
                 lambda: lanes.acquire(
                     self.world, self.mind.lane, self.name, owner=self.mind.owner, lease=self.mind.lease,
-                    policy=self.mind.policy, rules=self.mind.rules,
+                    policy=self.mind.policy, rules=self.mind.rules, kinds=self.mind.cognitions,
                 )
             )  # fmt: skip
             if self.drive is not None:
@@ -232,9 +232,8 @@ class LaneDriver:
     async def _think(self, think: Think) -> turns.Work | None:
         drive, task = self._held(), think.task
         cognition = self.mind.cognitions.get(task.kind)
+        assert cognition is not None  # the lane knows which kinds this driver has
         try:
-            if cognition is None:
-                raise LookupError(f"no cognition is declared for tasks of kind {task.kind!r}")
             turn = Turn(
                 task.id, task.kind, decode(task.payload), None if task.context is None else decode(task.context),
                 think.facts, think.control, self.world.clock.now(), task.turn + 1, task.note,
@@ -281,9 +280,7 @@ class LaneDriver:
             log.warning("%s of %s failed: %s", perform.action, task.id, problem)
             told = str(problem) if isinstance(problem, _Raised) else shown(f"{type(problem).__name__}: {problem}")
             unknown = isinstance(problem, TimeoutError) and perform.effect == "once"  # it may go on without us
-            found = (
-                Found("unknown", {"error": told, "key": perform.key}) if unknown else Found("failed", {"error": told})
-            )
+            found = Found("unknown" if unknown else "failed", {"error": told})
         await self._write_facts(drive, perform, found)
 
     async def _write_facts(self, drive: Drive, perform: Perform, found: Found | Callable[[Any], Found]) -> None:
@@ -368,7 +365,7 @@ def would_yield(world: World, task: Task, control: Control, policy: Policy) -> b
         found, lane = tx.attention.task(task.number), tx.attention.lane_by_number(task.lane)
         if found is None or lane is None or found.state != "running" or found.cancel_requested:
             return True
-        live = [each.weighed for each in tx.attention.live_tasks(task.lane)]
+        live = lane.rivals(tx.attention.live_tasks(task.lane))
         between = replace(found.weighed, phase="gap")
         return at_safe_point(between, live, lanes.effective(lane, control), policy).verdict != "go on"
 

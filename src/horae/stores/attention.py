@@ -121,6 +121,7 @@ class Attention:
             "seq": lane.seq,
             "override": lane.override,
             "rules": lane.rules,
+            "kinds": lane.kinds,
         }
         self.connection.execute(SAVE_LANE, {**values, "which": lane.number})
 
@@ -266,6 +267,7 @@ def _lane(row: Mapping[Any, Any]) -> Lane:
         override=row["override"],
         rules=row["rules"],
         created_at=instant(row["created_at"]),
+        kinds=row["kinds"],
     )
 
 

@@ -494,6 +494,7 @@ lanes = Table(
     Column("override", Json),
     Column("rules", Json),
     Column("created_at", BigInteger, nullable=False),
+    Column("kinds", Json),  # the kinds of tasks that its driver knows; empty: all
     Index("horae_lanes_name", "owner", "name", unique=True),
     sqlite_autoincrement=True,
     **BYTEWISE,
@@ -596,6 +597,7 @@ facts = Table(
     Column("at", BigInteger, nullable=False),
     Column("data", LongText, nullable=False),
     Column("turn", Integer),
+    Column("about", LongText),  # what Horae says of the data; empty in rows of before, where it is among them
     Index("horae_facts_task", "task_id", "turn", "id"),
     Index("horae_facts_lane", "lane_id"),
     sqlite_autoincrement=True,
