@@ -55,9 +55,10 @@ if TYPE_CHECKING:
 __all__ = ["Horae", "JobHandle", "Jobs"]
 
 log = logging.getLogger("horae.app")
-SEALING = (
+CHORES = (
     Chore("seal the audit", timedelta(seconds=30), seal_audit),
     Chore("seal journals", timedelta(minutes=5), seal_left),
+    Chore("settle children of ended jobs", timedelta(seconds=30), verbs.settle_children),
 )
 
 
@@ -326,7 +327,7 @@ class Horae(Jobs):
                 version=VERSION,
                 fault=fault,
                 rates={**self.rates, **settings.rates},
-                chores=(*SEALING, *self.chores, *settings.chores),
+                chores=(*CHORES, *self.chores, *settings.chores),
             ),
             self.listeners,
             Children(database=database, max_bytes=self.max_payload_bytes),

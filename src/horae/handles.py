@@ -16,7 +16,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overlo
 from horae.actions import jobs as verbs
 from horae.actions.exclusive import start_exclusively
 from horae.actions.jobs import Enqueued, Request, make_request
-from horae.core.jobs import SYSTEM, Priority
+from horae.core.jobs import SYSTEM, OnParentDead, Priority
 from horae.core.retry import Retry, span
 from horae.declarations import JobOptions, Problem, declared, refuse
 from horae.definitions import Definition, Definitions
@@ -42,6 +42,7 @@ class Options:
     timeout: timedelta | None = None
     owner: str = SYSTEM
     after: tuple[str, ...] = ()
+    on_parent_dead: OnParentDead = "cancel"
     tags: tuple[str, ...] = ()
     trace_id: str | None = None
     strict: bool = False
@@ -83,6 +84,7 @@ class JobHandle(Generic[P, R]):
         timeout: timedelta | float | None = None,
         owner: str | None = None,
         after: Sequence[str | Enqueued] | None = None,
+        on_parent_dead: OnParentDead | None = None,
         tags: Sequence[str] | None = None,
         trace_id: str | None = None,
         strict: bool | None = None,
@@ -90,7 +92,9 @@ class JobHandle(Generic[P, R]):
     ) -> JobHandle[P, R]:
         """The same job with other options; they never mix with its arguments.
 
-        ``after=[…]`` names jobs, by id or as ``enqueue`` answered them, that must succeed first.
+        ``after=[…]`` names jobs, by id or as ``enqueue`` answered them, that must succeed first. When one of them dies
+        or is cancelled, *on_parent_dead* decides: ``"cancel"`` this one too (reviving that one brings it back),
+        ``"run"`` it all the same, or let it ``"wait"`` until somebody revives that one.
         """
         given = {
             "delay": None if delay is None else span(delay),
@@ -103,6 +107,7 @@ class JobHandle(Generic[P, R]):
             "timeout": None if timeout is None else span(timeout),
             "owner": owner,
             "after": None if after is None else tuple(each if isinstance(each, str) else each.id for each in after),
+            "on_parent_dead": on_parent_dead,
             "tags": None if tags is None else tuple(tags),
             "trace_id": trace_id,
             "strict": strict,
@@ -133,6 +138,7 @@ class JobHandle(Generic[P, R]):
             options.tags,
             options.trace_id,
             after=options.after,
+            on_parent_dead=options.on_parent_dead,
             strict=options.strict,
         )
 

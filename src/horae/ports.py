@@ -20,6 +20,7 @@ from horae.core.fires import Fire, Firing, Schedule, Unfinished
 from horae.core.jobs import Job, Lease, NewJob, Order, Outcome, Run, Settlement
 from horae.core.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
 from horae.core.limits import Limit
+from horae.core.reasons import Parent
 from horae.core.values import swift
 
 T = TypeVar("T")
@@ -218,6 +219,15 @@ class JobRows(Protocol):
     def holders(self, concurrency_key: str) -> list[Job]: ...
     def unfinished(self, owner: str, at_most: int) -> int: ...
     def died(self, since: datetime, *, limit: int) -> list[Job]: ...
+    def parents(self, number: int) -> list[Parent]:
+        """The jobs that one waits for, in order."""
+
+    def waits_for_ever(self, queues: Iterable[str] | None, *, limit: int) -> list[tuple[int, int]]:
+        """Jobs that wait for one that will never succeed, through others or not, each with that one."""
+
+    def may_move(self, queues: Iterable[str]) -> bool:
+        """Whether any of these queues holds a job that runs, or may run one day without anybody's help."""
+
     def waiting(self, due_before: datetime, *, not_in: Iterable[str]) -> list[Waiting]: ...
 
 
@@ -470,6 +480,12 @@ class Store(Protocol):
 
     def let_in_forgotten(self) -> set[str]:
         """Let in jobs that are held although there is room: the net under every limit."""
+
+    def settle_children(self, *, now: datetime, limit: int) -> int:
+        """Deal with up to *limit* jobs whose parents have ended or were revived; how many there were."""
+
+    def find_lost_parents(self) -> int:
+        """Mark jobs that wait for a dead or missing one although nobody said so: the net under every ending."""
 
     def hears(self) -> bool:
         """Whether hints from other processes arrive; if not, sleepers look often."""

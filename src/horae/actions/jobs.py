@@ -15,6 +15,7 @@ from horae.core.jobs import (
     JOB,
     OBJECT_ACTIONS,
     OBJECT_TYPES,
+    ON_PARENT_DEAD,
     ORDERS,
     PRIORITIES,
     SYSTEM,
@@ -22,6 +23,7 @@ from horae.core.jobs import (
     Job,
     Lease,
     NewJob,
+    OnParentDead,
     Order,
     Outcome,
     Priority,
@@ -50,6 +52,7 @@ MAX_TAGS = 50
 MAX_RUNNING = 1_000_000
 MAX_LEASE = timedelta(days=30)
 WINDOW = timedelta(days=1)
+CHILDREN = 200  # dealt with in one transaction, where their parents have ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class Request:
     object_id: str | None = None
     action: str | None = None
     after: tuple[str, ...] = ()  # the jobs that must succeed first
+    on_parent_dead: OnParentDead = "cancel"  # what to do when one of those dies or is cancelled
     checkpoint: Any = None  # where an earlier piece of work left off
     strict: bool = False
     part_of: str = ""  # the call that its key stands for, where that had more than this in it
@@ -123,21 +127,25 @@ def enqueue_many(world: World, requests: Iterable[Request], *, connection: Any =
         return []
     joins = connection is not None
     placed = world.store.insert_on(connection, new, now=now) if joins else world.store.insert(new, now=now)
-    known = _known_jobs(world, placed, connection)
+    waiting = [where.number for row, where in zip(new, placed, strict=True) if row.after]
+    known = _known_jobs(world, placed, connection, waiting)
     return [
         _make_enqueued(where.number, True, False, known[where.number], now)
         if where.deduplicated and where.number in known
-        else _make_enqueued(where.number, where.deduplicated, row.run_at < now, row, now)
+        else _make_enqueued(where.number, where.deduplicated, row.run_at < now, known.get(where.number, row), now)
         for row, where in zip(new, placed, strict=True)
     ]
 
 
-def _known_jobs(world: World, placed: Iterable[Placed | Enqueued], connection: Any = None) -> dict[int, Job]:
-    """The jobs behind known keys that are still there: a key is kept longer than its job.
+def _known_jobs(
+    world: World, placed: Iterable[Placed | Enqueued], connection: Any = None, waiting: Iterable[int] = ()
+) -> dict[int, Job]:
+    """The jobs behind known keys that are still there (a key is kept longer than its job), and those that wait for
+    others: one whose parents have ended runs or is cancelled at once.
 
     On a caller's connection they are not read: its snapshot is the caller's business.
     """
-    numbers = {where.number for where in placed if where.deduplicated}
+    numbers = {where.number for where in placed if where.deduplicated}.union(waiting)
     if not numbers or connection is not None:
         return {}
     found = world.store.read(lambda tx: [tx.jobs.get(number) for number in sorted(numbers)])
@@ -146,7 +154,8 @@ def _known_jobs(world: World, placed: Iterable[Placed | Enqueued], connection: A
 
 def with_known(world: World, placed: Sequence[Enqueued]) -> list[Enqueued]:
     """The same, with the jobs behind known keys: for whoever enqueued on a connection, after its commit."""
-    known = _known_jobs(world, placed)
+    waiting = [each.number for each in placed if isinstance(each.stored, NewJob) and each.stored.after]
+    known = _known_jobs(world, placed, waiting=waiting)
     return [replace(each, stored=known.get(each.number, each.stored)) for each in placed]
 
 
@@ -163,6 +172,9 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
     payload = encode({} if request.payload is None else request.payload, max_bytes=world.max_payload_bytes)
     key = _key(request, planned_at)
     needs = request.after
+    if request.on_parent_dead not in ON_PARENT_DEAD:
+        known = ", ".join(ON_PARENT_DEAD)
+        raise InvalidInput(f"on_parent_dead={request.on_parent_dead!r} is not known; choose one of {known}.")
     return make_new_job(  # by position: with names it took twice as long
         name(request.handler, "handler", 200),
         payload,
@@ -188,6 +200,7 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
         checkpoint=None if request.checkpoint is None else encode(request.checkpoint, "checkpoint"),
         after=tuple(job_number(needed) for needed in needs) if needs else (),
         request_hash="" if key is None else _hash(request, payload),
+        on_parent_dead=request.on_parent_dead,
     )
 
 
@@ -521,11 +534,13 @@ def cancel(world: World, job_id: str, *, actor: str = SYSTEM, reason: str = "", 
     job = world.store.transact(write)
     if job.state == "running":
         world.store.wake([job.queue])
+    elif job.linked:  # its end may let others run, or a schedule count
+        world.store.wake(["*"])
     return get(world, job_id)
 
 
 def revive(world: World, job_id: str, *, actor: str = SYSTEM, reason: str = "", owner: str | None = None) -> Job:
-    """Give a dead job a new life: all its attempts again, due now."""
+    """Give a dead job a new life: all its attempts again, due now. What was cancelled for it waits for it again."""
 
     def write(tx: Tx) -> Job:
         job = _locked(tx, world, job_id, owner)
@@ -577,6 +592,18 @@ def each(world: World, verb: Callable[..., Job], job_ids: Iterable[str], **optio
         except (NotFound, NotAllowed, Conflict) as problem:
             told[job_id] = str(problem)
     return told
+
+
+def settle_children(world: World, *, limit: int = CHILDREN) -> int:
+    """Deal with the children of jobs that died, were cancelled or were revived, where nobody has done so yet.
+
+    The transaction that ends a job does it for a hundred; this does the rest, and what a lost transaction left. Each
+    transaction is bounded; any number of processes may do it at once. How many were dealt with.
+    """
+    total = 0
+    while done := world.store.settle_children(now=world.clock.now(), limit=limit):
+        total += done
+    return total
 
 
 def _locked(tx: Tx, world: World, job_id: str, owner: str | None) -> Job:

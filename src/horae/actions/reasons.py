@@ -32,6 +32,7 @@ def why(world: World, job: Job) -> tuple[Reason, ...]:
             running=sum(other.queue == job.queue for other in rivals),
             workers=sum(job.queue in node.queues for node in nodes),
             holders=tuple(other.id for other in rivals if other.concurrency_key == job.concurrency_key),
+            parents=tuple(tx.jobs.parents(job.number)) if job.held == "needs" else (),
             last_run=past[-1] if past else None,
         )
 

@@ -13,7 +13,7 @@ from horae.checks.findings import Check, Finding, Place, ok, problem, some, warn
 from horae.core.instants import instant, iso, micros
 from horae.errors import ConfigurationError, SecretsLocked
 from horae.ports import Node, ScheduleFilter, Tx, World
-from horae.stores.tables import jobs, schedules, secrets, tokens
+from horae.stores.tables import jobs, needs, schedules, secrets, tokens
 
 PATIENCE = timedelta(minutes=1)  # how late a start or a reaper may be before it is worth a word
 LATE = timedelta(minutes=5)
@@ -77,6 +77,27 @@ def dead_letters(place: Place) -> Iterator[Finding]:
         yield warning("dead", f"{_jobs(count)} gave up after the last attempt.", "horae job list --state dead")
     else:
         yield ok("dead", "no job has given up")
+
+
+def lost_parents(place: Place) -> Iterator[Finding]:
+    """Jobs that wait for one that will never succeed, because their policy says so or nobody has dealt with them."""
+    world = _world(place)
+    stuck = world.store.read(lambda tx: tx.jobs.waits_for_ever(None, limit=MANY))
+    undone = select(func.count()).select_from(needs).where(needs.c.state.in_(("failed", "revived")))
+    left = world.store.read(lambda tx: int(tx.connection.execute(undone).scalar() or 0))
+    if stuck:
+        child, root = stuck[0]
+        dead = select(jobs.c.id).where(jobs.c.id == root, jobs.c.state == "dead")
+        is_dead = world.store.read(lambda tx: tx.connection.execute(dead).first()) is not None
+        mend = f"horae job revive job_{root}" if is_dead else f"horae job cancel job_{child}"
+        told = some(f"job_{job} (for job_{parent})" for job, parent in stuck)
+        text = f"{_jobs(len(stuck))} waiting for jobs that are dead or cancelled, and for ever: {told}."
+        yield warning("parents", text, mend)
+    if left:
+        text = f"{_jobs(left)} still to be ended, released or brought back, because others ended or were revived."
+        yield warning("parents", text, "horae worker MODULE:APP")
+    if not stuck and not left:
+        yield ok("parents", "no job waits for one that will never succeed")
 
 
 def paused_queues(place: Place) -> Iterator[Finding]:
@@ -230,6 +251,6 @@ def _shown(node: Node) -> str:
 
 
 CHECKS: tuple[Check, ...] = (
-    workers, lateness, leases, dead_letters, paused_queues, fires, zone_stamps, expiring_tokens, door, sealed_secrets,
-    orchestrator,
+    workers, lateness, leases, dead_letters, lost_parents, paused_queues, fires, zone_stamps, expiring_tokens, door,
+    sealed_secrets, orchestrator,
 )  # fmt: skip

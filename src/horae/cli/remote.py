@@ -77,8 +77,6 @@ class FarJobs:
     def enqueue(self, request: Request, /) -> Enqueued:
         if request.owner != SYSTEM:
             raise InvalidInput("Behind a service the token says whose job it is; leave --owner out.")
-        if request.after:
-            raise InvalidInput("A service cannot be told which jobs must succeed first; enqueue it near the database.")
         made = self._jobs.enqueue(**values.request_told(request))
         job = values.job(made)
         return Enqueued(job.number, made.deduplicated, False, job, job.created_at)

@@ -158,6 +158,8 @@ def _may_feed(service: Service, caller: Caller, queues: set[str]) -> None:
 
 def _place(world: World, service: Service, caller: Caller, requests: Sequence[verbs.Request]) -> list[verbs.Enqueued]:
     allowed = 0 if caller.is_operator else service.options.max_unfinished_jobs
+    for parent in sorted({each for request in requests for each in request.after}):
+        verbs.get(world, parent, owner=caller.sees)  # to wait for somebody else's job would tell how it fares
     return enqueue_within(world, requests, owner=caller.owner, allowed=allowed)
 
 

@@ -17,6 +17,7 @@ from horae.ports import Claim, Glance, Node, Renewed
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver, marks
 from horae.stores.links import Ended, Links
+from horae.stores.needs import cancel_waiting
 from horae.stores.rows import (
     ATTEMPT,
     JOB_COLUMNS,
@@ -69,12 +70,6 @@ class Hot:
         self.final_run_sql = (
             f"INSERT INTO horae_runs ({copied}, {', '.join(SNAPSHOT)}) "
             f"SELECT {source}, {marks(len(ENDING) + 2)}, {', '.join(SNAPSHOT)} FROM horae_jobs WHERE id "
-        )
-
-        self.drop_sql = (
-            f"INSERT INTO horae_runs (job_id, token, {', '.join(ATTEMPT)}, outcome, state, attempt, error, "
-            f"finished_at, {', '.join(SNAPSHOT)}) SELECT {source}, 'cancelled', 'cancelled', attempt, last_error, "
-            f"finished_at, {', '.join(SNAPSHOT)} FROM horae_jobs WHERE "
         )
 
     # -- claim -------------------------------------------------------------------------------------------------
@@ -197,13 +192,9 @@ class Hot:
 
     def drop(self, driver: Driver, numbers: Sequence[int], reason: str, now: datetime) -> None:
         """End waiting jobs as cancelled: their rows move to the history, their names are free again."""
-        listed = f"id IN ({marks(len(numbers))}) AND state = 'queued'"
-        sql = "UPDATE horae_jobs SET token = token + 1, cancel_reason = %s, finished_at = %s WHERE "
-        driver.change(sql + listed, [reason, micros(now), *numbers])
-        driver.change(self.drop_sql + listed, numbers)
-        ended = driver.rows(f"SELECT id, schedule_id FROM horae_jobs WHERE linked = 1 AND {listed}", numbers)
-        driver.change(f"DELETE FROM horae_jobs WHERE {listed}", numbers)
-        self._free_names(driver, numbers)
+        linked = f"SELECT id, schedule_id FROM horae_jobs WHERE linked = 1 AND id IN ({marks(len(numbers))}) "
+        ended = driver.rows(linked + "AND state = 'queued'", numbers)
+        cancel_waiting(driver, numbers, reason, now)
         self.links.after(driver, [Ended(number, schedule_id, False) for number, schedule_id in ended], now)
 
     def _requeue(self, driver: Driver, settlements: Sequence[Settlement]) -> None:

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
+    CTE,
     ColumnElement,
     Connection,
     Integer,
@@ -34,6 +35,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from horae.core.instants import instant, micros
 from horae.core.jobs import Job, NewJob, Run
+from horae.core.reasons import Parent
 from horae.ports import Filter, Placed, Waiting
 from horae.stores.dialects import BY_NAME, Dialect
 from horae.stores.driver import Driver
@@ -50,7 +52,7 @@ from horae.stores.rows import (
     running_run,
 )
 from horae.stores.slots import Slots
-from horae.stores.tables import jobs, keys, runs, slots
+from horae.stores.tables import jobs, keys, needs, runs, slots
 
 FINISHED = ("succeeded", "cancelled")  # what lives on only in the history
 
@@ -196,6 +198,46 @@ class Jobs:
         others = query.where(jobs.c.queue.not_in(sorted(not_in))).group_by(jobs.c.queue).order_by(jobs.c.queue)
         return [Waiting(queue, count, instant(oldest)) for queue, count, oldest in self.connection.execute(others)]
 
+    # -- jobs that wait for others -----------------------------------------------------------------------------
+
+    def parents(self, number: int) -> list[Parent]:
+        """The jobs that one waits for, in order."""
+        lost = {row.parent: row.root for row in self.connection.execute(_lost_above(number))}
+        query = select(needs.c.needed_id, needs.c.policy, jobs.c.state)
+        query = query.outerjoin(jobs, jobs.c.id == needs.c.needed_id).where(needs.c.job_id == number)
+        found = self.connection.execute(query.order_by(needs.c.needed_id)).all()
+        ended = select(runs.c.job_id, runs.c.state).where(
+            runs.c.job_id.in_([row.needed_id for row in found if row.state is None]), runs.c.state.is_not(None)
+        )
+        history = {row.job_id: row.state for row in self.connection.execute(ended)}
+        return [
+            Parent(
+                f"job_{parent}",
+                state or history.get(parent),
+                policy,
+                f"job_{lost[parent]}" if parent in lost else None,
+            )
+            for parent, policy, state in found
+        ]
+
+    def waits_for_ever(self, queues: Iterable[str] | None, *, limit: int) -> list[tuple[int, int]]:
+        """Jobs that wait for one that will never succeed, through others or not, each with that one."""
+        lost = _lost()
+        query = select(lost.c.id, func.min(lost.c.root)).join(jobs, jobs.c.id == lost.c.id).group_by(lost.c.id)
+        if queues is not None:
+            query = query.where(jobs.c.queue.in_(sorted(queues)))
+        return [(job, root) for job, root in self.connection.execute(query.order_by(lost.c.id).limit(limit))]
+
+    def may_move(self, queues: Iterable[str]) -> bool:
+        """Whether any of these queues holds a job that runs, or may run one day without anybody's help."""
+        live = [jobs.c.queue.in_(sorted(queues)), jobs.c.state.in_(("queued", "running"))]
+        moving = select(jobs.c.id).where(*live, jobs.c.held != "needs").limit(1)
+        if self.connection.execute(moving).first() is not None:
+            return True
+        stuck = select(_lost().c.id)
+        waiting = select(jobs.c.id).where(*live, jobs.c.id.not_in(stuck)).limit(1)
+        return self.connection.execute(waiting).first() is not None
+
     # -- manual acts -------------------------------------------------------------------------------------------
 
     def requeue(self, job: Job, *, run_at: datetime, attempt: int, band: int | None, now: datetime) -> bool:
@@ -210,6 +252,8 @@ class Jobs:
         if job.held == "slot":
             values |= {"held": "", "held_for": None}  # its turn is decided again when its new time has come
         changed = self._guarded(job, values)
+        if changed and job.state == "dead" and job.linked:
+            Links(self._dialect).needs.revive(self._driver(), [job.number], now)
         self._let_next_in(job)
         return changed
 
@@ -248,6 +292,8 @@ class Jobs:
         if self.connection.execute(delete(jobs).where(*_guard(job))).rowcount != 1:
             return False
         self.connection.execute(delete(keys).where(keys.c.scope == "unique", keys.c.job_id == job.number))
+        if job.held == "needs":  # it is not cancelled for a parent, so no parent brings it back
+            self.connection.execute(delete(needs).where(needs.c.job_id == job.number))
         self._let_next_in(job)
         if job.linked:
             Links(self._dialect).after(self._driver(), [Ended(job.number, job.schedule_id, False)], now)
@@ -282,6 +328,26 @@ class Jobs:
         places = select(slots.c.job_id).where(slots.c.name == f"key:{concurrency_key}", slots.c.job_id.is_not(None))
         query = select(*JOB_SELECT).where(jobs.c.id.in_(places), jobs.c.state == "running")
         return [job_from(row) for row in self.connection.execute(query)]
+
+
+def _lost() -> CTE:
+    """Every waiting job that waits for a lost one, and that one: also through others that wait themselves."""
+    child = jobs.alias("child")
+    first = select(needs.c.job_id.label("id"), needs.c.needed_id.label("root"))
+    lost = first.join(child, child.c.id == needs.c.job_id).where(needs.c.state == "settled").cte("lost", recursive=True)
+    others = select(needs.c.job_id, lost.c.root).join(lost, needs.c.needed_id == lost.c.id)
+    return lost.union(others.join(child, child.c.id == needs.c.job_id))
+
+
+def _lost_above(number: int) -> Select[tuple[int, int]]:
+    """Of the parents of a job those that wait for a lost one themselves, each with that one."""
+    via = needs.c.needed_id.label("parent")
+    up = select(via, needs.c.needed_id.label("id")).where(needs.c.job_id == number).cte("up", recursive=True)
+    up = up.union(select(up.c.parent, needs.c.needed_id).join(up, needs.c.job_id == up.c.id))
+    child = jobs.alias("child")
+    found = select(up.c.parent, func.min(needs.c.needed_id).label("root")).join(needs, needs.c.job_id == up.c.id)
+    found = found.join(child, child.c.id == needs.c.job_id)
+    return found.where(needs.c.state == "settled").group_by(up.c.parent)
 
 
 def _guard(job: Job) -> tuple[ColumnElement[bool], ...]:

@@ -211,14 +211,18 @@ limits = Table(
     **BYTEWISE,
 )
 
-# A job that waits for others to succeed.
+# A job that waits for others to succeed; stores/needs.py says what the states mean.
 needs = Table(
     "horae_needs",
     metadata,
     Column("job_id", Number, nullable=False),
     Column("needed_id", Number, nullable=False),
+    Column("policy", String(8), nullable=False, server_default="cancel"),  # what to do when the other never succeeds
+    Column("state", String(8), nullable=False, server_default="open"),
+    Column("concurrency_limit", Integer, nullable=False, server_default="1"),  # of the job; its history has no place
     PrimaryKeyConstraint("job_id", "needed_id"),
     Index("horae_needs_needed", "needed_id"),
+    Index("horae_needs_state", "state"),
     **BYTEWISE,
 )
 

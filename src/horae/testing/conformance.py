@@ -33,6 +33,7 @@ from horae.testing.conformance_control import ControlConformance
 from horae.testing.conformance_enqueue import EnqueueConformance
 from horae.testing.conformance_lease import LeaseConformance
 from horae.testing.conformance_links import LinkConformance
+from horae.testing.conformance_parents import ParentConformance
 from horae.testing.conformance_schedules import ScheduleConformance
 from horae.testing.conformance_settle import SettleConformance
 
@@ -45,6 +46,7 @@ class StoreConformance(
     ControlConformance,
     ScheduleConformance,
     LinkConformance,
+    ParentConformance,
     AccessConformance,
 ):
     """Every promise of a store, room by room."""
