@@ -28,6 +28,7 @@ from horae.configuration import JobsFile, find_file, read_files
 from horae.core.figures import Family
 from horae.core.fires import Schedule
 from horae.core.jobs import SLOTS, Job
+from horae.core.machinery import queue_name
 from horae.core.retry import Retry, span
 from horae.core.status import JobStatus
 from horae.declarations import Problem, raise_for
@@ -202,7 +203,7 @@ class Horae(Jobs):
 
     def limit_rate(self, queue: str, limiter: Limiter) -> None:
         """How often jobs of a queue may start here; a limiter on a shared log counts for all workers together."""
-        self.rates[queue] = limiter
+        self.rates[queue_name(queue)] = limiter
 
     @property
     def locks(self) -> LockManager | None:

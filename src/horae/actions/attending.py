@@ -13,12 +13,13 @@ from datetime import datetime, timedelta
 from typing import Any, TypeGuard
 
 from horae.actions.jobs import shown
-from horae.actions.lanes import DEADLINE, START, TIMEOUT, Pen, in_known_lane, in_lane
+from horae.actions.lanes import Pen, in_known_lane, in_lane
 from horae.actions.waits import close_waits, closed, resolve_by_event, tell_event, time_out, wake
 from horae.core.attention import FINAL, NORMAL, Policy, Rule, base_priority
 from horae.core.instants import aware, iso, later
 from horae.core.jobs import SYSTEM
 from horae.core.lanes import Event, Lane, Task
+from horae.core.machinery import DEADLINE, HANDLERS, START, TIMEOUT
 from horae.core.payloads import decode, encode, label, name, true_or_false
 from horae.errors import Conflict, InvalidInput, NotFound
 from horae.ports import World
@@ -364,7 +365,7 @@ def come_due(world: World, handler: str, payload: Any, *, owner: str) -> datetim
     """
     told = payload if isinstance(payload, Mapping) else {}
     lane, number = told.get("lane"), told.get("wait" if handler == TIMEOUT else "task")
-    if handler not in (TIMEOUT, START, DEADLINE) or not (is_number(lane) and is_number(number)):
+    if handler not in HANDLERS or not (is_number(lane) and is_number(number)):
         raise InvalidInput(f"A job {handler!r} with this payload is not one that a lane plans for itself.")
     found = world.store.read(lambda tx: tx.attention.lane_by_number(lane))
     if found is None or found.owner != owner:

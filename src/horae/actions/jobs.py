@@ -37,6 +37,7 @@ from horae.core.jobs import (
     request_hash,
     settlement,
 )
+from horae.core.machinery import queue_name, refuse_own, unique_name
 from horae.core.payloads import decode, encode, label, name
 from horae.core.retry import DEFAULT_RETRY, Retry
 from horae.core.values import swift
@@ -178,7 +179,7 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
     return make_new_job(  # by position: with names it took twice as long
         name(request.handler, "handler", 200),
         payload,
-        name(request.queue, "queue"),
+        queue_name(request.queue),
         band_of(request.priority),
         run_at,
         planned_at,
@@ -187,7 +188,7 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
         None if request.retry is DEFAULT_RETRY else _policy(request.retry),
         request.timeout,
         key,
-        _optional(request.unique, "unique name"),
+        None if request.unique is None else unique_name(request.unique),
         _optional(request.concurrency_key, "concurrency key", 250),
         request.concurrency_limit,
         encode([label(tag, "tag", 100) for tag in request.tags]) if request.tags else None,
@@ -311,7 +312,7 @@ def pull(
     for queue in queues:
         room = limit - len(taken)
         if room > 0:
-            claim = Claim(name(queue, "queue"), room, label(worker_id, "worker id", 200), lease, order, owner)
+            claim = Claim(queue_name(queue), room, label(worker_id, "worker id", 200), lease, order, owner)
             taken += world.store.claim(claim, now=world.clock.now())
     return taken
 
@@ -389,6 +390,7 @@ def release(
     if token is not None:
         return _end(world, job_id, token, outcome, owner=owner)
     job = get(world, job_id, owner=owner)
+    refuse_own(job)
     JOB.after(job.state, "released")
     return _end(world, job_id, job.token, outcome, _entry(world, "release", job, actor, reason), owner=owner)
 
@@ -397,6 +399,7 @@ def _end(
     world: World, job_id: str, token: int, outcome: Outcome, entry: Entry | None = None, *, owner: str | None = None
 ) -> Job:
     job = get(world, job_id, owner=owner)
+    refuse_own(job)
     if job.state != "running" or job.token != token:
         raise LeaseLost(job.id, token)
     now = world.clock.now()
@@ -493,11 +496,13 @@ def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before:
     return world.store.read(lambda tx: tx.jobs.find(wanted, limit=limit, before=number))
 
 
-def counts(world: World, *, queue: str | None = None, owner: str | None = None) -> dict[str, dict[str, int]]:
-    """How many jobs stand where: queue → state → number."""
+def counts(
+    world: World, *, queue: str | None = None, owner: str | None = None, machinery: bool = False
+) -> dict[str, dict[str, int]]:
+    """How many jobs stand where: queue → state → number; Horae's own only with *machinery*, or by their queue."""
     told: dict[str, dict[str, int]] = {}
-    for (queue_name, state), count in world.store.read(lambda tx: tx.jobs.counts(queue, owner)).items():
-        told.setdefault(queue_name, dict.fromkeys(JOB.states, 0))[state] = count
+    for (name_, state), count in world.store.read(lambda tx: tx.jobs.counts(queue, owner, machinery)).items():
+        told.setdefault(name_, dict.fromkeys(JOB.states, 0))[state] = count
     return told
 
 
@@ -611,6 +616,7 @@ def _locked(tx: Tx, world: World, job_id: str, owner: str | None) -> Job:
     job = tx.jobs.lock(number) or tx.jobs.get(number)
     if job is None or (owner is not None and job.owner != owner):
         raise NotFound(f"There is no job {job_id}.")
+    refuse_own(job)
     return job
 
 

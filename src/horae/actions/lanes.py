@@ -17,14 +17,13 @@ from horae.core.directives import FactKind
 from horae.core.instants import iso
 from horae.core.jobs import SYSTEM, NewJob
 from horae.core.lanes import Event, Lane, Line, StoredFact, Task, TaskWait, change, lane_name
+from horae.core.machinery import MACHINERY, OWN_NAMES
 from horae.core.payloads import decode, encode, label, true_or_false
 from horae.core.retry import Retry
 from horae.errors import InvalidInput, LaneLost, NotFound
 from horae.ports import Tx, World
 
-QUEUE = "attention"
 CONTROL = "control"  # the cause of a line that tells what an operator forbids
-TIMEOUT, START, DEADLINE = "attention.timeout", "attention.start", "attention.deadline"
 PERSISTENT = Retry(attempts=50, delay=timedelta(seconds=5))
 K = TypeVar("K", Task, TaskWait, Event, StoredFact)
 T = TypeVar("T")
@@ -115,19 +114,19 @@ class Pen:
         self.tx.attention.save_lane(self.lane)
 
     def plan(self, handler: str, run_at: datetime, unique: str, **payload: Any) -> int:
-        """A job of the due queue that is written together with what it is for."""
+        """Plan a job of Horae's own, written together with what it is for."""
         self.has_planned = True
         new = NewJob(
             handler=handler,
             payload=encode({"lane": self.lane.number, **payload}),
-            queue=QUEUE,
+            queue=MACHINERY,
             band=0,
             run_at=run_at,
             planned_at=run_at,
             owner=self.lane.owner,
             max_attempts=PERSISTENT.attempts,
             retry=encode(PERSISTENT.as_json()),
-            unique=unique,
+            unique=f"{OWN_NAMES}{unique}",
         )
         return self.tx.jobs.insert([new], self.now)[0].number
 
@@ -205,7 +204,7 @@ def _written(
         return pen, told
 
     pen, told = world.store.transact(write)
-    hints = [QUEUE] if pen.has_planned else []
+    hints = [MACHINERY] if pen.has_planned else []
     world.store.wake(hints if quietly else [*hints, hint(pen.lane.number)])
     return told
 

@@ -10,12 +10,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from horae.actions.lanes import TIMEOUT, Pen, in_known_lane, in_lane
+from horae.actions.lanes import Pen, in_known_lane, in_lane
 from horae.core.attention import FINAL
 from horae.core.directives import FactKind, intent_hash
 from horae.core.instants import later
 from horae.core.jobs import SYSTEM
 from horae.core.lanes import Event, Task, TaskWait
+from horae.core.machinery import TIMEOUT
 from horae.core.payloads import decode, label, true_or_false
 from horae.errors import NotFound
 from horae.ports import World

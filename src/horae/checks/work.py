@@ -12,6 +12,7 @@ from horae.actions.reasons import SILENT
 from horae.checks.findings import Check, Finding, Place, ok, problem, some, warning
 from horae.core.instants import instant, iso, micros
 from horae.errors import ConfigurationError, SecretsLocked
+from horae.core.machinery import MACHINERY
 from horae.ports import Node, ScheduleFilter, Tx, World
 from horae.stores.tables import jobs, needs, schedules, secrets, tokens
 
@@ -27,13 +28,14 @@ def workers(place: Place) -> Iterator[Finding]:
     nodes = [node for node in world.store.read(lambda tx: tx.nodes.all()) if node.seen_at > now - SILENT]
     alone = []
     for queue, (count, since) in world.store.read(lambda tx: _due(tx, now)).items():
-        if not any(queue in node.queues for node in nodes) and since < now - PATIENCE:
+        own = queue == MACHINERY
+        if not any(own or queue in node.queues for node in nodes) and since < now - PATIENCE:
             alone.append(queue)
             yield problem(
                 "workers",
                 f"No worker serves the queue {queue}, where {_jobs(count)} {'has' if count == 1 else 'have'} been due "
                 f"since {iso(since)}.",
-                f"horae worker MODULE:APP --queues {queue}",
+                "horae worker MODULE:APP" if own else f"horae worker MODULE:APP --queues {queue}",
             )
     if nodes:
         yield ok("workers", f"{len(nodes)} at work: {some(_shown(node) for node in nodes)}")
@@ -71,7 +73,7 @@ def leases(place: Place) -> Iterator[Finding]:
 
 
 def dead_letters(place: Place) -> Iterator[Finding]:
-    query = select(func.count()).where(jobs.c.state == "dead")
+    query = select(func.count()).where(jobs.c.state == "dead", jobs.c.queue != MACHINERY)
     count = _world(place).store.read(lambda tx: int(tx.connection.execute(query).scalar() or 0))
     if count:
         yield warning("dead", f"{_jobs(count)} gave up after the last attempt.", "horae job list --state dead")

@@ -127,8 +127,9 @@ class FarQueues:
     def __init__(self, client: Client) -> None:
         self._queues = client.queues
 
-    def list_queues(self) -> list[QueueView]:
-        return [QueueView(values.queue(each), each.jobs, each.workers) for each in self._queues.list()]
+    def list_queues(self, *, machinery: bool = False) -> list[QueueView]:
+        found = self._queues.list(machinery=machinery)
+        return [QueueView(values.queue(each), each.jobs, each.workers) for each in found]
 
     def pause_queue(self, queue: str, /, *, actor: str, reason: str) -> Queue:
         return values.queue(self._queues.pause(queue, reason=reason))

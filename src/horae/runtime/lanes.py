@@ -16,15 +16,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from horae.actions import jobs, lanes, turns
-from horae.actions.attending import come_due
+from horae.actions import lanes, turns
 from horae.actions.jobs import shown
-from horae.actions.lanes import QUEUE, Drive
+from horae.actions.lanes import Drive
+from horae.actions.machinery import serve_due
 from horae.actions.sealing import seal
 from horae.actions.turns import Found, Perform, Think
 from horae.core.attention import CLOSED, Control, Policy, Rule, at_safe_point, wait_span
 from horae.core.directives import Directive, Effect, FactList, Facts, Pending, wait_keys
-from horae.core.jobs import Job, Outcome
 from horae.core.lanes import Task
 from horae.core.payloads import decode
 from horae.errors import HoraeError, InvalidInput, LaneLost, StoreError
@@ -36,10 +35,7 @@ from horae.runtime.threads import Threads
 
 T = TypeVar("T")
 log = logging.getLogger("horae.attention")
-DUE_BATCH = 20
-LEFT_BATCH = 1000
 SEAL_EVERY = 2.0  # seconds, where a lane is never at rest
-DUE_LEASE = timedelta(seconds=10)
 QUIET = timedelta(seconds=1)  # how long to sleep where no hints arrive
 LONG = timedelta(seconds=30)
 
@@ -162,11 +158,11 @@ class LaneDriver:
 
     async def _rest(self) -> None:
         assert self._alarm is not None
-        glance = await self._ask(lambda: self.world.store.glance([QUEUE]))
+        glance = await self._ask(lambda: self.world.store.glance([]))
         at_most = LONG if self.world.store.hears() else QUIET
         if self.drive is None:
             at_most = min(at_most, self.mind.lease / 3)
-        await self._alarm.sleep(glance.next_due_at, at_most)
+        await self._alarm.sleep(glance.next_machinery_at, at_most)
 
     # -- one thing at a time -------------------------------------------------------------------------------------
 
@@ -336,26 +332,6 @@ def _as_found(answer: Any) -> Found:
     if answer is None:
         return Found("ok", {})
     raise TypeError(f"an action answers Facts(...), Pending(...) or nothing, not {type(answer).__name__}")
-
-
-def serve_due(world: World, name: str) -> int:
-    """Handle what has come due in any lane: the effect is the same whoever does it."""
-    left = [job for job in world.store.expired(now=world.clock.now(), limit=LEFT_BATCH) if job.queue == QUEUE]
-    jobs.lose(world, left)  # by a driver that died between taking and settling
-    taken = jobs.pull(world, worker_id=name, queues=[QUEUE], limit=DUE_BATCH, lease=DUE_LEASE)
-    if taken:
-        jobs.settle(world, [(job, outcome_of_due(world, job)) for job in taken])
-    return len(taken)
-
-
-def outcome_of_due(world: World, job: Job) -> Outcome:
-    try:
-        again = come_due(world, job.handler, job.payload, owner=job.owner)
-    except StoreError:
-        raise
-    except HoraeError as problem:
-        return Outcome("failed", error=str(problem))
-    return Outcome("succeeded") if again is None else Outcome("snoozed", delay=again - world.clock.now())
 
 
 def would_yield(world: World, task: Task, control: Control, policy: Policy) -> bool:

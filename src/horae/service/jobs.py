@@ -11,7 +11,6 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 from horae.actions import jobs as verbs
 from horae.actions.jobs import DEFAULT_QUEUE
-from horae.actions.lanes import QUEUE
 from horae.actions.quotas import enqueue_within
 from horae.actions.reasons import why as explain
 from horae.core.access import Caller
@@ -144,7 +143,6 @@ def _may_feed(service: Service, caller: Caller, queues: set[str]) -> None:
         return
     ours = {
         DEFAULT_QUEUE,
-        QUEUE,
         *(str(getattr(each, "queue", None) or DEFAULT_QUEUE) for each in service.options.handlers().values()),
     }
     ours |= {queue for node in service.world.store.read(lambda tx: tx.nodes.all()) for queue in node.queues}

@@ -13,10 +13,11 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Table, bindparam,
 from horae.core.instants import instant, micros
 from horae.core.lanes import TABLES as TOLD
 from horae.core.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
+from horae.core.machinery import MACHINERY
 from horae.errors import Conflict
 from horae.stores.dialects import BY_NAME
 from horae.stores.rows import at, to_micros
-from horae.stores.tables import events, facts, journal, lanes, tasks, waits
+from horae.stores.tables import events, facts, jobs, journal, lanes, tasks, waits
 
 K = TypeVar("K", Task, TaskWait, Event, StoredFact)
 Plan = tuple[tuple[str, int, Callable[[Any], Any] | None], ...]
@@ -179,6 +180,20 @@ class Attention:
         """Every wait for a key, the oldest first."""
         return self._find(TaskWait, WAITS_FOR, lane_id=lane, wait_key=key)
 
+    def waits_without_job(self, lane: int | None, *, limit: int) -> list[TaskWait]:
+        """Open waits whose job is not there, is dead, or waits in somebody else's queue."""
+        query = select(waits).where(waits.c.state == "open", ~_is_kept(waits.c.job_id))
+        query = query if lane is None else query.where(waits.c.lane_id == lane)
+        return self._find(TaskWait, query.order_by(waits.c.id).limit(limit))
+
+    def tasks_without_job(self, lane: int | None, *, limit: int) -> list[Task]:
+        """The same for tasks whose start or deadline is still to come."""
+        starts = (tasks.c.state == "created") & tasks.c.start_job.is_not(None) & ~_is_kept(tasks.c.start_job)
+        ends = tasks.c.deadline_job.is_not(None) & ~_is_kept(tasks.c.deadline_job)
+        query = select(tasks).where(tasks.c.state.in_(LIVE), starts | ends)
+        query = query if lane is None else query.where(tasks.c.lane_id == lane)
+        return self._find(Task, query.order_by(tasks.c.id).limit(limit))
+
     def event(self, number: int) -> Event | None:
         return self._first(Event, EVENT, id=number)
 
@@ -253,6 +268,12 @@ class Attention:
         told = [{"lane": lane, "line": seq, "hash": hash_text} for seq, hash_text in hashes.items()]
         if told:
             self.connection.execute(SEAL, told)
+
+
+def _is_kept(number: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether a job of Horae's own will come due; one that runs, in whatever queue, is about to."""
+    kept = (jobs.c.state == "running") | ((jobs.c.state == "queued") & (jobs.c.queue == MACHINERY))
+    return select(jobs.c.id).where(jobs.c.id == number, kept).exists()
 
 
 def _lane(row: Mapping[Any, Any]) -> Lane:

@@ -13,6 +13,7 @@ from typing import Any
 
 from horae.core.instants import instant, micros
 from horae.core.jobs import Job, Lease, Outcome, Settlement, settlement
+from horae.core.machinery import MACHINERY
 from horae.ports import Claim, Glance, Node, Renewed
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver, marks
@@ -36,6 +37,11 @@ ENDING = ("outcome", "attempt", "error", "result", "next_action_at", "audit_even
 # How many candidates each round of a claim looks at, at least: a long line of held jobs is passed in a few steps.
 REACHES = (1, 4, 16, 64, 256, *[1000] * 15)
 CHUNK = 500  # rows named in one IN list
+# All of them are in the first band, and nobody pauses their queue.
+NEXT_MACHINERY = (
+    f"(SELECT run_at FROM horae_jobs WHERE queue = '{MACHINERY}' AND state = 'queued' AND held = '' AND band = 0 "
+    "ORDER BY run_at LIMIT 1)"
+)
 STATE, TOKEN, WORKER, LEASED, STARTED, LINKED = map(
     JOB_COLUMNS.index, ("state", "token", "worker_id", "leased_until", "started_at", "linked")
 )
@@ -76,8 +82,9 @@ class Hot:
 
     def claim(self, driver: Driver, claim: Claim, now: datetime) -> list[Job]:
         """Lease due jobs of one queue to one worker, in the queue's order, within every limit."""
-        order, paused = self._served(driver, claim)
-        limits = self.slots.limits(driver)
+        own = claim.queue == MACHINERY  # nobody pauses or limits what Horae has promised
+        order, paused = ("priority", False) if own else self._served(driver, claim)
+        limits = {} if own else self.slots.limits(driver)
         taken: list[tuple[Any, ...]] = []
         placed: set[int] = set()
         for reach in REACHES:
@@ -292,13 +299,14 @@ class Hot:
                     "ORDER BY run_at LIMIT 1)"
                 )
                 parameters += [queue, band, queue]
+        parts.append(NEXT_MACHINERY)
         parts.append(
             "(SELECT leased_until FROM horae_jobs WHERE state = 'running' AND leased_until > 0 "
             "ORDER BY leased_until LIMIT 1)"
         )
         parts.append("(SELECT next_due_at FROM horae_schedules WHERE next_due_at > 0 ORDER BY next_due_at LIMIT 1)")
         parts.append(self.dialect.time_micros)
-        *dues, expiry, fire, time = driver.rows(f"{opening}SELECT {', '.join(parts)}", parameters)[0]
+        *dues, machinery, expiry, fire, time = driver.rows(f"{opening}SELECT {', '.join(parts)}", parameters)[0]
         due = min((value for value in dues if value is not None), default=None)
         stopping: frozenset[int] = frozenset()
         if worker_id is not None:
@@ -308,6 +316,7 @@ class Hot:
             next_due_at=None if due is None else instant(due),
             next_expiry_at=None if expiry is None else instant(expiry),
             next_fire_at=None if fire is None else instant(fire),
+            next_machinery_at=None if machinery is None else instant(machinery),
             store_time=None if time is None else instant(int(time)),
             cancelled=stopping,
         )

@@ -35,6 +35,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from horae.core.instants import instant, micros
 from horae.core.jobs import Job, NewJob, Run
+from horae.core.machinery import MACHINERY
 from horae.core.reasons import Parent
 from horae.ports import Filter, Placed, Waiting
 from horae.stores.dialects import BY_NAME, Dialect
@@ -118,6 +119,8 @@ class Jobs:
             c.object_id: wanted.object_id,
         }
         query = query.where(*(column == value for column, value in equal.items() if value is not None))
+        if wanted.queue is None and not wanted.machinery:
+            query = query.where(c.queue != MACHINERY)
         if wanted.states:
             query = query.where(c.state.in_(wanted.states))
         if wanted.tag is not None:
@@ -136,7 +139,7 @@ class Jobs:
         under_way = job is not None and job.state == "running" and job.token not in {run.token for run in told}
         return [*told, running_run(job)] if job is not None and under_way else told
 
-    def counts(self, queue: str | None, owner: str | None) -> dict[tuple[str, str], int]:
+    def counts(self, queue: str | None, owner: str | None, machinery: bool = False) -> dict[tuple[str, str], int]:
         """How many jobs are in which (queue, state)."""
         found: dict[tuple[str, str], int] = {}
         for table in (jobs, runs):
@@ -144,6 +147,8 @@ class Jobs:
             query = query.group_by(table.c.queue, table.c.state)
             if queue is not None:
                 query = query.where(table.c.queue == queue)
+            elif not machinery:
+                query = query.where(table.c.queue != MACHINERY)
             if owner is not None:
                 query = query.where(table.c.owner == owner)
             for name, state, count in self.connection.execute(query):
@@ -152,7 +157,7 @@ class Jobs:
 
     def metrics(self, *, now: datetime, since: datetime, owner: str | None) -> dict[str, Any]:
         """The raw figures behind S0-29 to S0-33; finished jobs count from *since* on."""
-        mine = [jobs.c.owner == owner] if owner is not None else []
+        mine = [jobs.c.queue != MACHINERY, *([jobs.c.owner == owner] if owner is not None else [])]
         due = and_(jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at <= micros(now))
         due_count, oldest = self.connection.execute(
             select(func.count(), func.min(jobs.c.run_at)).where(due, *mine)
@@ -161,7 +166,8 @@ class Jobs:
             select(func.count(), func.coalesce(func.sum(case((jobs.c.finished_at >= micros(since), 1), else_=0)), 0))
             .where(jobs.c.state == "dead", *mine)
         ).one()  # fmt: skip
-        recent = [runs.c.finished_at >= micros(since), *([runs.c.owner == owner] if owner is not None else [])]
+        recent = [runs.c.finished_at >= micros(since), runs.c.queue != MACHINERY]
+        recent += [runs.c.owner == owner] if owner is not None else []
         ended = self.connection.execute(
             select(
                 func.coalesce(func.sum(case((runs.c.state == "succeeded", 1), else_=0)), 0),
@@ -187,7 +193,8 @@ class Jobs:
 
     def died(self, since: datetime, *, limit: int) -> list[Job]:
         """Jobs that have been dead since an instant or later, the newest first."""
-        query = select(*JOB_SELECT).where(jobs.c.state == "dead", jobs.c.finished_at >= micros(since))
+        dead = (jobs.c.state == "dead", jobs.c.finished_at >= micros(since), jobs.c.queue != MACHINERY)
+        query = select(*JOB_SELECT).where(*dead)
         return [job_from(row) for row in self.connection.execute(query.order_by(jobs.c.id.desc()).limit(limit))]
 
     def waiting(self, due_before: datetime, *, not_in: Iterable[str]) -> list[Waiting]:
@@ -303,6 +310,10 @@ class Jobs:
         """A running job is asked; its worker obeys at the next safe moment."""
         return self._guarded(job, {"cancel_reason": reason})
 
+    def move(self, job: Job, queue: str) -> bool:
+        """Put a waiting or dead job into another queue."""
+        return self._guarded(job, {"queue": queue})
+
     def _guarded(self, job: Job, values: dict[str, Any]) -> bool:
         return self.connection.execute(update(jobs).where(*_guard(job)).values(values)).rowcount == 1
 
@@ -318,7 +329,8 @@ class Jobs:
 
     def unfinished(self, owner: str, at_most: int) -> int:
         """How many jobs of an owner wait or run; nobody counts further than *at_most*."""
-        mine = select(jobs.c.id).where(jobs.c.owner == owner, jobs.c.state.in_(("queued", "running")))
+        live = (jobs.c.owner == owner, jobs.c.state.in_(("queued", "running")), jobs.c.queue != MACHINERY)
+        mine = select(jobs.c.id).where(*live)
         return int(
             self.connection.execute(select(func.count()).select_from(mine.limit(at_most).subquery())).scalar_one()
         )

@@ -540,6 +540,7 @@ tasks = Table(
     Column("deadline_job", BigInteger),
     CheckConstraint("(state = 'running') = (focus IS NOT NULL)", name="horae_tasks_focus"),
     Index("horae_tasks_state", "lane_id", "state"),
+    Index("horae_tasks_live", "state"),
     Index("horae_tasks_key", "lane_id", "task_key", unique=True),
     sqlite_autoincrement=True,
     **BYTEWISE,
@@ -567,6 +568,7 @@ waits = Table(
     Column("decided_by", Name),
     Index("horae_waits_key", "lane_id", "wait_key", "state"),
     Index("horae_waits_task", "task_id"),
+    Index("horae_waits_state", "state"),
     sqlite_autoincrement=True,
     **BYTEWISE,
 )
