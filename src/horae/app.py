@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import Engine
 
-from horae.actions import declaring, firing
+from horae.actions import declaring, firing, machinery
 from horae.actions import jobs as verbs
 from horae.actions.audit import seal_audit
 from horae.actions.declaring import Plan
@@ -59,7 +59,8 @@ log = logging.getLogger("horae.app")
 CHORES = (
     Chore("seal the audit", timedelta(seconds=30), seal_audit),
     Chore("seal journals", timedelta(minutes=5), seal_left),
-    Chore("settle children of ended jobs", timedelta(seconds=30), verbs.settle_children),
+    Chore("repair what Horae keeps", timedelta(minutes=1), machinery.repair),
+    Chore("settle children of ended jobs", timedelta(minutes=1), verbs.settle_children),
 )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from horae import Horae
-from horae.actions import jobs, queues, schedules
+from horae.actions import attending, jobs, queues, schedules
 from horae.actions.jobs import Request
 from horae.actions.tokens import create_token
 from horae.checks import machine
@@ -213,6 +213,22 @@ def test_a_job_that_waits_for_ever_for_a_dead_one(world: World, horae: Command) 
 
     assert f"{child.id} (for {parent.id})" in told["text"]
     assert (told["level"], told["mend"]) == ("warning", f"horae job revive {parent.id}")
+
+
+def test_a_wait_without_its_timeout(world: World, horae: Command) -> None:
+    attending.add(world, "ops", "report", delay=timedelta(hours=1))
+    assert levels(horae("doctor", "--json"))["promises"] == "ok"
+    with sqlite3.connect(LIVE) as connection:
+        connection.execute("DELETE FROM horae_jobs")
+    connection.close()
+
+    ended = horae("doctor", "--json")
+
+    told = found(ended, "promises")
+    assert ended.code == 6
+    assert "t1 has no job for its start" in told["text"]
+    assert told["mend"] == "horae worker MODULE:APP"
+    assert horae("attention", "verify").code == 6
 
 
 def test_children_of_an_ended_job_that_nobody_has_dealt_with(world: World, horae: Command) -> None:

@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import func, or_, select
 
+from horae.actions.machinery import missing
 from horae.actions.reasons import SILENT
 from horae.checks.findings import Check, Finding, Place, ok, problem, some, warning
 from horae.core.instants import instant, iso, micros
-from horae.errors import ConfigurationError, SecretsLocked
 from horae.core.machinery import MACHINERY
+from horae.errors import ConfigurationError, SecretsLocked
 from horae.ports import Node, ScheduleFilter, Tx, World
 from horae.stores.tables import jobs, needs, schedules, secrets, tokens
 
@@ -100,6 +101,17 @@ def lost_parents(place: Place) -> Iterator[Finding]:
         yield warning("parents", text, "horae worker MODULE:APP")
     if not stuck and not left:
         yield ok("parents", "no job waits for one that will never succeed")
+
+
+def promises(place: Place) -> Iterator[Finding]:
+    """Everything that waits, starts later or recurs has a job or a next fire that will see to it."""
+    found = missing(_world(place), limit=MANY)
+    told = found.told()
+    if told:
+        text = f"{len(told)} of what Horae keeps would wait for ever: {some(told)}. A worker that runs mends it."
+        yield problem("promises", text, "horae worker MODULE:APP")
+    else:
+        yield ok("promises", "every wait has its timeout, every schedule that is on its next fire")
 
 
 def paused_queues(place: Place) -> Iterator[Finding]:
@@ -253,6 +265,6 @@ def _shown(node: Node) -> str:
 
 
 CHECKS: tuple[Check, ...] = (
-    workers, lateness, leases, dead_letters, lost_parents, paused_queues, fires, zone_stamps, expiring_tokens, door,
-    sealed_secrets, orchestrator,
+    workers, lateness, leases, dead_letters, lost_parents, promises, paused_queues, fires, zone_stamps, expiring_tokens,
+    door, sealed_secrets, orchestrator,
 )  # fmt: skip
