@@ -22,7 +22,6 @@ FactKind = Literal[
     "action_failed", "action_partial", "action_unknown", "cancel_requested", "deadline_passed", "control_changed",
     "recovered", "steer", "hold_exceeded", "grant_refused",
 ]  # fmt: skip
-DECIDED: tuple[FactKind, ...] = ("confirmed", "denied")  # what a person said about an intent, told as data
 # What Horae added to the data of a fact before it had a place of its own.
 MERGED: Mapping[FactKind, tuple[str, ...]] = {
     "event": ("key", "event", "late_by"),
@@ -62,12 +61,12 @@ class Fact:
     @property
     def action(self) -> str | None:
         """The action that this fact comes from, or that a person has decided about; None for other facts."""
-        return self.about.get("action") or (self.data.get("action") if self.kind in DECIDED else None)
+        return (self.about or self.data).get("action")
 
     @property
     def key(self) -> str | None:
         """The key of the event that this fact brings, or the key of the effect of an action whose end is unknown."""
-        return self.about.get("key")
+        return (self.about or self.data).get("key")
 
     @property
     def grant(self) -> str:

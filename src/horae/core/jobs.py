@@ -55,7 +55,6 @@ JOB: Machine[State] = Machine(
         ("running", "exhausted"): "dead",
         ("running", "cancelled"): "cancelled",
         ("dead", "revived"): "queued",
-        ("cancelled", "parent_revived"): "queued",  # only one that was cancelled for the parent that lives again
     },
 )
 
