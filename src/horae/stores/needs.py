@@ -7,6 +7,7 @@ transaction leaves undone another finds:
     failed    the parent is dead or was cancelled, and the child is still to be dealt with
     settled   the child was dealt with: it is cancelled, or goes on waiting because its policy says so
     revived   the parent lives again, and the child is still to be brought back
+    met       the parent has succeeded since, and the child is still to be brought back
 
 A child that was cancelled for its parent keeps its rows, and they are how it is found when the parent is revived; a job
 that ends in any other way loses them. The transaction that ends or revives a parent deals with up to ``INLINE`` of its
@@ -67,18 +68,25 @@ class Needs:
         if not numbers:
             return set()
         among = f"needed_id IN ({marks(len(numbers))})"
-        waiting = [row[0] for row in driver.rows(f"SELECT DISTINCT job_id FROM horae_needs WHERE {among}", numbers)]
-        if not waiting:
+        rows = driver.rows(f"SELECT job_id, state FROM horae_needs WHERE {among}", numbers)
+        if not rows:
             return set()
-        self._lock_jobs(driver, waiting)
-        driver.change(f"DELETE FROM horae_needs WHERE {among}", numbers)
+        waiting = sorted({row[0] for row in rows})
+        there = self._lock_jobs(driver, waiting)
+        cancelled = sorted({number for number, state in rows if state == "revived" and number not in there})
+        for chunk in _chunks(cancelled):
+            sql = f"UPDATE horae_needs SET state = 'met' WHERE {among} AND job_id IN ({marks(len(chunk))})"
+            driver.change(sql, [*numbers, *chunk])
+        driver.change(f"DELETE FROM horae_needs WHERE {among} AND state <> 'met'", numbers)
         return self._free(driver, waiting)
 
-    def _lock_jobs(self, driver: Driver, numbers: Sequence[int]) -> None:
+    def _lock_jobs(self, driver: Driver, numbers: Sequence[int]) -> set[int]:
         """Hold the children: two parents that end at once must not each take the other for unfinished."""
+        there: set[int] = set()
         for chunk in _chunks(numbers):
             sql = f"SELECT id FROM horae_jobs WHERE id IN ({marks(len(chunk))}) ORDER BY id"
-            driver.rows(sql + self._dialect.waiting_lock, chunk)
+            there |= {row[0] for row in driver.rows(sql + self._dialect.waiting_lock, chunk)}
+        return there
 
     def _free(self, driver: Driver, numbers: Sequence[int]) -> set[str]:
         queues: set[str] = set()
@@ -216,7 +224,11 @@ class Needs:
         _, queues = self._settle(driver, failed, now)
         revived = self._listed(driver, "revived", "", [limit], self._dialect.locking)
         self._bring_back(driver, revived, now)
-        return len(failed) + len(revived), queues
+        met = self._listed(driver, "met", "", [limit], self._dialect.locking)
+        self._bring_back(driver, met, now)
+        self._change_rows(driver, "DELETE FROM horae_needs", met)
+        queues |= self._free(driver, sorted({row[0] for row in met}))
+        return len(failed) + len(revived) + len(met), queues
 
     def find_lost(self, driver: Driver) -> int:
         """Mark what waits for a job that is dead or gone although nobody said so: the net under it all."""

@@ -309,6 +309,22 @@ class ParentConformance(InVirtualTime):
         run(world)
         assert len(take(world.store, 1000)) == len(children)
 
+    def test_a_parent_that_succeeds_before_all_its_children_are_back_lets_all_of_them_run(self, world: World) -> None:
+        """Only some were brought back with it; the others must not be forgotten when it has done its part."""
+        parent = enqueue(world)
+        requests = [a_request(after=(parent.id,), retry=ONCE) for _ in range(250)]
+        children = [each.job for each in verbs.enqueue_many(world, requests)]
+        lose_parent(world, parent, "dead")
+        verbs.settle_children(world)
+        verbs.revive(world, parent.id)
+
+        run(world)
+        at_once = take(world.store, 1000)
+        verbs.settle_children(world)
+
+        assert 0 < len(at_once) < len(children)
+        assert len(at_once) + len(take(world.store, 1000)) == len(children)
+
     def test_a_parent_that_dies_again_cancels_its_children_again(self, world: World) -> None:
         parent = enqueue(world)
         child = enqueue(world, parent)
