@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime, timedelta
 
-from horae.actions.machinery import serve_due
+from horae.actions.machinery import LEASE, serve_due
 from horae.errors import StoreError
 from horae.ports import Glance, World
 from horae.runtime.database import DatabaseThreads
@@ -62,7 +61,6 @@ class Machinery:
         return hinted
 
     async def ended(self) -> None:
-        """Wait for the batch under way, which is short."""
+        """Wait for the batch under way, which is short; where the store hangs, its leases run out as well."""
         if self._task is not None:
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([self._task])
+            await asyncio.wait([self._task], timeout=LEASE.total_seconds())
