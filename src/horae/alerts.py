@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from horae.actions import alerts
 from horae.actions.alerts import Alerts
 from horae.core.jobs import Job
+from horae.core.machinery import queue_name
 from horae.core.retry import span
 from horae.ports import World
 from horae.runtime.janitor import Chore
@@ -39,7 +40,7 @@ def watch(
     queue: str = "default",
 ) -> Alerts:
     """Send alerts of an application's store to *url*; *secret* names the one that signs them."""
-    how = Alerts(url, span(stalled_after), secret, queue)
+    how = Alerts(url, span(stalled_after), secret, queue_name(queue))
 
     def tell(job: Job) -> None:
         alerts.tell_dead(app.world, how, job)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import Engine
 
-from horae.actions import declaring, firing
+from horae.actions import declaring, firing, machinery
 from horae.actions import jobs as verbs
 from horae.actions.audit import seal_audit
 from horae.actions.declaring import Plan
@@ -28,7 +28,7 @@ from horae.configuration import JobsFile, find_file, read_files
 from horae.core.figures import Family
 from horae.core.fires import Schedule
 from horae.core.jobs import SLOTS, Job
-from horae.core.payloads import name as checked_name
+from horae.core.machinery import queue_name
 from horae.core.retry import Retry, span
 from horae.core.status import JobStatus
 from horae.declarations import Problem, raise_for
@@ -56,9 +56,11 @@ if TYPE_CHECKING:
 __all__ = ["Horae", "JobHandle", "Jobs"]
 
 log = logging.getLogger("horae.app")
-SEALING = (
+CHORES = (
     Chore("seal the audit", timedelta(seconds=30), seal_audit),
     Chore("seal journals", timedelta(minutes=5), seal_left),
+    Chore("repair what Horae keeps", timedelta(minutes=1), machinery.repair),
+    Chore("settle children of ended jobs", timedelta(minutes=1), verbs.settle_children),
 )
 
 
@@ -202,7 +204,7 @@ class Horae(Jobs):
 
     def limit_rate(self, queue: str, limiter: Limiter) -> None:
         """How often jobs of a queue may start here; a limiter on a shared log counts for all workers together."""
-        self.rates[checked_name(queue, "queue")] = limiter
+        self.rates[queue_name(queue)] = limiter
 
     @property
     def locks(self) -> LockManager | None:
@@ -327,7 +329,7 @@ class Horae(Jobs):
                 version=VERSION,
                 fault=fault,
                 rates={**self.rates, **settings.rates},
-                chores=(*SEALING, *self.chores, *settings.chores),
+                chores=(*CHORES, *self.chores, *settings.chores),
             ),
             self.listeners,
             Children(database=database, max_bytes=self.max_payload_bytes),

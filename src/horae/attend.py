@@ -1,13 +1,11 @@
-"""The built-in handlers of attention: what comes due in lanes, and ``attend``, by which schedules reach agents."""
+"""The built-in handler of attention: ``attend``, by which schedules reach agents. It runs in people's queues."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
 from horae.actions import attending
-from horae.actions.lanes import DEADLINE, QUEUE, START, TIMEOUT
 from horae.core.attention import NORMAL
-from horae.core.outcomes import Snooze
 from horae.core.retry import Retry
 from horae.handles import Jobs
 from horae.ports import World
@@ -25,7 +23,7 @@ class App(Protocol):
 
 
 def register(app: Jobs) -> None:
-    """Declare the handlers in an application; its own of a name stay."""
+    """Declare the handler in an application; its own of that name stays."""
     home: App = app
 
     def attend(
@@ -43,14 +41,5 @@ def register(app: Jobs) -> None:
         )  # fmt: skip
         return {"task": added.task.id, "lane": lane, "created": added.created}
 
-    def due(ctx: Context, lane: int, wait: int | None = None, task: int | None = None) -> None:
-        told = {"lane": lane, "wait": wait, "task": task}
-        again = attending.come_due(home.world, ctx.job.handler, told, owner=ctx.job.owner)
-        if again is not None:
-            raise Snooze(again - home.world.clock.now(), "not due by this clock")
-
     if app.definitions.find(ATTEND) is None:
         app.job(ATTEND, retry=RETRY)(attend)
-    for handler in (TIMEOUT, START, DEADLINE):
-        if app.definitions.find(handler) is None:
-            app.job(handler, queue=QUEUE, retry=RETRY)(due)

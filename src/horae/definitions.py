@@ -16,6 +16,7 @@ from typing import Any, Literal, get_type_hints
 
 from horae.core.fires import Schedule
 from horae.core.jobs import PRIORITIES, Job, Priority
+from horae.core.machinery import queue_name
 from horae.core.payloads import name as checked_name
 from horae.core.retry import DEFAULT_RETRY, Retry, time_limit
 from horae.errors import DefinitionError, InvalidArguments, InvalidInput, NotFound
@@ -139,7 +140,7 @@ def define(
     return Definition(
         name=checked_name(name, "job", 200),
         function=function,
-        queue=checked_name(queue, "queue"),
+        queue=queue_name(queue),
         priority=priority,
         retry=policy,
         timeout=limit,

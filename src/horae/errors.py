@@ -19,6 +19,7 @@
     ├── KeysUnavailable         who vouches for callers does not answer
     ├── NotFound                no such job, queue, handler …
     ├── NotAllowed              the state machine does not draw that arrow
+    │   └── ReservedQueue       a queue or a job of Horae's own, which nobody else may touch
     ├── Conflict                the request contradicts what is stored
     │   ├── KeyConflict         an idempotency key used again for another request
     │   ├── VersionConflict     changed by somebody else since it was read
@@ -130,6 +131,12 @@ class NotAllowed(HoraeError):
     """The state machine has no such arrow."""
 
     code = "not_allowed"
+
+
+class ReservedQueue(NotAllowed):
+    """A queue or a job of Horae's own: nobody else may enqueue, cancel or pause there."""
+
+    code = "reserved_queue"
 
 
 class Conflict(HoraeError):

@@ -16,8 +16,8 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overlo
 from horae.actions import jobs as verbs
 from horae.actions.exclusive import start_exclusively
 from horae.actions.jobs import Enqueued, Request, make_request
-from horae.core.jobs import PRIORITIES, SYSTEM, Priority, band_of
-from horae.core.payloads import name as checked_name
+from horae.core.jobs import PRIORITIES, SYSTEM, OnParentDead, Priority, band_of
+from horae.core.machinery import queue_name
 from horae.core.retry import Retry, span, time_limit
 from horae.declarations import JobOptions, Problem, declared, refuse
 from horae.definitions import Definition, Definitions
@@ -43,6 +43,7 @@ class Options:
     timeout: timedelta | None = None
     owner: str = SYSTEM
     after: tuple[str, ...] = ()
+    on_parent_dead: OnParentDead = "cancel"
     tags: tuple[str, ...] = ()
     trace_id: str | None = None
     strict: bool = False
@@ -84,6 +85,7 @@ class JobHandle(Generic[P, R]):
         timeout: timedelta | float | None = None,
         owner: str | None = None,
         after: Sequence[str | Enqueued] | None = None,
+        on_parent_dead: OnParentDead | None = None,
         tags: Sequence[str] | None = None,
         trace_id: str | None = None,
         strict: bool | None = None,
@@ -91,7 +93,9 @@ class JobHandle(Generic[P, R]):
     ) -> JobHandle[P, R]:
         """The same job with other options; they never mix with its arguments.
 
-        ``after=[…]`` names jobs, by id or as ``enqueue`` answered them, that must succeed first.
+        ``after=[…]`` names jobs, by id or as ``enqueue`` answered them, that must succeed first. When one of them dies
+        or is cancelled, *on_parent_dead* decides: ``"cancel"`` this one too (reviving that one brings it back),
+        ``"run"`` it all the same, or let it ``"wait"`` until somebody revives that one.
         """
         given = {
             "delay": None if delay is None else span(delay),
@@ -99,11 +103,12 @@ class JobHandle(Generic[P, R]):
             "priority": None if priority is None else PRIORITIES[band_of(priority)],
             "key": key,
             "unique": unique,
-            "queue": None if queue is None else checked_name(queue, "queue"),
+            "queue": None if queue is None else queue_name(queue),
             "retry": _policy(retry),
             "timeout": time_limit(timeout),
             "owner": owner,
             "after": None if after is None else tuple(each if isinstance(each, str) else each.id for each in after),
+            "on_parent_dead": on_parent_dead,
             "tags": None if tags is None else tuple(tags),
             "trace_id": trace_id,
             "strict": strict,
@@ -134,6 +139,7 @@ class JobHandle(Generic[P, R]):
             options.tags,
             options.trace_id,
             after=options.after,
+            on_parent_dead=options.on_parent_dead,
             strict=options.strict,
         )
 

@@ -21,6 +21,7 @@ from horae.core.jobs import Job, Lease, NewJob, Order, Outcome, Run, Settlement
 from horae.core.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
 from horae.core.limits import Limit
 from horae.core.locks import LockHolder
+from horae.core.reasons import Parent
 from horae.core.values import swift
 
 T = TypeVar("T")
@@ -86,6 +87,7 @@ class Glance:
     next_due_at: datetime | None
     next_expiry_at: datetime | None
     next_fire_at: datetime | None = None
+    next_machinery_at: datetime | None = None  # of the jobs of Horae's own
     store_time: datetime | None = None
     cancelled: frozenset[int] = frozenset()
 
@@ -130,6 +132,7 @@ class Filter:
     object_id: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
+    machinery: bool = False  # also jobs of Horae's own, which are only found by their queue otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,16 +212,26 @@ class JobRows(Protocol):
     def lock(self, number: int) -> Job | None: ...
     def find(self, wanted: Filter, *, limit: int, before: int | None) -> list[Job]: ...
     def runs(self, number: int) -> list[Run]: ...
-    def counts(self, queue: str | None, owner: str | None) -> dict[tuple[str, str], int]: ...
+    def counts(self, queue: str | None, owner: str | None, machinery: bool = False) -> dict[tuple[str, str], int]: ...
     def requeue(self, job: Job, *, run_at: datetime, attempt: int, band: int | None, now: datetime) -> bool: ...
     def end_waiting(self, job: Job, *, reason: str | None, now: datetime) -> bool: ...
     def ask_to_cancel(self, job: Job, *, reason: str) -> bool: ...
+    def move(self, job: Job, queue: str) -> bool: ...
     def metrics(self, *, now: datetime, since: datetime, owner: str | None) -> dict[str, Any]: ...
     def insert(self, new: Sequence[NewJob], now: datetime) -> list[Placed]: ...
     def start(self, number: int, *, worker_id: str, until: datetime, now: datetime) -> None: ...
     def holders(self, concurrency_key: str) -> list[Job]: ...
     def unfinished(self, owner: str, at_most: int) -> int: ...
     def died(self, since: datetime, *, limit: int) -> list[Job]: ...
+    def parents(self, number: int) -> list[Parent]:
+        """The jobs that one waits for, in order."""
+
+    def waits_for_ever(self, queues: Iterable[str] | None, *, limit: int) -> list[tuple[int, int]]:
+        """Jobs that wait for one that will never succeed, through others or not, each with that one."""
+
+    def may_move(self, queues: Iterable[str]) -> bool:
+        """Whether any of these queues holds a job that runs, or may run one day without anybody's help."""
+
     def waiting(self, due_before: datetime, *, not_in: Iterable[str]) -> list[Waiting]: ...
 
 
@@ -260,6 +273,9 @@ class ScheduleRows(Protocol):
     def follow(self, number: int, followed: Iterable[int]) -> None: ...
     def followers(self, number: int) -> list[str]: ...
     def unfinished(self, number: int) -> Unfinished: ...
+    def without_fire(self, now: datetime, *, limit: int) -> list[Schedule]:
+        """Schedules that are on, have no next fire, and no unfinished job whose end would give them one."""
+
     def awaited(self, number: int) -> bool:
         """Whether a job of it is unfinished whose end will be told to the schedule."""
 
@@ -367,6 +383,12 @@ class AttentionRows(Protocol):
     def waits_of(self, task: int, *, only_open: bool = True) -> list[TaskWait]: ...
     def open_waits(self, lane: int) -> list[TaskWait]: ...
     def waits_for(self, lane: int, key: str) -> list[TaskWait]: ...
+    def waits_without_job(self, lane: int | None, *, limit: int) -> list[TaskWait]:
+        """Open waits whose job is not there, is dead, or waits in somebody else's queue."""
+
+    def tasks_without_job(self, lane: int | None, *, limit: int) -> list[Task]:
+        """The same for tasks whose start or deadline is still to come."""
+
     def event(self, number: int) -> Event | None: ...
     def event_by_id(self, lane: int, event_id: str) -> Event | None: ...
     def pending_events(self, lane: int, key: str | None = None, *, limit: int = 1000) -> list[Event]: ...
@@ -477,6 +499,12 @@ class Store(Protocol):
 
     def let_in_forgotten(self) -> set[str]:
         """Let in jobs that are held although there is room: the net under every limit."""
+
+    def settle_children(self, *, now: datetime, limit: int) -> int:
+        """Deal with up to *limit* jobs whose parents have ended or were revived; how many there were."""
+
+    def find_lost_parents(self) -> int:
+        """Mark jobs that wait for a dead or missing one although nobody said so: the net under every ending."""
 
     def hears(self) -> bool:
         """Whether hints from other processes arrive; if not, sleepers look often."""

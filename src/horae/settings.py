@@ -59,12 +59,15 @@ def stale_timeout(environment: Mapping[str, str]) -> timedelta:
 def queues_from(text: str) -> dict[str, int]:
     """``mail=10,reports`` as the queues to serve and the slots of each; the default where none are given."""
     from horae.core.jobs import SLOTS  # when asked for: --help must not wait for it
+    from horae.core.machinery import MACHINERY
 
     told: dict[str, int] = {}
     for part in (part.strip() for part in text.split(",")):
         name, equals, slots = part.partition("=")
         if not name or (equals and not (slots.isascii() and slots.isdigit() and 1 <= int(slots) <= 10_000)):
             raise InvalidInput(f"{part!r} does not name a queue and its slots; write for example mail=10,reports=2.")
+        if name == MACHINERY:
+            raise InvalidInput(f"Every worker serves the queue {MACHINERY!r} by itself; leave it out.")
         told[name] = int(slots) if equals else SLOTS
     return told
 

@@ -191,6 +191,24 @@ def test_a_backfill_is_bounded(world: World, clock: VirtualClock) -> None:
         firing.backfill(world, "secondly", NOON, NOON + DAY)
 
 
+def test_a_backfill_does_not_walk_through_years_to_find_what_is_missing(world: World, clock: VirtualClock) -> None:
+    """However many of them ran: looking through them takes a lock on the schedule for as long."""
+    created(world, "secondly", "* * * * * *", misfire="skip")
+    clock.advance(2000 * DAY)
+    firing.fire_due(world)
+
+    with pytest.raises(InvalidInput, match=r"172,799,999 fires.*shorter range"):
+        firing.backfill(world, "secondly", NOON + timedelta(seconds=2), NOON + 2000 * DAY)
+
+
+def test_a_backfill_that_ends_before_it_begins_is_refused(world: World, clock: VirtualClock) -> None:
+    missed(world, clock)
+
+    with pytest.raises(InvalidInput, match=r"end .* is earlier than the start"):
+        firing.backfill(world, "hourly", NOON + DAY, NOON)
+    assert firing.backfill(world, "hourly", NOON + HOUR, NOON + HOUR).fires == (NOON + HOUR,)
+
+
 @pytest.mark.parametrize(
     ("fields", "times"),
     [

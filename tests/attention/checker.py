@@ -11,10 +11,10 @@ from itertools import pairwise
 from typing import Any
 
 from horae.actions import journal, lanes
-from horae.actions.lanes import TIMEOUT
 from horae.core.attention import FINAL, TASK, Control, Policy
 from horae.core.jobs import Job
 from horae.core.lanes import Event, Lane, Line, StoredFact, Task, TaskWait, complaints, picture
+from horae.core.machinery import MACHINERY, TIMEOUT
 from horae.ports import Filter, Tx, World
 
 LEGAL = {(before, after) for (before, _), after in TASK.arrows.items()} | {(None, "created")}
@@ -53,7 +53,7 @@ def look(world: World, lane: str, *, policy: Policy | None = None, controls: Ite
         found = tx.attention.lane_by_number(number)
         assert found is not None
         rows: dict[str, Any] = tx.attention.everything(number)
-        wanted = Filter(states=("queued", "running"), queue=lanes.QUEUE)
+        wanted = Filter(states=("queued", "running"), queue=MACHINERY)
         jobs = tx.jobs.find(wanted, limit=100_000, before=None)
         mine = [job for job in jobs if job.payload["lane"] == number]
         known = {each.digest: each for each in controls}

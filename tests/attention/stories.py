@@ -48,7 +48,7 @@ def an_agent(app: Horae, *, name: str = "ops", must_confirm: frozenset[str] = fr
     @agent.cognition("alert")
     def alert(turn: Turn) -> Any:
         tried = list(turn.context or [])
-        if ack := turn.facts.last("event"):
+        if ack := turn.facts.last("event", key="ack:db-1"):
             return Done({"by": ack["by"]})
         if turn.facts.last("action_unknown"):
             return Wait("ack:db-1", timeout=10 * MINUTES, context=tried)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from horae import Horae
 from horae.actions import attending, firing, jobs, schedules
 from horae.actions.jobs import Request
 from horae.actions.journal import read_journal
 from horae.attend import register
 from horae.attention import Attention, Done, Rule, Turn, Wait
+from horae.errors import ReservedQueue
 from horae.ports import Filter
 from horae.testing import Lab
 from horae.testing.builders import a_schedule
@@ -54,7 +57,9 @@ async def test_an_ordinary_worker_keeps_the_deadlines_of_a_lane() -> None:
 
 
 async def test_a_job_that_only_looks_like_one_of_a_lane_changes_nothing() -> None:
-    """C-19: anybody may enqueue; a driver goes on, and no other tenant's lane is touched."""
+    """C-19: anybody may enqueue; a driver goes on, and no other tenant's lane is touched. Where Horae's own jobs are,
+    nobody may.
+    """
     app = Horae("sqlite://")
     async with Lab(app) as lab:
         theirs = attending.add(lab.world, "ops", "report", due_by=lab.clock.now(), owner="alice").task
@@ -65,6 +70,8 @@ async def test_a_job_that_only_looks_like_one_of_a_lane_changes_nothing() -> Non
         for payload in told:
             for handler in ("attention.deadline", "attention.timeout", "something.else"):
                 jobs.enqueue(lab.world, Request(handler, payload, queue="attention", owner="mallory"))
+                with pytest.raises(ReservedQueue):
+                    jobs.enqueue(lab.world, Request(handler, payload, queue="horae", owner="mallory"))
         await Attention("mine", app, owner="mallory").driver().until_idle()
         ended = jobs.find(lab.world, Filter(owner="mallory", states=("succeeded",)), limit=50)
         after = read_journal(lab.world, "ops", owner="alice")

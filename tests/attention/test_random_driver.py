@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import text
 
 from horae.actions import attending, waits
-from horae.actions.lanes import TIMEOUT
+from horae.actions.machinery import serve_due
 from horae.attention import (
     Act,
     Attention,
@@ -35,9 +35,10 @@ from horae.attention import (
 )
 from horae.core.directives import step_key
 from horae.core.lanes import Line
+from horae.core.machinery import TIMEOUT
 from horae.core.payloads import decode
 from horae.errors import StoreError
-from horae.runtime.lanes import Step, serve_due
+from horae.runtime.lanes import Step
 from tests.attention.checker import Scene, look, unaccounted, unfinished, wrong_with
 from tests.attention.ground import FAULTS, LEASE, Death, Fault, Ground, PlainDriver, broken_ground
 

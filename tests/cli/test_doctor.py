@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 
 from horae import Horae
-from horae.actions import jobs, queues, schedules
+from horae.actions import attending, jobs, queues, schedules
 from horae.actions.jobs import Request
 from horae.actions.tokens import create_token
 from horae.checks import machine
 from horae.checks.bundle import redacted
 from horae.core.fires import Schedule
 from horae.core.jobs import Lease
+from horae.core.retry import Retry
 from horae.ports import Claim, Node, Sealed, World
 from horae.stores.durability import has_wal_reset_bug
 from tests.cli.conftest import Command, Ended
@@ -199,6 +200,46 @@ def test_a_dead_letter(world: World, horae: Command) -> None:
     jobs.fail(world, made.id, 1, "no", final=True)
 
     assert found(horae("doctor", "--json"), "dead")["mend"] == "horae job list --state dead"
+
+
+def test_a_job_that_waits_for_ever_for_a_dead_one(world: World, horae: Command) -> None:
+    parent = jobs.enqueue(world, Request("send", retry=Retry.none()))
+    child = jobs.enqueue(world, Request("send", after=(parent.id,), on_parent_dead="wait"))
+    assert levels(horae("doctor", "--json"))["parents"] == "ok"
+    world.store.claim(Claim("default", 1, "w", timedelta(seconds=30)), now=world.clock.now())
+    jobs.fail(world, parent.id, 1, "no")
+
+    told = found(horae("doctor", "--json"), "parents")
+
+    assert f"{child.id} (for {parent.id})" in told["text"]
+    assert (told["level"], told["mend"]) == ("warning", f"horae job revive {parent.id}")
+
+
+def test_a_wait_without_its_timeout(world: World, horae: Command) -> None:
+    attending.add(world, "ops", "report", delay=timedelta(hours=1))
+    assert levels(horae("doctor", "--json"))["promises"] == "ok"
+    with sqlite3.connect(LIVE) as connection:
+        connection.execute("DELETE FROM horae_jobs")
+    connection.close()
+
+    ended = horae("doctor", "--json")
+
+    told = found(ended, "promises")
+    assert ended.code == 6
+    assert "t1 has no job for its start" in told["text"]
+    assert told["mend"] == "horae worker MODULE:APP"
+    assert horae("attention", "verify").code == 6
+
+
+def test_children_of_an_ended_job_that_nobody_has_dealt_with(world: World, horae: Command) -> None:
+    parent = jobs.enqueue(world, Request("send"))
+    jobs.enqueue_many(world, [Request("send", after=(parent.id,)) for _ in range(150)])
+    jobs.cancel(world, parent.id)
+
+    told = found(horae("doctor", "--json"), "parents")
+
+    assert "50 jobs still to be ended" in told["text"]
+    assert told["mend"] == "horae worker MODULE:APP"
 
 
 def test_a_schedule_that_is_inactive_with_its_reason(world: World, horae: Command) -> None:

@@ -15,6 +15,20 @@ def database(horae: Command) -> Path:
     return Path(".horae/horae.db")
 
 
+def test_nobody_stops_horaes_own_jobs_from_a_shell(database: Path, horae: Command) -> None:
+    assert horae("attention", "add", "report", "--lane", "ops", "--delay", "1h").code == 0
+    (job,) = horae("job", "list", "--queue", "horae", "--json").json["jobs"]
+
+    assert horae("job", "list", "--json").json["jobs"] == []
+    assert horae("queue", "list", "--json").json["queues"] == []
+    assert [each["name"] for each in horae("queue", "list", "--machinery", "--json").json["queues"]] == ["horae"]
+    for command in (["job", "cancel", job["id"]], ["queue", "pause", "horae"], ["queue", "limit", "horae", "1"],
+                    ["job", "enqueue", "work", "--queue", "horae"]):  # fmt: skip
+        refused = horae(*command)
+        assert (refused.code, "Horae's own" in refused.err) == (4, True), command
+    assert horae("worker", "horae.cli.example:app", "--queues", "horae=1").code == 2
+
+
 def test_migrate_makes_the_tables_and_a_second_time_changes_nothing(horae: Command) -> None:
     first, second = horae("db", "migrate", "--json"), horae("db", "migrate", "--json")
 

@@ -25,10 +25,41 @@ def test_a_worker_runs_what_waits_and_ends_when_its_queues_are_empty(
 
     events = [json.loads(line) for line in ended.out.splitlines()]
     assert ended.code == 0, ended.err
-    assert events[0]["queues"] == {"attention": 50, "default": 50, "sums": 50}
+    assert events[0]["queues"] == {"default": 50, "sums": 50}
     assert events[-1] == {"event": "ended", "runs": {"succeeded": 1, "failed": 2}}
     assert horae("job", "show", job_id, "--db", "sqlite:///app.db", "--json").json["job"]["result"] == 3
     assert horae("job", "show", stubborn, "--db", "sqlite:///app.db", "--json").json["job"]["state"] == "dead"
+
+
+def test_a_worker_ends_when_all_that_is_left_waits_for_ever_and_says_so(
+    project: Path, horae: Command, start: Start
+) -> None:
+    enqueue = ("job", "enqueue", "stubborn", "--app", "tasks:app", "--json")
+    parent = horae(*enqueue).json["job"]["id"]
+    waits = horae(*enqueue, "--after", parent, "--on-parent-dead", "wait").json["job"]["id"]
+    cancelled = horae(*enqueue, "--after", parent).json["job"]["id"]
+    beyond = horae(*enqueue, "--after", waits).json["job"]["id"]
+
+    ended = start("worker", "tasks:app", "--until-empty", "--json").ended()
+
+    events = {each["event"]: each for each in map(json.loads, ended.out.splitlines())}
+    assert ended.code == 0, ended.err
+    assert events["left"]["jobs"] == {waits: parent, beyond: parent}
+    assert f"{waits} for {parent}" in ended.err
+    show = ("job", "show", "--db", "sqlite:///app.db")
+    assert horae(*show, cancelled, "--json").json["job"]["state"] == "cancelled"
+    assert f"it waits for {parent}, which is dead" in horae(*show, waits).out
+
+
+def test_a_job_that_comes_too_late_for_its_parent_is_told_so(project: Path, horae: Command) -> None:
+    enqueue = ("job", "enqueue", "stubborn", "--app", "tasks:app")
+    parent = horae(*enqueue, "--json").json["job"]["id"]
+    horae("job", "cancel", parent, "--db", "sqlite:///app.db")
+
+    late = horae(*enqueue, "--after", parent)
+    assert f"cancelled at once: {parent}, which it waited for, was cancelled" in late.out
+    wrong = horae(*enqueue, "--after", parent, "--on-parent-dead", "perhaps")
+    assert (wrong.code, "choose one of cancel, run, wait" in wrong.err) == (2, True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -100,6 +100,38 @@ def test_missed_fires_are_merged_into_the_last_one() -> None:
     assert firing.next_fire_at == NOON + 6 * MINUTE
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("days", [12, 3653], ids=["twelve days", "ten years"])
+def test_every_second_of_a_long_downtime_is_merged_into_one_run(zone: str, days: int) -> None:
+    """Counting ended after a million, and the schedule fired again for the rest; walking held a transaction."""
+    firing = decided(a_schedule("* * * * * *", zone=zone), late=timedelta(days=days))
+
+    merged, ran = firing.fires
+    assert (merged.count, merged.last_at) == (days * 86_400, ran.fire_at - SECOND)
+    assert (ran.verdict, ran.fire_at) == ("ran", NOON + timedelta(days=days))
+    assert firing.next_fire_at == ran.fire_at + SECOND
+
+
+def test_the_last_of_a_downtime_are_found_although_most_lie_far_back() -> None:
+    """All of January by the second, and then nothing until December."""
+    schedule = a_schedule("* * * * 1 *", misfire="catch_up", catch_up=1000)
+    firing = decided(schedule, late=timedelta(days=330))
+
+    ran = [fire for fire in firing.fires if fire.verdict == "ran"]
+    last = datetime(2030, 1, 31, 23, 59, 59, tzinfo=UTC)
+    assert [fire.fire_at for fire in ran] == [last - (999 - n) * SECOND for n in range(1000)]
+    assert sum(fire.count for fire in firing.fires) == (last - NOON) // SECOND + 1
+    assert firing.next_fire_at == datetime(2031, 1, 1, tzinfo=UTC)
+
+
+def test_a_record_never_counts_beyond_what_its_column_holds() -> None:
+    """A schedule of every millisecond, down for a month."""
+    firing = decided(a_schedule("0.001", kind="every"), late=timedelta(days=30))
+
+    assert [fire.count for fire in firing.fires] == [2**31 - 1, 1]
+    assert firing.next_fire_at == NOON + timedelta(days=30, milliseconds=1)
+
+
 def test_a_single_merged_fire_names_no_range() -> None:
     assert minutes(decided(a_schedule(), late=MINUTE).fires) == [
         ("merged", "misfire", 0, None, 1),

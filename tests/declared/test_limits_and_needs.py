@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from horae import Context, Horae, RateLimiter
+from horae import Context, Horae, RateLimiter, Retry
+from horae.actions import jobs as verbs
 from horae.errors import AlreadyRunning, ConfigurationError, DefinitionError
 from horae.runtime.worker import WorkerSettings
 from horae.settings import stale_timeout
@@ -71,6 +72,31 @@ async def test_a_job_runs_after_the_jobs_that_it_needs() -> None:
         await lab.advance(timedelta(minutes=3))
 
     assert order == ["extract", "transform", "load"]
+
+
+async def test_what_was_cancelled_for_a_job_runs_after_it_was_revived() -> None:
+    app = Horae("sqlite://")
+    order: list[str] = []
+    broken = True
+
+    @app.job("step", retry=Retry.none())
+    async def step(name: str) -> None:
+        if name == "extract" and broken:
+            raise ConnectionError("no")
+        order.append(name)
+
+    async with Lab(app) as lab:
+        first = step.enqueue(name="extract")
+        load = step.using(after=[first]).enqueue(name="load")
+        step.using(after=[first], on_parent_dead="run").enqueue(name="report")
+        await lab.settle()
+        assert (order, app.get(load.id).state) == (["report"], "cancelled")
+
+        broken = False
+        verbs.revive(app.world, first.id)
+        await lab.settle()
+
+    assert order == ["report", "extract", "load"]
 
 
 async def test_a_second_start_is_refused_while_the_first_shows_progress() -> None:

@@ -115,7 +115,7 @@ async def test_a_wait_frees_the_focus_and_an_event_brings_the_task_back(world: W
         told = await host.call("safe_point")
         assert (told["task"]["id"], told["task"]["context"]) == (task, "asked")
         (event,) = told["facts"]
-        assert (event["kind"], event["data"]["by"], event["data"]["key"]) == ("event", "bob", "nack")
+        assert (event["kind"], event["data"], event["about"]["key"]) == ("event", {"by": "bob"}, "nack")
 
 
 async def test_an_event_that_came_early_counts_as_one_in_time(world: World) -> None:

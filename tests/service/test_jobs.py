@@ -569,6 +569,41 @@ def test_a_foreign_job_does_not_exist(alice: TestClient, bob: TestClient) -> Non
     assert look(alice, held) == held
 
 
+def test_a_job_waits_for_others_and_is_cancelled_with_them(alice: TestClient) -> None:
+    parent = put(alice)
+    child = put(alice, after=[parent["job_id"]])
+    runs_on = put(alice, after=[parent["job_id"]], on_parent_dead="run")
+    assert (child["status"], child["held"]) == ("queued", True)
+    told = alice.get(f"{JOBS}/{child['job_id']}/why").json()["reasons"]
+    assert f"it waits for {parent['job_id']} (queued) to succeed" in [reason["text"] for reason in told]
+
+    tell(alice, parent, "cancel")
+
+    assert look(alice, child)["status"] == "cancelled"
+    assert [job["job_id"] for job in pull(alice)] == [runs_on["job_id"]]
+    late = put(alice, after=[parent["job_id"]])
+    assert (late["status"], late["cancel_reason"]) == (
+        "cancelled",
+        f"{parent['job_id']}, which it waited for, was cancelled",
+    )
+
+
+@pytest.mark.parametrize("fields", [{"after": ["job_x"]}, {"after": "job_1"}, {"on_parent_dead": "perhaps"}], ids=str)
+def test_a_wait_that_makes_no_sense_is_refused(alice: TestClient, fields: dict[str, Any]) -> None:
+    assert alice.post(JOBS, json={"handler": "work", **fields}).status_code == 422
+
+
+def test_nobody_waits_for_a_foreign_job(alice: TestClient, bob: TestClient) -> None:
+    """It would tell whether there is one, and how it fares."""
+    theirs = put(bob)
+
+    for parent in (theirs["job_id"], "job_999999"):
+        answer = alice.post(JOBS, json={"handler": "work", "after": [parent]})
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        bulk = alice.post(f"{JOBS}/bulk", json={"jobs": [{"handler": "work", "after": [parent]}]})
+        assert bulk.status_code == 404
+
+
 def test_nobody_pulls_or_lists_what_is_not_his(alice: TestClient, bob: TestClient, operator: TestClient) -> None:
     put(alice, handler="hers")
     put(bob, handler="his")

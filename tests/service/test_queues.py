@@ -6,10 +6,45 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from horae.actions import jobs
+from horae.actions import attending, jobs
 from horae.ports import Node, World
 from horae.testing.builders import a_request
 from horae.testing.clock import NOON, VirtualClock
+
+
+def test_the_queue_of_horaes_own_jobs_is_hidden_and_nobody_touches_it(
+    operator: TestClient, alice: TestClient, world: World
+) -> None:
+    attending.add(world, "ops", "report", delay=timedelta(hours=1), owner="alice")
+    (own,) = operator.get("/scheduler/jobs?queue=horae").json()["jobs"]
+
+    assert operator.get("/queues").json()["queues"] == []
+    assert [each["name"] for each in operator.get("/queues?machinery=true").json()["queues"]] == ["horae"]
+    assert operator.get("/queues/horae").json()["jobs"]["queued"] == 1
+    assert operator.get("/scheduler/jobs").json()["jobs"] == alice.get("/scheduler/jobs").json()["jobs"] == []
+    mine = f"/scheduler/jobs/{own['job_id']}"
+    calls: list[tuple[str, Any]] = [
+        ("/queues/horae/pause", {}),
+        ("/queues/horae/resume", {}),
+        ("/queues/horae/limit", {"max_running": 1}),
+        ("/queues/horae/order", {"order": "run_at"}),
+        (f"{mine}/cancel", {}),
+        (f"{mine}/revive", {}),
+        (f"{mine}/reschedule", {"priority": "low"}),
+        (f"{mine}/ack", {"token": 1}),
+        (f"{mine}/fail", {"token": 1, "error": "no"}),
+        (f"{mine}/renew", {"token": 1}),
+        (f"{mine}/release", {"token": 1}),
+        ("/scheduler/jobs", {"handler": "work", "queue": "horae"}),
+        ("/scheduler/jobs/pull", {"worker_id": "w", "queues": ["horae"]}),
+        ("/schedules", {"key": "s", "handler": "work", "cron": "* * * * *", "queue": "horae"}),
+    ]
+    for path, body in calls:
+        answer = operator.post(path, json=body)
+        assert (answer.status_code, answer.json()["code"]) == (409, "reserved_queue"), path
+    told = alice.post(f"{mine}/cancel", json={}).json()["detail"]
+    assert "keeps the start of task t1" in told
+    assert operator.get(mine).json()["status"] == "queued"
 
 
 def test_a_queue_tells_its_jobs_and_who_serves_it(world: World, operator: TestClient) -> None:

@@ -15,6 +15,7 @@ from horae.actions.jobs import Request, enqueue
 from horae.actions.reasons import SILENT
 from horae.core.instants import iso
 from horae.core.jobs import SYSTEM, Job
+from horae.core.machinery import MACHINERY
 from horae.core.retry import Retry
 from horae.errors import KeyConflict
 from horae.ports import Tx, Waiting, World
@@ -66,7 +67,8 @@ def stalled(world: World, after: timedelta) -> list[Waiting]:
     now = world.clock.now()
 
     def look(tx: Tx) -> list[Waiting]:
-        served = {name for node in tx.nodes.all() if node.seen_at > now - SILENT for name in node.queues}
+        nodes = [node for node in tx.nodes.all() if node.seen_at > now - SILENT]
+        served = {name for node in nodes for name in node.queues} | ({MACHINERY} if nodes else set())
         paused = {queue.name for queue in tx.queues.all() if queue.paused_at is not None}
         return tx.jobs.waiting(now - after, not_in=served | paused)
 

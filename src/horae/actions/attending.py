@@ -13,13 +13,14 @@ from datetime import datetime, timedelta
 from typing import Any, TypeGuard
 
 from horae.actions.jobs import shown
-from horae.actions.lanes import DEADLINE, START, TIMEOUT, Pen, in_known_lane, in_lane
-from horae.actions.waits import close_waits, closed, resolve_by_event, said, time_out, wake
+from horae.actions.lanes import Pen, in_known_lane, in_lane
+from horae.actions.waits import close_waits, closed, resolve_by_event, tell_event, time_out, wake
 from horae.core.attention import FINAL, NORMAL, Policy, Rule, base_priority
 from horae.core.instants import aware, iso, later
 from horae.core.jobs import SYSTEM
 from horae.core.lanes import Event, Lane, Task
-from horae.core.payloads import decode, encode, label, name
+from horae.core.machinery import DEADLINE, HANDLERS, START, TIMEOUT
+from horae.core.payloads import decode, encode, label, name, true_or_false
 from horae.errors import Conflict, InvalidInput, NotFound
 from horae.ports import World
 
@@ -135,6 +136,7 @@ def cancel(
 ) -> Task:
     """End a task: at once unless it runs; the focus ends at its next safe point. Cancelling twice is no mistake."""
     number, how, reason = task_number(task_id), policy or Policy(), shown(reason, MAX_REASON)
+    true_or_false(graceful, "graceful")
 
     def write(pen: Pen) -> Task:
         task = mine(pen, number)
@@ -184,8 +186,7 @@ def kill(world: World, lane: str, task_id: str, *, reason: str, owner: str = SYS
             pen.lane = replace(pen.lane, epoch=pen.lane.epoch + 1, driver=None, leased_until=None)
             if task.phase == "act":
                 intent = decode(task.intent or "{}")
-                told = {"action": intent.get("action"), "key": intent.get("key"), "step": task.step}
-                pen.fact(task, "action_unknown", told)
+                pen.fact(task, "action_unknown", {}, action=intent.get("action"), key=intent.get("key"), step=task.step)
         return end_cancelled(pen, task, shown(reason, MAX_REASON) or f"killed by {actor}", by=actor)
 
     return in_lane(world, lane, owner, write)
@@ -212,6 +213,7 @@ def post(
     label(key, "event", 200)
     told = encode(dict(data or {}), "event data", world.max_payload_bytes)
     known_as = None if event_id is None else label(event_id, "event id")
+    label(actor, "actor")
 
     def write(pen: Pen) -> Posted:
         lane_number = pen.lane.number
@@ -241,7 +243,7 @@ def take_in(pen: Pen, event: Event, rule: Rule, actor: str) -> Event:
         focus = pen.tx.attention.focus(pen.lane.number)
         if focus is None:
             return closed(pen, event, "dropped", reason="nobody had the focus")
-        pen.fact(focus, "steer", said(event))
+        tell_event(pen, focus, "steer", event)
         return closed(pen, event, "used", task=focus.number)
     if rule.do in ("task", "coalesce"):
         return _as_task(pen, event, rule, data, actor)
@@ -259,7 +261,7 @@ def _as_task(pen: Pen, event: Event, rule: Rule, data: Mapping[str, Any], actor:
         known = next((task for task in _occasions(pen, key) if task.state not in deaf), None)
         key = f"{shortened(key, MAX_KEY - MAX_DIGITS)}#{event.number}"
     if known is not None:
-        pen.fact(known, "event", said(event))
+        tell_event(pen, known, "event", event)
         return closed(pen, event, "used", task=known.number)
     wanted = Task(
         0, 0, str(rule.kind), "created", rule.priority, encode({**rule.payload, **data}), key=key, created_at=pen.now
@@ -304,7 +306,7 @@ def deliver(pen: Pen, event: Event) -> Event:
     task = None if last is None or last.state != "timeout" else pen.tx.attention.task(last.task)
     if task is None or task.state in FINAL:
         return event
-    pen.fact(task, "late_event", said(event))
+    tell_event(pen, task, "late_event", event)
     return closed(pen, event, "late", task=task.number)
 
 
@@ -363,7 +365,7 @@ def come_due(world: World, handler: str, payload: Any, *, owner: str) -> datetim
     """
     told = payload if isinstance(payload, Mapping) else {}
     lane, number = told.get("lane"), told.get("wait" if handler == TIMEOUT else "task")
-    if handler not in (TIMEOUT, START, DEADLINE) or not (is_number(lane) and is_number(number)):
+    if handler not in HANDLERS or not (is_number(lane) and is_number(number)):
         raise InvalidInput(f"A job {handler!r} with this payload is not one that a lane plans for itself.")
     found = world.store.read(lambda tx: tx.attention.lane_by_number(lane))
     if found is None or found.owner != owner:

@@ -15,11 +15,13 @@ from horae.core.instants import MICROSECOND, aware, earlier, iso
 from horae.core.jobs import SYSTEM, NewJob, band_of
 from horae.core.payloads import encode
 from horae.core.retry import LONGEST, Retry
+from horae.core.schedules import Rule
 from horae.errors import HoraeError, InvalidInput, StoreError
 from horae.ports import ScheduleFilter, Tx, World
 
 log = logging.getLogger("horae.schedules")
 MAX_BACKFILL = 10_000
+MAX_SEARCHED = 100_000  # fires of a range that a backfill compares with the records, while the schedule is locked
 UNREADABLE_WAIT = timedelta(minutes=1)
 FIRE_BATCH = 500
 
@@ -122,6 +124,8 @@ def backfill(
     Only what lies behind: a fire that is still to come, or still to be decided on, is the schedule's own business.
     """
     start, end = aware(start, "start"), aware(end, "end")
+    if end < start:
+        raise InvalidInput(f"The end {iso(end)} is earlier than the start {iso(start)}; exchange the two.")
     if not timedelta(0) <= spread <= LONGEST:
         raise InvalidInput(f"spread={spread} is outside 0 to {LONGEST.days:,} days.")
     now = world.clock.now()
@@ -129,8 +133,9 @@ def backfill(
     def work(tx: Tx) -> Backfill:
         schedule = locked(tx, key, owner)
         begin, until = _behind(schedule, start, end, now)
+        rule = _rule_to_make_up(schedule, begin, until)
         present = tx.schedules.recorded(schedule.number, begin, until)
-        missing = _missing(schedule, begin, until, present)
+        missing = _missing(rule, begin, until, present)
         if dry_run or not missing:
             return Backfill(tuple(missing), len(present))
         step = spread / len(missing)
@@ -156,12 +161,23 @@ def _behind(schedule: Schedule, start: datetime, end: datetime, now: datetime) -
     return begin, min(bounds)
 
 
-def _missing(schedule: Schedule, begin: datetime, until: datetime, present: set[datetime]) -> list[datetime]:
+def _rule_to_make_up(schedule: Schedule, begin: datetime, until: datetime) -> Rule:
+    """The rule of a schedule whose fires in this range can be made up for."""
     rule = schedule.rule
     if rule is None or schedule.rests:
         raise InvalidInput(
             f"Schedule {schedule.key} has no times of its own to make up for: it counts from the end of other runs."
         )
+    count = rule.count(earlier(begin, MICROSECOND), until)
+    if count > MAX_SEARCHED:
+        raise InvalidInput(
+            f"From {iso(begin)} to {iso(until)} there are {count:,} fires, and a backfill looks through "
+            f"{MAX_SEARCHED:,} at most; choose a shorter range."
+        )
+    return rule
+
+
+def _missing(rule: Rule, begin: datetime, until: datetime, present: set[datetime]) -> list[datetime]:
     missing: list[datetime] = []
     for fire_at in rule.between(earlier(begin, MICROSECOND), until):
         if fire_at not in present:

@@ -15,6 +15,7 @@ from horae.core.jobs import (
     JOB,
     OBJECT_ACTIONS,
     OBJECT_TYPES,
+    ON_PARENT_DEAD,
     ORDERS,
     PRIORITIES,
     SYSTEM,
@@ -22,6 +23,7 @@ from horae.core.jobs import (
     Job,
     Lease,
     NewJob,
+    OnParentDead,
     Order,
     Outcome,
     Priority,
@@ -35,6 +37,7 @@ from horae.core.jobs import (
     request_hash,
     settlement,
 )
+from horae.core.machinery import queue_name, refuse_own, unique_name
 from horae.core.payloads import decode, encode, label, name
 from horae.core.retry import DEFAULT_RETRY, Retry, time_limit
 from horae.core.values import swift
@@ -50,6 +53,7 @@ MAX_TAGS = 50
 MAX_RUNNING = 1_000_000
 MAX_LEASE = timedelta(days=30)
 WINDOW = timedelta(days=1)
+CHILDREN = 200  # dealt with in one transaction, where their parents have ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ class Request:
     object_id: str | None = None
     action: str | None = None
     after: tuple[str, ...] = ()  # the jobs that must succeed first
+    on_parent_dead: OnParentDead = "cancel"  # what to do when one of those dies or is cancelled
     checkpoint: Any = None  # where an earlier piece of work left off
     strict: bool = False
     part_of: str = ""  # the call that its key stands for, where that had more than this in it
@@ -123,21 +128,25 @@ def enqueue_many(world: World, requests: Iterable[Request], *, connection: Any =
         return []
     joins = connection is not None
     placed = world.store.insert_on(connection, new, now=now) if joins else world.store.insert(new, now=now)
-    known = _known_jobs(world, placed, connection)
+    waiting = [where.number for row, where in zip(new, placed, strict=True) if row.after]
+    known = _known_jobs(world, placed, connection, waiting)
     return [
         _make_enqueued(where.number, True, False, known[where.number], now)
         if where.deduplicated and where.number in known
-        else _make_enqueued(where.number, where.deduplicated, row.run_at < now, row, now)
+        else _make_enqueued(where.number, where.deduplicated, row.run_at < now, known.get(where.number, row), now)
         for row, where in zip(new, placed, strict=True)
     ]
 
 
-def _known_jobs(world: World, placed: Iterable[Placed | Enqueued], connection: Any = None) -> dict[int, Job]:
-    """The jobs behind known keys that are still there: a key is kept longer than its job.
+def _known_jobs(
+    world: World, placed: Iterable[Placed | Enqueued], connection: Any = None, waiting: Iterable[int] = ()
+) -> dict[int, Job]:
+    """The jobs behind known keys that are still there (a key is kept longer than its job), and those that wait for
+    others: one whose parents have ended runs or is cancelled at once.
 
     On a caller's connection they are not read: its snapshot is the caller's business.
     """
-    numbers = {where.number for where in placed if where.deduplicated}
+    numbers = {where.number for where in placed if where.deduplicated}.union(waiting)
     if not numbers or connection is not None:
         return {}
     found = world.store.read(lambda tx: [tx.jobs.get(number) for number in sorted(numbers)])
@@ -146,7 +155,8 @@ def _known_jobs(world: World, placed: Iterable[Placed | Enqueued], connection: A
 
 def with_known(world: World, placed: Sequence[Enqueued]) -> list[Enqueued]:
     """The same, with the jobs behind known keys: for whoever enqueued on a connection, after its commit."""
-    known = _known_jobs(world, placed)
+    waiting = [each.number for each in placed if isinstance(each.stored, NewJob) and each.stored.after]
+    known = _known_jobs(world, placed, waiting=waiting)
     return [replace(each, stored=known.get(each.number, each.stored)) for each in placed]
 
 
@@ -163,10 +173,13 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
     payload = encode({} if request.payload is None else request.payload, max_bytes=world.max_payload_bytes)
     key = _key(request, planned_at)
     needs = request.after
+    if request.on_parent_dead not in ON_PARENT_DEAD:
+        known = ", ".join(ON_PARENT_DEAD)
+        raise InvalidInput(f"on_parent_dead={request.on_parent_dead!r} is not known; choose one of {known}.")
     return make_new_job(  # by position: with names it took twice as long
         name(request.handler, "handler", 200),
         payload,
-        name(request.queue, "queue"),
+        queue_name(request.queue),
         band_of(request.priority),
         run_at,
         planned_at,
@@ -175,7 +188,7 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
         None if request.retry is DEFAULT_RETRY else _policy(request.retry),
         None if request.timeout is None else time_limit(request.timeout),
         key,
-        _optional(request.unique, "unique name"),
+        None if request.unique is None else unique_name(request.unique),
         _optional(request.concurrency_key, "concurrency key", 250),
         request.concurrency_limit,
         encode([label(tag, "tag", 100) for tag in request.tags]) if request.tags else None,
@@ -188,6 +201,7 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
         checkpoint=None if request.checkpoint is None else encode(request.checkpoint, "checkpoint"),
         after=tuple(job_number(needed) for needed in needs) if needs else (),
         request_hash="" if key is None else _hash(request, payload),
+        on_parent_dead=request.on_parent_dead,
     )
 
 
@@ -298,7 +312,7 @@ def pull(
     for queue in queues:
         room = limit - len(taken)
         if room > 0:
-            claim = Claim(name(queue, "queue"), room, label(worker_id, "worker id", 200), lease, order, owner)
+            claim = Claim(queue_name(queue), room, label(worker_id, "worker id", 200), lease, order, owner)
             taken += world.store.claim(claim, now=world.clock.now())
     return taken
 
@@ -376,6 +390,7 @@ def release(
     if token is not None:
         return _end(world, job_id, token, outcome, owner=owner)
     job = get(world, job_id, owner=owner)
+    refuse_own(job)
     JOB.after(job.state, "released")
     return _end(world, job_id, job.token, outcome, _entry(world, "release", job, actor, reason), owner=owner)
 
@@ -384,6 +399,7 @@ def _end(
     world: World, job_id: str, token: int, outcome: Outcome, entry: Entry | None = None, *, owner: str | None = None
 ) -> Job:
     job = get(world, job_id, owner=owner)
+    refuse_own(job)
     if job.state != "running" or job.token != token:
         raise LeaseLost(job.id, token)
     now = world.clock.now()
@@ -487,11 +503,13 @@ def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before:
     return world.store.read(lambda tx: tx.jobs.find(wanted, limit=limit, before=number))
 
 
-def counts(world: World, *, queue: str | None = None, owner: str | None = None) -> dict[str, dict[str, int]]:
-    """How many jobs stand where: queue → state → number."""
+def counts(
+    world: World, *, queue: str | None = None, owner: str | None = None, machinery: bool = False
+) -> dict[str, dict[str, int]]:
+    """How many jobs stand where: queue → state → number; Horae's own only with *machinery*, or by their queue."""
     told: dict[str, dict[str, int]] = {}
-    for (queue_name, state), count in world.store.read(lambda tx: tx.jobs.counts(queue, owner)).items():
-        told.setdefault(queue_name, dict.fromkeys(JOB.states, 0))[state] = count
+    for (name_, state), count in world.store.read(lambda tx: tx.jobs.counts(queue, owner, machinery)).items():
+        told.setdefault(name_, dict.fromkeys(JOB.states, 0))[state] = count
     return told
 
 
@@ -528,11 +546,13 @@ def cancel(world: World, job_id: str, *, actor: str = SYSTEM, reason: str = "", 
     job = world.store.transact(write)
     if job.state == "running":
         world.store.wake([job.queue])
+    elif job.linked:  # its end may let others run, or a schedule count
+        world.store.wake(["*"])
     return get(world, job_id)
 
 
 def revive(world: World, job_id: str, *, actor: str = SYSTEM, reason: str = "", owner: str | None = None) -> Job:
-    """Give a dead job a new life: all its attempts again, due now."""
+    """Give a dead job a new life: all its attempts again, due now. What was cancelled for it waits for it again."""
 
     def write(tx: Tx) -> Job:
         job = _locked(tx, world, job_id, owner)
@@ -586,11 +606,24 @@ def each(world: World, verb: Callable[..., Job], job_ids: Iterable[str], **optio
     return told
 
 
+def settle_children(world: World, *, limit: int = CHILDREN) -> int:
+    """Deal with the children of jobs that died, were cancelled or were revived, where nobody has done so yet.
+
+    The transaction that ends a job does it for a hundred; this does the rest, and what a lost transaction left. Each
+    transaction is bounded; any number of processes may do it at once. How many were dealt with.
+    """
+    total = 0
+    while done := world.store.settle_children(now=world.clock.now(), limit=limit):
+        total += done
+    return total
+
+
 def _locked(tx: Tx, world: World, job_id: str, owner: str | None) -> Job:
     number = job_number(job_id)
     job = tx.jobs.lock(number) or tx.jobs.get(number)
     if job is None or (owner is not None and job.owner != owner):
         raise NotFound(f"There is no job {job_id}.")
+    refuse_own(job)
     return job
 
 

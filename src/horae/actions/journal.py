@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from horae.actions.lanes import CONTROL, get_lane
+from horae.actions.machinery import missing_in
 from horae.core.jobs import SYSTEM
 from horae.core.lanes import Line, complaints, fold, picture
 from horae.core.payloads import encode
@@ -42,7 +43,10 @@ def read_journal(
 
 
 def verify(world: World, lane: str, *, owner: str = SYSTEM) -> Verified:
-    """Whether the journal has no gap, its chain holds, and folding it gives the tables and what an operator forbids."""
+    """Whether the journal has no gap, its chain holds, and folding it gives the tables and what an operator forbids.
+
+    Also whether everything that waits has a job that ends it.
+    """
     found = get_lane(world, lane, owner=owner)
 
     def read(tx: Tx) -> Verified:
@@ -60,6 +64,7 @@ def verify(world: World, lane: str, *, owner: str = SYSTEM) -> Verified:
             told.append(f"the lane counts {now.seq} lines, the journal has {len(lines)}")
         if now is not None and now.override != _forbidden(lines):
             told.append("the lane's control differs from the journal")
+        told += missing_in(tx, world.clock.now(), lane=found.number).told()
         return Verified(lane, len(lines), sum(line.hash is not None for line in lines), tuple(told))
 
     return world.store.read(read)

@@ -6,7 +6,7 @@ other; lanes never touch each other. A driver carries the epoch under which it d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -17,14 +17,13 @@ from horae.core.directives import FactKind
 from horae.core.instants import iso
 from horae.core.jobs import SYSTEM, NewJob
 from horae.core.lanes import Event, Lane, Line, StoredFact, Task, TaskWait, change, lane_name
-from horae.core.payloads import decode, encode, label
+from horae.core.machinery import MACHINERY, OWN_NAMES
+from horae.core.payloads import decode, encode, label, true_or_false
 from horae.core.retry import Retry
 from horae.errors import InvalidInput, LaneLost, NotFound
 from horae.ports import Tx, World
 
-QUEUE = "attention"
 CONTROL = "control"  # the cause of a line that tells what an operator forbids
-TIMEOUT, START, DEADLINE = "attention.timeout", "attention.start", "attention.deadline"
 PERSISTENT = Retry(attempts=50, delay=timedelta(seconds=5))
 K = TypeVar("K", Task, TaskWait, Event, StoredFact)
 T = TypeVar("T")
@@ -89,9 +88,13 @@ class Pen:
         self.line(cause, moved, before=task.state, after=state, **(told or {}))
         return moved
 
-    def fact(self, task: Task, kind: FactKind, data: Mapping[str, Any]) -> StoredFact:
-        """Something for cognition to hear of in its next turn; that it can be told was seen to when it was taken in."""
-        return self.add(StoredFact(0, self.lane.number, task.number, kind, self.now, encode(dict(data), "fact", None)))
+    def fact(self, task: Task, kind: FactKind, data: Mapping[str, Any], **about: Any) -> StoredFact:
+        """Keep something for cognition to hear of in its next turn; *about* is what Horae says of somebody's *data*.
+
+        That both can be stored was checked when they were taken in.
+        """
+        texts = encode(dict(data), "fact", None), encode(about, "fact", None)
+        return self.add(StoredFact(0, self.lane.number, task.number, kind, self.now, texts[0], about=texts[1]))
 
     def line(
         self, cause: str, task: Task | None = None, *, before: str | None = None, after: str | None = None, **told: Any
@@ -111,19 +114,19 @@ class Pen:
         self.tx.attention.save_lane(self.lane)
 
     def plan(self, handler: str, run_at: datetime, unique: str, **payload: Any) -> int:
-        """A job of the due queue that is written together with what it is for."""
+        """Plan a job of Horae's own, written together with what it is for."""
         self.has_planned = True
         new = NewJob(
             handler=handler,
             payload=encode({"lane": self.lane.number, **payload}),
-            queue=QUEUE,
+            queue=MACHINERY,
             band=0,
             run_at=run_at,
             planned_at=run_at,
             owner=self.lane.owner,
             max_attempts=PERSISTENT.attempts,
             retry=encode(PERSISTENT.as_json()),
-            unique=unique,
+            unique=f"{OWN_NAMES}{unique}",
         )
         return self.tx.jobs.insert([new], self.now)[0].number
 
@@ -201,7 +204,7 @@ def _written(
         return pen, told
 
     pen, told = world.store.transact(write)
-    hints = [QUEUE] if pen.has_planned else []
+    hints = [MACHINERY] if pen.has_planned else []
     world.store.wake(hints if quietly else [*hints, hint(pen.lane.number)])
     return told
 
@@ -235,8 +238,7 @@ def set_control(
         known = ", ".join((*SWITCHES, "must_confirm"))
         raise InvalidInput(f"{unknown[0]!r} is not a switch of control; choose from {known}.")
     for switch in SWITCHES:
-        if not isinstance(switches.get(switch, True), bool):
-            raise InvalidInput(f"{switch} is true or false.")
+        true_or_false(switches.get(switch, True), switch)
     wanted = switches.get("must_confirm", ())
     if isinstance(wanted, str) or not all(isinstance(each, str) for each in wanted):
         raise InvalidInput("must_confirm is a list of actions.")
@@ -258,14 +260,16 @@ def set_control(
 
 def acquire(
     world: World, lane: str, driver: str, *, owner: str = SYSTEM, lease: timedelta, policy: Policy | None = None,
-    rules: Sequence[Rule] | None = None,
+    rules: Sequence[Rule] | None = None, kinds: Iterable[str] | None = None,
 ) -> Drive | None:  # fmt: skip
     """Become the lane's driver; None while another one is alive. Whatever that one left half done is sorted out.
 
-    Its rules are kept with the lane, so that an event is judged alike whoever posts it.
+    Its rules are kept with the lane, so that an event is judged alike whoever posts it. Tasks of other *kinds* than
+    these are left alone; None: it knows all of them.
     """
     how = policy or Policy()
     told = None if rules is None else encode([each.as_json() for each in rules], "rules")
+    known = None if kinds is None else encode(sorted(kinds), "kinds")
 
     def write(pen: Pen) -> Drive | None:
         held = pen.lane.is_driven(pen.now)
@@ -274,7 +278,8 @@ def acquire(
         died = pen.lane.driver is not None
         kept = pen.lane.rules if told is None else told
         until = pen.now + lease
-        pen.lane = replace(pen.lane, driver=driver, epoch=pen.lane.epoch + 1, leased_until=until, rules=kept)
+        epoch = pen.lane.epoch + 1
+        pen.lane = replace(pen.lane, driver=driver, epoch=epoch, leased_until=until, rules=kept, kinds=known)
         focus = pen.tx.attention.focus(pen.lane.number)
         if focus is not None and (died or focus.phase == "act"):  # one that was told to stop may be inside an action
             recover(pen, focus, how, died=died)
@@ -304,9 +309,7 @@ def recover(pen: Pen, focus: Task, policy: Policy, *, died: bool) -> None:
     changed = replace(focus, crashes=crashes)
     if focus.phase == "act" and focus.effect == "once":
         intent = decode(focus.intent or "{}")
-        pen.fact(
-            focus, "action_unknown", {"action": intent.get("action"), "key": intent.get("key"), "step": focus.step}
-        )
+        pen.fact(focus, "action_unknown", {}, action=intent.get("action"), key=intent.get("key"), step=focus.step)
         changed = replace(changed, phase="gap", intent=None, effect=None)
     pen.fact(focus, "recovered", {"phase": focus.phase})
     pen.save(focus, changed)
@@ -360,7 +363,7 @@ def snapshot(world: World, lane: str, *, owner: str = SYSTEM, policy: Policy | N
         found = tx.attention.lane(lane, owner)
         if found is None:
             raise NotFound(f"There is no lane {lane!r}; `horae attention lanes` shows those there are.")
-        tasks = {task.number: task for task in tx.attention.live_tasks(found.number)}
+        tasks = {task.number: found.explained(task) for task in tx.attention.live_tasks(found.number)}
         by_state: dict[str, list[Task]] = {}
         for task in tasks.values():
             by_state.setdefault(task.state, []).append(task)

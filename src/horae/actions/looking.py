@@ -37,7 +37,7 @@ def get_task(world: World, lane: str, task_id: str, *, owner: str = SYSTEM) -> T
     found = world.store.read(lambda tx: tx.attention.task(number))
     if found is None or found.lane != home.number:
         raise NotFound(f"There is no task {task_id} in lane {lane!r}.")
-    return found
+    return home.explained(found)
 
 
 def find_tasks(
@@ -51,7 +51,8 @@ def find_tasks(
     _bounded(limit)
     number = task_number(before) if before else None
     home = get_lane(world, lane, owner=owner)
-    return world.store.read(lambda tx: tx.attention.tasks(home.number, states=wanted, limit=limit, before=number))
+    found = world.store.read(lambda tx: tx.attention.tasks(home.number, states=wanted, limit=limit, before=number))
+    return [home.explained(task) for task in found]
 
 
 def find_waits(

@@ -8,7 +8,7 @@ from typing import Any
 from horae.actions.jobs import counts
 from horae.core.audit import Entry
 from horae.core.jobs import ORDERS, SYSTEM, Order
-from horae.core.payloads import name
+from horae.core.machinery import MACHINERY, queue_name
 from horae.errors import InvalidInput, NotFound
 from horae.ports import Node, Queue, Tx, World
 
@@ -50,30 +50,36 @@ def order_queue(world: World, queue: str, order: Order, *, actor: str = SYSTEM, 
     return _change(world, queue, "order", actor, reason, order=order)
 
 
-def list_queues(world: World, *, owner: str | None = None) -> list[QueueView]:
-    """Every queue that has settings, jobs or a worker; for a tenant those with jobs of its own, counting only them."""
-    numbers = counts(world, owner=owner)
+def list_queues(world: World, *, owner: str | None = None, machinery: bool = False) -> list[QueueView]:
+    """Every queue that has settings, jobs or a worker; for a tenant those with jobs of its own, counting only them.
+
+    Horae's own queue is left out, unless *machinery* asks for it.
+    """
+    numbers = counts(world, owner=owner, machinery=machinery)
     settings, nodes = world.store.read(lambda tx: (tx.queues.all(), tx.nodes.all()))
     known = {queue.name: queue for queue in settings}
     names = sorted({*known, *numbers, *(served for node in nodes for served in node.queues)})
+    if machinery and owner is None:
+        names = sorted({*names, MACHINERY})
     if owner is not None:
         names, nodes = sorted(numbers), []  # which machines there are is the operator's business
     return [QueueView(known.get(each, Queue(each)), numbers.get(each, {}), _servers(nodes, each)) for each in names]
 
 
 def get_queue(world: World, queue: str, *, owner: str | None = None) -> QueueView:
-    found = next((view for view in list_queues(world, owner=owner) if view.queue.name == queue), None)
+    seen = list_queues(world, owner=owner, machinery=queue == MACHINERY)
+    found = next((view for view in seen if view.queue.name == queue), None)
     if found is None:
         raise NotFound(f"There is no queue {queue!r} with settings, jobs or a worker.")
     return found
 
 
 def _servers(nodes: list[Node], queue: str) -> tuple[str, ...]:
-    return tuple(node.node_id for node in nodes if queue in node.queues)
+    return tuple(node.node_id for node in nodes if queue in node.queues or queue == MACHINERY)
 
 
 def _change(world: World, queue: str, verb: str, actor: str, reason: str, **changes: Any) -> Queue:
-    name(queue, "queue")
+    queue_name(queue)
 
     def write(tx: Tx) -> Queue:
         before = tx.queues.get(queue) or Queue(queue)

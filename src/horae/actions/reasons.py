@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from horae.core.jobs import Job
+from horae.core.machinery import MACHINERY
 from horae.core.reasons import Around, Reason
 from horae.core.reasons import why as decide
 from horae.ports import Filter, Queue, Tx, World
@@ -30,8 +31,9 @@ def why(world: World, job: Job) -> tuple[Reason, ...]:
             pause_reason=queue.pause_reason,
             max_running=queue.max_running,
             running=sum(other.queue == job.queue for other in rivals),
-            workers=sum(job.queue in node.queues for node in nodes),
+            workers=sum(job.queue in node.queues or job.queue == MACHINERY for node in nodes),
             holders=tuple(other.id for other in rivals if other.concurrency_key == job.concurrency_key),
+            parents=tuple(tx.jobs.parents(job.number)) if job.held == "needs" else (),
             last_run=past[-1] if past else None,
         )
 

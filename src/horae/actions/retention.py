@@ -29,5 +29,6 @@ def clean(world: World, retention: Retention, *, limit: int = BATCH) -> dict[str
         "horae_keys": retention.keys,
         "horae_ledger": max(retention.runs, retention.keys),
         "horae_nodes": retention.nodes,
+        "horae_needs": retention.runs,
     }
     return {table: world.store.forget(table, now - age, limit) for table, age in ages.items()}

@@ -18,6 +18,7 @@ from horae.core.deciding import coming, left_behind
 from horae.core.fires import Fire, Schedule, check, cycle, due_at, first_fire
 from horae.core.instants import MICROSECOND, iso
 from horae.core.jobs import SYSTEM
+from horae.core.machinery import queue_name
 from horae.core.payloads import encode, label, name
 from horae.core.retry import Retry
 from horae.core.tasks import named_first
@@ -251,7 +252,7 @@ def checked(world: World, schedule: Schedule) -> None:
     label(schedule.key, "schedule key", 200)
     label(schedule.owner, "owner")
     name(schedule.handler, "handler", 200)
-    name(schedule.queue, "queue")
+    queue_name(schedule.queue)
     if not isinstance(schedule.payload, dict):
         raise InvalidInput("The payload of a schedule is an object: the arguments of its handler by name.")
     encode(schedule.payload, max_bytes=world.max_payload_bytes)

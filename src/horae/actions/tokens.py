@@ -11,7 +11,8 @@ from horae.core.access import token_text as written_out
 from horae.core.audit import Entry
 from horae.core.instants import iso, later
 from horae.core.jobs import SYSTEM
-from horae.core.payloads import label, name
+from horae.core.machinery import queue_name
+from horae.core.payloads import label
 from horae.errors import InvalidInput, NotFound, StoreFull, Unauthorized
 from horae.ports import Tx, World
 
@@ -42,7 +43,7 @@ def create_token(
         owner=label(owner, "owner"),
         name=label(title, "token name") if title else "",
         scopes=scopes_from(scopes),
-        queues=tuple(sorted({name(queue, "queue") for queue in queues})),
+        queues=tuple(sorted({queue_name(queue) for queue in queues})),
         created_at=now,
         created_by=actor,
         expires_at=None if expires_in is None else later(now, expires_in),

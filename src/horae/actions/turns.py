@@ -14,13 +14,12 @@ from typing import Any, Literal
 from horae.actions.attending import end_cancelled
 from horae.actions.lanes import Drive, Pen, driving, effective
 from horae.actions.waits import closed, grant_for, open_waits, take_early
-from horae.core.attention import Control, Policy, at_safe_point, choose, wait_span
+from horae.core.attention import Control, Policy, SafePoint, at_safe_point, choose, wait_span
 from horae.core.directives import (
     Act,
     Directive,
     Done,
     Effect,
-    Fact,
     FactKind,
     FactList,
     Fail,
@@ -32,7 +31,7 @@ from horae.core.directives import (
     wait_keys,
 )
 from horae.core.instants import iso
-from horae.core.lanes import StoredFact, Task
+from horae.core.lanes import Task
 from horae.core.payloads import decode, encode
 from horae.errors import LaneLost
 from horae.ports import World
@@ -89,7 +88,7 @@ def next_work(world: World, drive: Drive, control: Control, policy: Policy) -> W
         allowed = effective(pen.lane, control)
         live = expire_old(pen, policy)
         focus = next((task for task in live if task.state == "running"), None)
-        if focus is not None and focus.phase == "gap":
+        if focus is not None and (focus.phase == "gap" or (focus.phase == "think" and not pen.lane.knows(focus))):
             focus = safe_point(pen, focus, live, allowed, policy)
             if focus is None:  # whoever had the focus stands elsewhere now, or has ended
                 live = pen.tx.attention.live_tasks(pen.lane.number)
@@ -108,17 +107,13 @@ def work_for(pen: Pen, focus: Task, control: Control) -> Work:
         focus = pen.save(focus, replace(focus, phase="think"))
         pen.line("thinks", focus)
     facts = pen.tx.attention.new_facts(focus.number)
-    return Think(focus, FactList(tuple(map(_fact, facts))), tuple(each.number for each in facts), control)
+    return Think(focus, FactList(tuple(each.fact for each in facts)), tuple(each.number for each in facts), control)
 
 
 def _perform(focus: Task, control: Control) -> Perform:
     intent = decode(focus.intent or "{}")
     assert focus.effect is not None
     return Perform(focus, intent["action"], intent["arguments"], intent["key"], focus.effect, control)
-
-
-def _fact(stored: StoredFact) -> Fact:
-    return Fact(stored.kind, stored.at, decode(stored.data))
 
 
 # -- choosing ------------------------------------------------------------------------------------------------------
@@ -142,7 +137,8 @@ def expire_old(pen: Pen, policy: Policy) -> list[Task]:
 
 def dispatch(pen: Pen, live: Sequence[Task], control: Control, policy: Policy) -> Task | None:
     """T4, for the top of the stack after T14."""
-    chosen = choose([task.weighed for task in live], pen.now, control, policy)
+    known = [task.weighed for task in live if pen.lane.knows(task)]
+    chosen = choose(known, pen.now, control, policy)
     if chosen is None:
         return None
     note_starved(pen, [task for task in live if task.number != chosen.number], policy)
@@ -181,7 +177,9 @@ def safe_point(pen: Pen, focus: Task, live: Sequence[Task], control: Control, po
     if must_end(focus):
         end_cancelled(pen, focus, focus.reason)
         return None
-    verdict = at_safe_point(focus.weighed, [task.weighed for task in live], control, policy)
+    verdict = at_safe_point(focus.weighed, pen.lane.rivals(live), control, policy)
+    if verdict.verdict != "cancel" and not pen.lane.knows(focus):
+        verdict = SafePoint("unknown kind")
     if verdict.verdict == "cancel":
         end_cancelled(pen, focus, focus.reason)
         return None
@@ -191,7 +189,7 @@ def safe_point(pen: Pen, focus: Task, live: Sequence[Task], control: Control, po
     by = None if verdict.by is None else f"t{verdict.by}"
     pen.fact(focus, "interrupted", {"by": by, "why": verdict.verdict})
     told = {"by": by, "why": verdict.verdict}
-    pen.move(focus, "interrupted", "interrupted", told, place=place, holds=False, held_since=None)
+    pen.move(focus, "interrupted", "interrupted", told, place=place, holds=False, held_since=None, phase="gap")
     if verdict.by is None:
         return None
     rival = next(task for task in live if task.number == verdict.by)
@@ -277,7 +275,7 @@ def _park(pen: Pen, task: Task, keys: Sequence[str], timeout: timedelta, **told:
 def _act(pen: Pen, task: Task, directive: Act, control: Control, effects: Mapping[str, Effect]) -> Work | None:
     intent = directive.intent if directive.interruptible else {**directive.intent, "interruptible": False}
     if directive.action not in effects:
-        pen.fact(task, "action_failed", {"action": directive.action, "error": "this lane has no such action"})
+        pen.fact(task, "action_failed", {"error": "this lane has no such action"}, action=directive.action)
         task = pen.save(task, replace(task, phase="gap"))
         pen.line("step_refused", task, action=directive.action)
         return None
@@ -361,7 +359,8 @@ def commit_facts(
             pen.line("step_facts", task, action=step.action, ending=told.ending)
             _park(pen, task, told.on, wait_span(told.timeout, policy))
             return
-        pen.fact(task, HEARD[told.ending], {**told.data, "action": step.action, "step": task.step})
+        unknown = {"key": step.key} if told.ending == "unknown" else {}
+        pen.fact(task, HEARD[told.ending], told.data, action=step.action, step=task.step, **unknown)
         pen.line("step_facts", task, action=step.action, ending=told.ending)
         safe_point(pen, task, expire_old(pen, policy), control, policy)
 

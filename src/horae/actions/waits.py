@@ -10,13 +10,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from horae.actions.lanes import TIMEOUT, Pen, in_known_lane, in_lane
+from horae.actions.lanes import Pen, in_known_lane, in_lane
 from horae.core.attention import FINAL
-from horae.core.directives import intent_hash
+from horae.core.directives import FactKind, intent_hash
 from horae.core.instants import later
 from horae.core.jobs import SYSTEM
 from horae.core.lanes import Event, Task, TaskWait
-from horae.core.payloads import decode
+from horae.core.machinery import TIMEOUT
+from horae.core.payloads import decode, label, true_or_false
 from horae.errors import NotFound
 from horae.ports import World
 
@@ -25,15 +26,15 @@ def resolve_by_event(pen: Pen, wait: TaskWait, event: Event) -> Event:
     task = pen.tx.attention.task(wait.task)
     assert task is not None
     late_by = max(0.0, (pen.now - wait.deadline).total_seconds())
-    pen.fact(task, "event", {**said(event), "late_by": late_by})
+    tell_event(pen, task, "event", event, late_by=late_by)
     event = closed(pen, event, "used", task=task.number)
     wake(pen, task, wait, "event", event=event.number)
     return event
 
 
-def said(event: Event) -> dict[str, Any]:
-    """What an event says, and which one it was."""
-    return {**decode(event.data), "key": event.key, "event": event.number}
+def tell_event(pen: Pen, task: Task, kind: FactKind, event: Event, **about: Any) -> None:
+    """Tell a task what an event said, and which one it was."""
+    pen.fact(task, kind, decode(event.data), key=event.key, event=event.number, **about)
 
 
 def closed(pen: Pen, event: Event, state: Any, *, reason: str | None = None, task: int | None = None) -> Event:
@@ -81,11 +82,11 @@ def take_early(pen: Pen, task: Task, waits: Sequence[TaskWait]) -> Task:
 
 def _late_for_the_last(pen: Pen, task: Task, wait: TaskWait) -> Event | None:
     """An event too late for the last wait for its key, of which cognition has not heard: it is early for this one."""
-    for fact in pen.tx.attention.new_facts(task.number):
-        told = decode(fact.data)
-        if wait.kind == "event" and fact.kind == "late_event" and told["key"] == wait.key and "event" in told:
-            pen.save(fact, replace(fact, turn=task.turn))  # it is told as the event that it now is
-            return pen.tx.attention.event(told["event"])
+    for stored in pen.tx.attention.new_facts(task.number):
+        about = stored.fact.about
+        if wait.kind == "event" and stored.kind == "late_event" and about["key"] == wait.key and "event" in about:
+            pen.save(stored, replace(stored, turn=task.turn))  # it is told as the event that it now is
+            return pen.tx.attention.event(about["event"])
     return None
 
 
@@ -128,7 +129,9 @@ def confirm(
     reason: str = "",
     owner: str = SYSTEM,
 ) -> TaskWait:
-    """A person's answer. After the deadline it authorises nothing: silence has already answered."""
+    """Answer a confirmation as a person. After the deadline it authorises nothing: silence has already answered."""
+    true_or_false(approve, "approve")
+    label(actor, "actor")
 
     def write(pen: Pen) -> TaskWait:
         wait = pen.tx.attention.wait(wait_number)
@@ -140,7 +143,7 @@ def confirm(
             wait = pen.tx.attention.wait(wait_number) or wait
         if wait.state != "open":
             if wait.state == "timeout" and task is not None and task.state not in FINAL:
-                pen.fact(task, "late_event", {"key": wait.key, "by": actor, "approve": approve})
+                pen.fact(task, "late_event", {"by": actor, "approve": approve}, key=wait.key)
                 pen.line("late_confirmation", task, by=actor, wait=wait.number)
             return wait
         assert task is not None

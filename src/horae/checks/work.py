@@ -8,12 +8,14 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import func, or_, select
 
+from horae.actions.machinery import missing
 from horae.actions.reasons import SILENT
 from horae.checks.findings import Check, Finding, Place, ok, problem, some, warning
 from horae.core.instants import instant, iso, micros
+from horae.core.machinery import MACHINERY
 from horae.errors import ConfigurationError, SecretsLocked
 from horae.ports import Node, ScheduleFilter, Tx, World
-from horae.stores.tables import jobs, schedules, secrets, tokens
+from horae.stores.tables import jobs, needs, schedules, secrets, tokens
 
 PATIENCE = timedelta(minutes=1)  # how late a start or a reaper may be before it is worth a word
 LATE = timedelta(minutes=5)
@@ -27,13 +29,14 @@ def workers(place: Place) -> Iterator[Finding]:
     nodes = [node for node in world.store.read(lambda tx: tx.nodes.all()) if node.seen_at > now - SILENT]
     alone = []
     for queue, (count, since) in world.store.read(lambda tx: _due(tx, now)).items():
-        if not any(queue in node.queues for node in nodes) and since < now - PATIENCE:
+        own = queue == MACHINERY
+        if not any(own or queue in node.queues for node in nodes) and since < now - PATIENCE:
             alone.append(queue)
             yield problem(
                 "workers",
                 f"No worker serves the queue {queue}, where {_jobs(count)} {'has' if count == 1 else 'have'} been due "
                 f"since {iso(since)}.",
-                f"horae worker MODULE:APP --queues {queue}",
+                "horae worker MODULE:APP" if own else f"horae worker MODULE:APP --queues {queue}",
             )
     if nodes:
         yield ok("workers", f"{len(nodes)} at work: {some(_shown(node) for node in nodes)}")
@@ -71,12 +74,44 @@ def leases(place: Place) -> Iterator[Finding]:
 
 
 def dead_letters(place: Place) -> Iterator[Finding]:
-    query = select(func.count()).where(jobs.c.state == "dead")
+    query = select(func.count()).where(jobs.c.state == "dead", jobs.c.queue != MACHINERY)
     count = _world(place).store.read(lambda tx: int(tx.connection.execute(query).scalar() or 0))
     if count:
         yield warning("dead", f"{_jobs(count)} gave up after the last attempt.", "horae job list --state dead")
     else:
         yield ok("dead", "no job has given up")
+
+
+def lost_parents(place: Place) -> Iterator[Finding]:
+    """Jobs that wait for one that will never succeed, because their policy says so or nobody has dealt with them."""
+    world = _world(place)
+    stuck = world.store.read(lambda tx: tx.jobs.waits_for_ever(None, limit=MANY))
+    undone = select(func.count()).select_from(needs).where(needs.c.state.in_(("failed", "revived")))
+    left = world.store.read(lambda tx: int(tx.connection.execute(undone).scalar() or 0))
+    if stuck:
+        child, root = stuck[0]
+        dead = select(jobs.c.id).where(jobs.c.id == root, jobs.c.state == "dead")
+        is_dead = world.store.read(lambda tx: tx.connection.execute(dead).first()) is not None
+        mend = f"horae job revive job_{root}" if is_dead else f"horae job cancel job_{child}"
+        told = some(f"job_{job} (for job_{parent})" for job, parent in stuck)
+        text = f"{_jobs(len(stuck))} waiting for jobs that are dead or cancelled, and for ever: {told}."
+        yield warning("parents", text, mend)
+    if left:
+        text = f"{_jobs(left)} still to be ended, released or brought back, because others ended or were revived."
+        yield warning("parents", text, "horae worker MODULE:APP")
+    if not stuck and not left:
+        yield ok("parents", "no job waits for one that will never succeed")
+
+
+def promises(place: Place) -> Iterator[Finding]:
+    """Everything that waits, starts later or recurs has a job or a next fire that will see to it."""
+    found = missing(_world(place), limit=MANY)
+    told = found.told()
+    if told:
+        text = f"{len(told)} of what Horae keeps would wait for ever: {some(told)}. A worker that runs mends it."
+        yield problem("promises", text, "horae worker MODULE:APP")
+    else:
+        yield ok("promises", "every wait has its timeout, every schedule that is on its next fire")
 
 
 def paused_queues(place: Place) -> Iterator[Finding]:
@@ -230,6 +265,6 @@ def _shown(node: Node) -> str:
 
 
 CHECKS: tuple[Check, ...] = (
-    workers, lateness, leases, dead_letters, paused_queues, fires, zone_stamps, expiring_tokens, door, sealed_secrets,
-    orchestrator,
+    workers, lateness, leases, dead_letters, lost_parents, promises, paused_queues, fires, zone_stamps, expiring_tokens,
+    door, sealed_secrets, orchestrator,
 )  # fmt: skip

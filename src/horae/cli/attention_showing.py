@@ -190,14 +190,19 @@ def _parts(view: Shape, now: datetime) -> list[tuple[str, list[str]]]:
     waits = [(each["task"], wait) for each in view["waiting"] for wait in each["waits"]]
     return [
         ("FOCUS", focus),
-        ("STACK", [_about(task) for task in view["stack"]]),
-        ("BACKLOG", [_about(task) for task in view["backlog"]]),
+        ("STACK", [_with_reason(task) for task in view["stack"]]),
+        ("BACKLOG", [_with_reason(task) for task in view["backlog"]]),
         ("WAITING", [f"{_about(task)}, {_wait(wait, now)}" for task, wait in waits]),
     ]
 
 
 def _about(task: Shape) -> str:
     return f"{task['id']} {task['kind']} ({task['priority']})"
+
+
+def _with_reason(task: Shape) -> str:
+    """A task that could have the focus, and why its driver leaves it alone."""
+    return f"{_about(task)}, {task['reason']}" if task["reason"] else _about(task)
 
 
 def _doing(task: Shape) -> str:

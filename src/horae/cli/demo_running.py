@@ -13,7 +13,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from horae.actions.lanes import QUEUE
 from horae.attention import Attention
 from horae.cli.attention_showing import WIDTH, four_lines, one_line, sound, verified_shape, view_after, view_of
 from horae.cli.demo_crash import until_killed
@@ -243,7 +242,7 @@ def _next(driver: LaneDriver, agent: Attention, time: Time) -> datetime | None:
     """When something is due: a job of the lane, something outside, or the end of a dead driver's lease."""
     lane = agent.snapshot().lane
     held = lane.leased_until if lane.driver not in (None, driver.name) else None
-    instants = (agent.world.store.glance([QUEUE]).next_due_at, time.next_at, held)
+    instants = (agent.world.store.glance([]).next_machinery_at, time.next_at, held)
     return min((each for each in instants if each is not None), default=None)
 
 

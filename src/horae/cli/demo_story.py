@@ -200,7 +200,7 @@ def _alert(spans: Spans) -> Callable[[Turn], Any]:
     def alert(turn: Turn) -> Any:
         """Page who is on call, one after the other, until somebody answers."""
         tried = list(turn.context or [])
-        if ack := turn.facts.last("event"):
+        if ack := turn.facts.last("event", key=ACK):  # the same outage reported again is an event as well
             return Done({"by": ack["by"]})
         if turn.facts.last("action_unknown"):  # did we page or not? wait, do not page twice
             return Wait(ACK, timeout=spans.answer, context=tried)

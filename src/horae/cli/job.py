@@ -74,6 +74,13 @@ def enqueue(
         list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag to find it by. Repeat it.")
     ] = None,
     owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Whose job it is.")] = None,
+    after: Annotated[
+        list[str] | None, typer.Option("--after", metavar="ID", help="A job that must succeed first. Repeat it.")
+    ] = None,
+    on_parent_dead: Annotated[
+        str | None,
+        typer.Option("--on-parent-dead", metavar="POLICY", help="If one of those dies: cancel (default), run or wait."),
+    ] = None,
     max_attempts: Annotated[
         int | None, typer.Option("--max-attempts", metavar="N", min=1, help="How often it is tried at most.")
     ] = None,
@@ -93,6 +100,8 @@ def enqueue(
         "unique": unique,
         "owner": owner,
         "tags": tuple(tag or ()) or None,
+        "after": tuple(after or ()) or None,
+        "on_parent_dead": on_parent_dead,
     }
     given = {option: value for option, value in options.items() if value is not None}
     target = app or terminal.settings.app
@@ -148,6 +157,9 @@ def _enqueue(terminal: Terminal, here: Verbs, request: Request) -> None:
     what = "is the job of this key already" if made.deduplicated else "enqueued"
     told = {"job": shapes.job(job), "deduplicated": made.deduplicated, "late": made.late}
     due = words.both(job.run_at, here.now())
+    if job.state == "cancelled" and not made.deduplicated:
+        terminal.result(told, f"{job.id} cancelled at once: {job.cancel_reason}")
+        return
     terminal.result(told, f"{job.id} {what}: {job.handler} in queue {job.queue}, due {due}")
 
 

@@ -20,10 +20,15 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The queue.")]
 
 
 @command(group, "list", by_url=True)
-def list_(terminal: Terminal) -> None:
+def list_(
+    terminal: Terminal,
+    machinery: Annotated[
+        bool, typer.Option("--machinery", help="Also the queue of Horae's own jobs, which every worker serves.")
+    ] = False,
+) -> None:
     """Every queue with settings, jobs or a worker."""
     with reached(terminal) as here:
-        found = here.queues.list_queues()
+        found = here.queues.list_queues(machinery=machinery)
     headers = ("QUEUE", "STATUS", "WAITING", "RUNNING", "DEAD", "SUCCEEDED", "CANCELLED", "LIMIT", "WORKERS")
     text = terminal.table(headers, [_row(view) for view in found]) if found else "No queue yet."
     terminal.result({"queues": [shapes.queue_view(view) for view in found]}, text)

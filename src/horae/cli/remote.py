@@ -77,8 +77,6 @@ class FarJobs:
     def enqueue(self, request: Request, /) -> Enqueued:
         if request.owner != SYSTEM:
             raise InvalidInput("Behind a service the token says whose job it is; leave --owner out.")
-        if request.after:
-            raise InvalidInput("A service cannot be told which jobs must succeed first; enqueue it near the database.")
         made = self._jobs.enqueue(**values.request_told(request))
         job = values.job(made)
         return Enqueued(job.number, made.deduplicated, False, job, job.created_at)
@@ -129,8 +127,9 @@ class FarQueues:
     def __init__(self, client: Client) -> None:
         self._queues = client.queues
 
-    def list_queues(self) -> list[QueueView]:
-        return [QueueView(values.queue(each), each.jobs, each.workers) for each in self._queues.list()]
+    def list_queues(self, *, machinery: bool = False) -> list[QueueView]:
+        found = self._queues.list(machinery=machinery)
+        return [QueueView(values.queue(each), each.jobs, each.workers) for each in found]
 
     def pause_queue(self, queue: str, /, *, actor: str, reason: str) -> Queue:
         return values.queue(self._queues.pause(queue, reason=reason))

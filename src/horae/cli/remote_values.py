@@ -116,7 +116,7 @@ def request_told(request: Request) -> dict[str, Any]:
         name: getattr(request, name)
         for name in (
             "handler", "payload", "object_type", "object_id", "action", "run_at", "priority", "queue", "tags", "unique",
-            "concurrency_key", "concurrency_limit", "trace_id",
+            "concurrency_key", "concurrency_limit", "trace_id", "after", "on_parent_dead",
         )
     }  # fmt: skip
     return told | {

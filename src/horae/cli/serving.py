@@ -11,11 +11,9 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any
 
-from horae.actions import jobs
 from horae.cli.failures import Exit
 from horae.cli.terminal import Terminal
-from horae.cli.words import span
-from horae.ports import Filter
+from horae.cli.words import count, span
 from horae.runtime.loop import Alarm
 from horae.runtime.systemd import READY, STOPPING, notify, supervised
 from horae.runtime.worker import Worker
@@ -24,6 +22,7 @@ log = logging.getLogger("horae.worker")
 LAST_WORDS = 2.0  # seconds for giving back, when a second signal ends the worker at once
 SAME_PRESS = 0.3  # seconds: a shell or `make` may pass one Ctrl-C on twice
 LOOK_EVERY = timedelta(milliseconds=200)
+MOST_TOLD, MOST_NAMED = 1000, 5
 
 
 class Serving:
@@ -35,6 +34,7 @@ class Serving:
         self.ending = ending  # told with the worker: whatever else this process does
         self.signals = 0
         self._asked_at = 0.0
+        self._left: list[tuple[int, int]] = []  # who waits for ever, and for whom
 
     async def run(self, *, until_empty: bool = False, started: Callable[[], None] | None = None) -> Exit:
         """Serve until told to end; the exit code says why it ended."""
@@ -84,17 +84,24 @@ class Serving:
             self.ending()
 
     async def _until_empty(self) -> None:
-        """Stop once the served queues hold neither waiting nor running jobs."""
+        """Stop once the served queues hold neither running jobs nor any that may run without somebody's help."""
         alarm = Alarm(self.worker.world.clock)
-        while not await asyncio.to_thread(self._is_empty):
+        store, queues = self.worker.world.store, list(self.worker.settings.queues)
+        while await asyncio.to_thread(lambda: store.read(lambda tx: tx.jobs.may_move(queues))):
             await alarm.sleep(None, LOOK_EVERY)
+        self._left = await asyncio.to_thread(
+            lambda: store.read(lambda tx: tx.jobs.waits_for_ever(queues, limit=MOST_TOLD))
+        )
         self.worker.stop()
 
-    def _is_empty(self) -> bool:
-        live = (Filter(states=("queued", "running"), queue=queue) for queue in self.worker.settings.queues)
-        return not any(jobs.find(self.worker.world, each, limit=1) for each in live)
-
     def _tell_end(self) -> None:
+        if self._left:
+            waiting = ", ".join(f"job_{job} for job_{root}" for job, root in self._left[:MOST_NAMED])
+            more = "" if len(self._left) <= MOST_NAMED else " …"
+            self.terminal.say(
+                f"left: {count(len(self._left), 'job')} waiting for jobs that are dead or cancelled: {waiting}{more}"
+            )
+            self.terminal.event({"event": "left", "jobs": {f"job_{job}": f"job_{root}" for job, root in self._left}})
         counts = dict(self.worker.counts)
         told = ", ".join(f"{number} {ending}" for ending, number in sorted(counts.items())) or "nothing ran"
         self.terminal.say(f"ended: {told}")

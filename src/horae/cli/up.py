@@ -60,14 +60,13 @@ def up(terminal: Terminal, host: Host = None, port: Port = None) -> None:
 async def _tell(terminal: Terminal, told: Story, *, or_any: bool) -> int:
     import asyncio
 
-    from horae.actions.lanes import QUEUE as ATTENTION
     from horae.cli.example import QUEUE, app, enqueue_samples
     from horae.cli.serving import Serving
     from horae.runtime.worker import WorkerSettings
 
     settings = terminal.settings
     terminal.say(f"Horae {VERSION} on {shown_url(settings.database_url)}")
-    queues = dict.fromkeys((QUEUE, "default", ATTENTION), SLOTS)
+    queues = dict.fromkeys((QUEUE, "default"), SLOTS)
     worker = app.worker(WorkerSettings(queues=queues, lease=settings.lease, grace=settings.grace))
     door = Door(terminal, app, worker, or_any=or_any)
     await asyncio.to_thread(door.open)

@@ -42,11 +42,14 @@ class Jobs(Room[S]):
         concurrency_limit: int | None = None,
         retry: Mapping[str, Any] | None = None,
         trace_id: str | None = None,
+        after: Iterable[str] = (),
+        on_parent_dead: str | None = None,
     ) -> Call[Enqueued]:
         """Store one job: for a handler of yours, or for a governed object (type, id and action).
 
         It is durable when this returns. Without an *idempotency_key* each call is given one, so that a try that is
-        repeated because its answer was lost does not make a second job.
+        repeated because its answer was lost does not make a second job. The jobs *after*, by id, must succeed first;
+        when one of them dies or is cancelled, *on_parent_dead* is ``cancel`` (the default), ``run`` or ``wait``.
         """
         job = given(
             handler=handler,
@@ -67,6 +70,8 @@ class Jobs(Room[S]):
             concurrency_limit=concurrency_limit,
             retry=retry,
             trace_id=trace_id,
+            after=list(after) or None,
+            on_parent_dead=on_parent_dead,
         )
         return Call(reading.one(Enqueued), body=_keyed(job), repeats=_repeats(job))
 

@@ -11,9 +11,9 @@ class Queues(Room[S]):
     """Needs a token with the scope ``admin``."""
 
     @GET("/queues")
-    def list(self) -> Call[tuple[QueueDetail, ...]]:
-        """Every queue that has settings, jobs or a worker."""
-        return Call(reading.many(QueueDetail, "queues"))
+    def list(self, *, machinery: bool = False) -> Call[tuple[QueueDetail, ...]]:
+        """Every queue that has settings, jobs or a worker; with *machinery* also that of Horae's own jobs."""
+        return Call(reading.many(QueueDetail, "queues"), query=given(machinery=machinery or None))
 
     @GET("/queues/{name}")
     def get(self, name: str) -> Call[QueueDetail]:

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
 from horae.core.machine import Machine
-from horae.core.payloads import encode, label, name
+from horae.core.payloads import encode, label, name, true_or_false
 from horae.errors import InvalidInput
 
 TaskState = Literal["created", "ready", "running", "waiting", "suspended", "completed", "failed", "cancelled"]
@@ -90,8 +90,7 @@ class Control:
 
     def __post_init__(self) -> None:
         for switch in ("auto_continue", "allow_interrupt", "confirm_everything"):
-            if not isinstance(getattr(self, switch), bool):
-                raise InvalidInput(f"{switch} is True or False, not {getattr(self, switch)!r}.")
+            true_or_false(getattr(self, switch), switch)
         names = self.must_confirm
         if not isinstance(names, AbstractSet) or not all(isinstance(each, str) for each in names):
             raise InvalidInput(f"must_confirm is a set of names of actions, not {names!r}.")
@@ -142,7 +141,7 @@ class Choice:
     resumes: bool = False
 
 
-Verdict = Literal["go on", "cancel", "hold", "interrupt"]
+Verdict = Literal["go on", "cancel", "hold", "interrupt", "unknown kind"]
 
 
 @dataclass(frozen=True, slots=True)

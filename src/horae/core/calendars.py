@@ -100,6 +100,47 @@ class Calendar:
             return (2 << length) - 2
         return self._pattern(date(year, month, 1).isoweekday() % 7, length)
 
+    def count(self, begins: datetime, ends: datetime) -> int:
+        """Count the matching readings from *begins* up to, but not including, *ends*.
+
+        Whole months are counted by their bits, so that ten years of seconds cost no more than ten years of days.
+        """
+        if ends <= begins:
+            return 0
+        first, last = (begins.year, begins.month), (ends.year, ends.month)
+        readings = self._in_month_before(ends) - self._in_month_before(begins)
+        days = 0
+        while first < last:
+            days += self._matching_days(*first).bit_count()
+            first = (first[0] + 1, 1) if first[1] == 12 else (first[0], first[1] + 1)
+        return readings + days * self._readings_in_a_day
+
+    @property
+    def _readings_in_a_day(self) -> int:
+        return self._hours.bit_count() * self._minutes.bit_count() * self._seconds.bit_count()
+
+    def _matching_days(self, year: int, month: int) -> int:
+        """The matching days of a month; none when the month field leaves it out."""
+        return self.days(year, month) if self._months >> month & 1 else 0
+
+    def _in_month_before(self, reading: datetime) -> int:
+        """Count the matching readings of the reading's month that are earlier than it."""
+        days = self._matching_days(reading.year, reading.month)
+        earlier = (days & (1 << reading.day) - 1).bit_count() * self._readings_in_a_day
+        return earlier + (self._in_day_before(reading) if days >> reading.day & 1 else 0)
+
+    def _in_day_before(self, reading: datetime) -> int:
+        """Count the matching times of day that are earlier than the reading's."""
+        hour, minute = reading.hour, reading.minute
+        second = reading.second + (reading.microsecond > 0)  # a reading matches on the full second only
+        minutes, seconds = self._minutes.bit_count(), self._seconds.bit_count()
+        count = (self._hours & (1 << hour) - 1).bit_count() * minutes * seconds
+        if self._hours >> hour & 1:
+            count += (self._minutes & (1 << minute) - 1).bit_count() * seconds
+            if self._minutes >> minute & 1:
+                count += (self._seconds & (1 << second) - 1).bit_count()
+        return count
+
     def never(self) -> bool:
         """True when no day of any year matches.
 

@@ -27,7 +27,7 @@ from horae.core.calendars import Calendar, DayMatch
 from horae.core.cron_text import Parsed, parse
 from horae.core.instants import aware
 from horae.core.words import Language, describe_cron
-from horae.core.zones import EARLIEST, Span, span_at, spans_of, zone_named
+from horae.core.zones import EARLIEST, Span, shift, span_at, spans_of, zone_named
 from horae.errors import InvalidInput, NeverFires
 
 Gap = Literal["after", "skip"]
@@ -101,6 +101,34 @@ class Cron:
         while fire is not None and fire <= end:
             yield fire
             fire = self.next_after(fire)
+
+    def count(self, start: datetime, end: datetime) -> int:
+        """Count the fires after *start* up to and including *end*, span by span, without visiting each of them."""
+        after, until = aware(start, "start"), aware(end, "end")
+        return sum(
+            self._count_within(span, after, until)
+            for year in range(after.year, until.year + 1)
+            for span in spans_of(self._zone, year)
+            if span.end > after and span.start <= until
+        )
+
+    def _count_within(self, span: Span, after: datetime, until: datetime) -> int:
+        """Count the fires of one span after an instant and up to another.
+
+        All times that a gap swallowed fire once, at the start of the span; a reading there fires at the same instant.
+        """
+        begins, ends = span.opens, span.closes
+        if span.start <= after:
+            begins = shift(after, span.offset + _TICK)
+        if until < span.end:
+            ends = min(ends, shift(until, span.offset + _TICK))
+        after_gap = 0
+        if begins == span.opens and span.start > after and span.fresh < span.opens and self._fires_after_gaps:
+            after_gap = self._calendar.count(span.fresh, span.opens) > 0
+            begins = shift(begins, _TICK) if after_gap else begins
+        if self._once_in_folds:
+            begins = max(begins, span.fresh)
+        return after_gap + self._calendar.count(begins, ends)
 
     def describe(self, language: Language = "en") -> str:
         """The schedule in words, generated from what was parsed; ``"en"`` or ``"zh"``."""

@@ -15,9 +15,10 @@ from functools import lru_cache
 from horae.core.fires import Fire, Firing, Schedule, Unfinished, Verdict, due_at, first_fire, next_fire
 from horae.core.instants import later
 from horae.core.schedules import Every, Rule
+from horae.core.zones import SECOND
 from horae.errors import InvalidInput
 
-MAX_COUNTED = 1_000_000
+MOST_RECORDED = 2**31 - 1  # what the column of a record can hold: three weeks of milliseconds
 
 
 def decide(schedule: Schedule, now: datetime, unfinished: Unfinished, roll: float) -> Firing:
@@ -65,7 +66,8 @@ def left_behind(schedule: Schedule, now: datetime, reason: str) -> Fire | None:
         count, recent = _missed(schedule, first, now)
     except InvalidInput:  # the rule can no longer be read, which may be what the change is about
         return Fire(first, "skipped", reason=reason)
-    return Fire(first, "skipped", reason=reason, last_at=recent[-1] if count > 1 else None, count=count)
+    last_at = recent[-1] if count > 1 else None
+    return Fire(first, "skipped", reason=reason, last_at=last_at, count=min(count, MOST_RECORDED))
 
 
 def coming(schedule: Schedule, now: datetime) -> Iterator[datetime]:
@@ -115,13 +117,25 @@ def _counted(rule: Rule, first: datetime, until: datetime, keep: int) -> tuple[i
         beyond = max(0, (until - first) // rule.period)
         kept = range(max(0, beyond - keep + 1), beyond + 1)
         return beyond + 1, tuple(first + place * rule.period for place in kept)
-    count, recent = 1, deque([first], maxlen=keep)
-    for fire in rule.between(first, until):
-        count += 1
-        recent.append(fire)
-        if count >= MAX_COUNTED:
-            break
-    return count, tuple(recent)
+    count = 1 + rule.count(first, until)
+    if count <= keep:
+        return count, (first, *rule.between(first, until))
+    return count, _latest(rule, first, until, keep)
+
+
+def _latest(rule: Rule, after: datetime, until: datetime, keep: int) -> tuple[datetime, ...]:
+    """The last *keep* fires of a range that has at least so many.
+
+    Counting is quick and walking is not, so bisection finds where the last ones begin.
+    """
+    too_late = until
+    while too_late - after > SECOND:
+        middle = after + (too_late - after) / 2
+        if rule.count(middle, until) >= keep:
+            after = middle
+        else:
+            too_late = middle
+    return tuple(deque(rule.between(after, until), maxlen=keep))
 
 
 def _by_misfire(
@@ -160,7 +174,8 @@ def _earlier(
     if missed < 1:
         return []
     last_at = recent[-kept - 1] if missed > 1 else None
-    return [Fire(first, verdict, reason="misfire", last_at=last_at, count=missed, into=into)]
+    count = min(missed, MOST_RECORDED)
+    return [Fire(first, verdict, reason="misfire", last_at=last_at, count=count, into=into)]
 
 
 def _by_bound(schedule: Schedule, fires: list[Fire]) -> list[Fire]:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal
 
 from horae.core.attention import Policy, wait_span
-from horae.core.payloads import encode, label, name
+from horae.core.payloads import encode, label, name, true_or_false
 from horae.errors import InvalidInput
 
 FactKind = Literal[
@@ -22,6 +22,16 @@ FactKind = Literal[
     "action_failed", "action_partial", "action_unknown", "cancel_requested", "deadline_passed", "control_changed",
     "recovered", "steer", "hold_exceeded", "grant_refused",
 ]  # fmt: skip
+# What Horae added to the data of a fact before it had a place of its own.
+MERGED: Mapping[FactKind, tuple[str, ...]] = {
+    "event": ("key", "event", "late_by"),
+    "late_event": ("key", "event"),
+    "steer": ("key", "event"),
+    "action_ok": ("action", "step"),
+    "action_partial": ("action", "step"),
+    "action_failed": ("action", "step"),
+    "action_unknown": ("action", "step", "key"),
+}
 Effect = Literal["once", "idempotent", "transactional"]
 EFFECTS: tuple[Effect, ...] = ("once", "idempotent", "transactional")
 MAX_NOTE = 500
@@ -31,17 +41,32 @@ UNBOUNDED = Policy(longest_wait=timedelta(days=36_500))  # a lane's own policy i
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something that happened; told to cognition once."""
+    """Something that happened; told to cognition once.
+
+    ``data`` is what the event or the action said, with every field as it came. ``about`` is what Horae adds: ``key``
+    and ``event`` of an event, ``action`` and ``step`` of an action. ``fact["name"]`` looks in ``data`` first.
+    """
 
     kind: FactKind
     at: datetime
     data: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
 
-    def __getitem__(self, key: str) -> Any:
-        return self.data[key]
+    def __getitem__(self, name: str) -> Any:
+        return self.data[name] if name in self.data else self.about[name]
 
-    def get(self, key: str, default: Any = None) -> Any:
-        return self.data.get(key, default)
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.data.get(name, self.about.get(name, default))
+
+    @property
+    def action(self) -> str | None:
+        """The action that this fact comes from, or that a person has decided about; None for other facts."""
+        return (self.about or self.data).get("action")
+
+    @property
+    def key(self) -> str | None:
+        """The key of the event that this fact brings, or the key of the effect of an action whose end is unknown."""
+        return (self.about or self.data).get("key")
 
     @property
     def grant(self) -> str:
@@ -55,12 +80,17 @@ class FactList:
 
     facts: tuple[Fact, ...] = ()
 
-    def of(self, kind: FactKind, action: str | None = None) -> list[Fact]:
-        """All of a kind; with *action* only those of that action."""
-        return [fact for fact in self.facts if fact.kind == kind and action in (None, fact.get("action"))]
+    def of(self, kind: FactKind, action: str | None = None, *, key: str | None = None) -> list[Fact]:
+        """List all of a kind; with *action* only those of that action, with *key* only events of that key."""
+        return [
+            fact
+            for fact in self.facts
+            if fact.kind == kind and action in (None, fact.action) and key in (None, fact.key)
+        ]
 
-    def last(self, kind: FactKind, action: str | None = None) -> Fact | None:
-        found = self.of(kind, action)
+    def last(self, kind: FactKind, action: str | None = None, *, key: str | None = None) -> Fact | None:
+        """Return the latest of those that :meth:`of` lists."""
+        found = self.of(kind, action, key=key)
         return found[-1] if found else None
 
     def __iter__(self) -> Iterator[Fact]:
@@ -104,7 +134,7 @@ class Act(Directive):
         **arguments: Any,
     ) -> None:
         self.action = name(action, "action")
-        self.interruptible = interruptible
+        self.interruptible = true_or_false(interruptible, "interruptible")
         self.context = context
         self.note = note
         self.arguments = arguments
@@ -153,6 +183,7 @@ class Yield(Directive):
     note: str | None = None
 
     def __post_init__(self) -> None:
+        true_or_false(self.release, "release")
         _kept(self)
 
 
@@ -198,12 +229,12 @@ class Facts:
 
     __slots__ = ("data", "is_partial")
 
-    def __init__(self, **data: Any) -> None:
+    def __init__(self, /, **data: Any) -> None:
         self.data = data
         self.is_partial = False
 
     @classmethod
-    def partial(cls, **data: Any) -> Facts:
+    def partial(cls, /, **data: Any) -> Facts:
         made = cls(**data)
         made.is_partial = True
         return made

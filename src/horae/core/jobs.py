@@ -23,10 +23,12 @@ from horae.errors import InvalidInput, NotFound, PastDue
 State = Literal["queued", "running", "succeeded", "dead", "cancelled"]
 Priority = Literal["high", "medium", "low"]
 Order = Literal["priority", "run_at"]
+OnParentDead = Literal["cancel", "run", "wait"]  # what becomes of a job when one that it waits for never succeeds
 Ending = Literal["succeeded", "failed", "timed_out", "snoozed", "cancelled", "released", "lost", "skipped"]
 
 PRIORITIES: tuple[Priority, ...] = ("high", "medium", "low")
 ORDERS: tuple[Order, ...] = ("priority", "run_at")
+ON_PARENT_DEAD: tuple[OnParentDead, ...] = ("cancel", "run", "wait")
 LIVE: tuple[State, ...] = ("queued", "running")
 OBJECT_TYPES = ("memory", "experience", "cognition")
 OBJECT_ACTIONS = ("verify", "revalidate", "decay", "archive", "reinstate-check")
@@ -182,6 +184,7 @@ class NewJob:
     checkpoint: str | None = None
     after: tuple[int, ...] = ()  # the jobs that must succeed first
     request_hash: str = ""
+    on_parent_dead: OnParentDead = "cancel"
 
 
 @dataclass(frozen=True, slots=True)

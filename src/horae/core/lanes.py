@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Literal
 
 from horae.core.attention import Phase, TaskState, Weighed
 from horae.core.chain import GENESIS, linked
-from horae.core.directives import Effect, FactKind
+from horae.core.directives import MERGED, Effect, Fact, FactKind
 from horae.core.instants import iso
 from horae.core.jobs import SYSTEM
-from horae.core.payloads import name
+from horae.core.payloads import decode, name
 from horae.errors import InvalidName
 
 WaitState = Literal["open", "event", "timeout", "cancelled"]
 WaitKind = Literal["event", "confirm", "backoff"]
 EventState = Literal["pending", "used", "late", "expired", "dropped"]
-DIGESTED = frozenset({"payload", "context", "intent", "result", "data", "note"})
+DIGESTED = frozenset({"payload", "context", "intent", "result", "data", "about", "note"})
 
 
 ADDRESSED = frozenset({"tasks", "events", "waits", "confirmations", "control", "journal", "at", "stream"})
@@ -53,6 +53,22 @@ class Lane:
     override: str | None = None  # what an operator forbids, as JSON
     rules: str | None = None  # what becomes of events, as its last driver said, as JSON
     created_at: datetime | None = None
+    kinds: str | None = None  # the kinds of tasks that its last driver knew, as JSON; None: all
+
+    def knows(self, task: Task) -> bool:
+        """Whether the driver has a cognition for the task; one of older code may not."""
+        return self.kinds is None or task.kind in decode(self.kinds)
+
+    def rivals(self, live: Iterable[Task]) -> list[Weighed]:
+        """Those beside whom the focus is weighed: of the backlog only those whose kind the driver knows."""
+        return [task.weighed for task in live if task.state != "ready" or self.knows(task)]
+
+    def explained(self, task: Task) -> Task:
+        """The task as people see it: one that the driver leaves alone carries the reason."""
+        if task.state not in ("ready", "suspended") or self.knows(task):
+            return task
+        why = f"the lane's last driver has no cognition for tasks of kind {task.kind!r}; start one that declares it"
+        return replace(task, reason=f"left alone: {why}")
 
     def is_driven(self, now: datetime) -> bool:
         return self.leased_until is not None and self.leased_until > now
@@ -147,7 +163,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class StoredFact:
-    """A fact on its way to cognition; ``turn`` is the one that consumed it."""
+    """A fact on its way to cognition; ``turn`` is the one that consumed it.
+
+    ``about`` is empty where an older Horae stored the fact: what it added is then among the data.
+    """
 
     number: int
     lane: int
@@ -156,6 +175,16 @@ class StoredFact:
     at: datetime
     data: str = "{}"
     turn: int | None = None
+    about: str | None = None
+
+    @property
+    def fact(self) -> Fact:
+        """The fact as cognition is told it."""
+        data = decode(self.data)
+        if self.about is not None:
+            return Fact(self.kind, self.at, data, decode(self.about))
+        added = [name for name in MERGED.get(self.kind, ()) if name in data]
+        return Fact(self.kind, self.at, data, {name: data.pop(name) for name in added})
 
 
 Kept = Task | TaskWait | Event | StoredFact

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from horae.errors import InvalidName, InvalidPayload
+from horae.errors import InvalidInput, InvalidName, InvalidPayload
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 100
@@ -105,6 +105,13 @@ def name(value: str, what: str, max_length: int = 100) -> str:
             f"{value!r} cannot name a {what}: use up to {max_length} letters, digits and any of _ . : / @ -, "
             "beginning with a letter or digit."
         )
+    return value
+
+
+def true_or_false(value: object, what: str) -> bool:
+    """Accept a boolean and nothing else: the text "no" is true to Python."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{what} is True or False, not {value!r}.")
     return value
 
 

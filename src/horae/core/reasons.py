@@ -5,12 +5,12 @@ A job that waits always has at least one; when its cause goes away, the job move
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from horae.core.instants import iso
-from horae.core.jobs import Job, Run
+from horae.core.jobs import Job, OnParentDead, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,21 @@ class Reason:
 
     code: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """A job that must succeed first; ``state`` is None where it is no longer on record."""
+
+    id: str
+    state: str | None
+    policy: OnParentDead = "cancel"
+    lost: str | None = None  # of one that waits itself: the dead or cancelled job at the root of it
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it will never succeed unless somebody revives it."""
+        return self.state not in ("queued", "running")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +47,7 @@ class Around:
     running: int = 0
     workers: int = 0
     holders: tuple[str, ...] = ()
+    parents: tuple[Parent, ...] = ()
     last_run: Run | None = None
 
 
@@ -66,7 +82,9 @@ def _waiting(job: Job, around: Around, now: datetime) -> Iterator[Reason]:
     if around.paused_at is not None:
         because = f": {around.pause_reason}" if around.pause_reason else ""
         yield Reason("queue_paused", f"its queue {job.queue} was paused by {around.paused_by or 'somebody'}{because}")
-    if job.held:
+    if job.held == "needs":
+        yield from _parents(around.parents)
+    elif job.held:
         yield _held(job, around)
     if job.run_at > now:
         yield _later(job, around)
@@ -79,6 +97,29 @@ def _waiting(job: Job, around: Around, now: datetime) -> Iterator[Reason]:
     nothing_else = around.paused_at is None and not job.held and job.run_at <= now
     if nothing_else and around.workers and (around.max_running is None or around.running < around.max_running):
         yield Reason("due", f"due since {iso(job.run_at)}; next when a worker of its queue has a free slot")
+
+
+def _parents(parents: Sequence[Parent]) -> Iterator[Reason]:
+    """For whom it waits, those first that will never succeed."""
+    for parent in parents:
+        if parent.is_lost:
+            yield Reason("parent_dead", _lost(parent))
+        elif parent.lost is not None:
+            yield Reason("parent_dead", f"it waits for {parent.id}, which waits for {parent.lost}, which is lost")
+    alive = [f"{each.id} ({each.state})" for each in parents if not each.is_lost and each.lost is None]
+    if alive or not parents:
+        yield Reason("held", f"it waits for {', '.join(alive) or 'other jobs'} to succeed")
+
+
+def _lost(parent: Parent) -> str:
+    ended = {"dead": "is dead", "cancelled": "was cancelled"}.get(parent.state or "", "is no longer on record")
+    told = f"it waits for {parent.id}, which {ended}"
+    if parent.policy != "wait":
+        follows = "is cancelled for it" if parent.policy == "cancel" else "runs without it"
+        return f"{told}; it {follows} as soon as a worker looks after it"
+    if parent.state == "dead":
+        return f"{told}, and waits on (on_parent_dead=wait); revive {parent.id}, or cancel this job"
+    return f"{told} and cannot be revived (on_parent_dead=wait); cancel this job"
 
 
 def _held(job: Job, around: Around) -> Reason:

@@ -1,7 +1,8 @@
 """When something runs: by cron, every so often, or once.
 
-A rule is a frozen value and answers three questions: the next fire after an instant, the fires of a range, and how to
-say it in words. It reads no clock; the scheduler hands it instants. All instants are aware, all answers are in UTC.
+A rule is a frozen value and answers four questions: the next fire after an instant, the fires of a range, how many
+there are, and how to say it in words. It reads no clock; the scheduler hands it instants. All instants are aware, all
+answers are in UTC.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Rule(Hashable, Protocol):
 
     def next_after(self, instant: datetime) -> datetime | None: ...
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]: ...
+    def count(self, start: datetime, end: datetime) -> int: ...
     def describe(self, language: Language = "en") -> str: ...
 
 
@@ -97,6 +99,11 @@ class Every:
             yield fire
             fire = self.next_after(fire)
 
+    def count(self, start: datetime, end: datetime) -> int:
+        """Count the fires after *start* up to and including *end*, without visiting each of them."""
+        first, end = self.next_after(start), aware(end, "end")
+        return 0 if first is None or first > end else (end - first) // self.period + 1
+
     def describe(self, language: Language = "en") -> str:
         """The interval in words; ``"en"`` or ``"zh"``."""
         return describe_every(self.period, self.anchor, self.initial_delay, language)
@@ -119,6 +126,10 @@ class Once:
         """The fire, when it lies after *start* and not after *end*."""
         if aware(start, "start") < self.at <= aware(end, "end"):
             yield self.at
+
+    def count(self, start: datetime, end: datetime) -> int:
+        """One, when the fire lies after *start* and not after *end*; otherwise none."""
+        return sum(1 for _ in self.between(start, end))
 
     def describe(self, language: Language = "en") -> str:
         """The instant in words; ``"en"`` or ``"zh"``."""

@@ -73,13 +73,13 @@ def spans_of(zone: ZoneInfo, year: int) -> tuple[Span, ...]:
     ends = datetime(year + 1, 1, 1, tzinfo=UTC) if year < LATEST.year else LATEST
     shown = EARLIEST
     spans = []
-    for start, end in pairwise([*_changes(zone, _shift(begins, -_MEMORY), ends), ends]):
+    for start, end in pairwise([*_changes(zone, shift(begins, -_MEMORY), ends), ends]):
         offset = _offset_at(zone, start)
-        closes = _shift(end, offset)
+        closes = shift(end, offset)
         if end > begins:
             cut = start < begins or start == EARLIEST
             start = max(start, begins)
-            opens = _shift(start, offset)
+            opens = shift(start, offset)
             spans.append(Span(start, end, offset, opens, closes, max(shown, opens) if cut else shown))
         shown = max(shown, closes)
     return tuple(spans)
@@ -90,7 +90,7 @@ def _changes(zone: ZoneInfo, begins: datetime, ends: datetime) -> list[datetime]
     changes = [begins]
     seen, offset = begins, _offset_at(zone, begins)
     while seen < ends:
-        ahead = min(_shift(seen, _STRIDE), ends)
+        ahead = min(shift(seen, _STRIDE), ends)
         later = _offset_at(zone, ahead)
         if later != offset:
             change = _bisect(zone, seen, ahead)
@@ -121,7 +121,7 @@ def _offset_at(zone: ZoneInfo, instant: datetime) -> timedelta:
         return (instant + inside).astimezone(zone).utcoffset() or timedelta(0)
 
 
-def _shift(instant: datetime, by: timedelta) -> datetime:
+def shift(instant: datetime, by: timedelta) -> datetime:
     """Addition that stops at the ends of the calendar."""
     try:
         return instant + by

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from pydantic import StrictBool
+
 from horae.actions import waits
 from horae.core.instants import iso
 from horae.core.lanes import Lane, TaskWait
@@ -46,7 +48,7 @@ class ConfirmTools:
         asked = sorted(self.here.world.store.read(read), key=lambda each: (each[1].deadline, each[1].number))
         return ConfirmationList(confirmations=[_shape(lane, wait) for lane, wait in asked[:limit]])
 
-    def confirm_answer(self, wait_id: WaitId, approve: bool, reason: Reason = "") -> Answered:
+    def confirm_answer(self, wait_id: WaitId, approve: StrictBool, reason: Reason = "") -> Answered:
         """Approve or deny exactly what was asked, once. After its deadline an answer permits nothing."""
         who = self.here.who()
         lane, before = self._find(wait_id)

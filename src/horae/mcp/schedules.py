@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from horae.actions import schedules
 from horae.core.cron import Cron
@@ -104,7 +104,7 @@ class ScheduleTools:
         found = [each for each in self._all(who) if each.payload.get("lane") == here.lane]
         return ScheduleList(schedules=[schedule_shape(each) for each in found], most=MOST)
 
-    def schedule_pause(self, schedule_id: ScheduleId, paused: bool = True) -> ScheduleChanged:
+    def schedule_pause(self, schedule_id: ScheduleId, paused: StrictBool = True) -> ScheduleChanged:
         """Stop a schedule for a while; paused=false lets it go on. What it missed meanwhile is not made up for."""
         here, who = self._here, self._here.who()
         found = self._mine(schedule_id, who)

@@ -17,6 +17,7 @@ from datetime import timedelta
 from horae.actions import lanes, turns
 from horae.actions.attending import task_number
 from horae.actions.lanes import Drive
+from horae.actions.machinery import serve_due
 from horae.actions.sealing import seal
 from horae.actions.turns import Found, Perform, Think
 from horae.core.attention import FINAL, Control, Policy
@@ -26,7 +27,6 @@ from horae.core.payloads import decode
 from horae.errors import Conflict, HoraeError, LaneLost, NotFound
 from horae.ports import World
 from horae.runtime.keeping import Keeper
-from horae.runtime.lanes import serve_due
 
 LEASE = timedelta(seconds=30)
 SILENCE = timedelta(minutes=15)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from horae.actions.lanes import Snapshot, shown
-from horae.core.directives import FactList
+from horae.core.directives import Fact
 from horae.core.fires import Schedule
 from horae.core.instants import iso
 from horae.core.lanes import Line, Task, TaskWait
@@ -100,7 +100,8 @@ class FactShape(BaseModel):
 
     kind: str
     at: str
-    data: dict[str, Any]
+    data: dict[str, Any] = Field(description="What the event or the action said.")
+    about: dict[str, Any] = Field(description="What it is: `key` and `event` of an event, `action` of an action.")
 
 
 class SafePoint(BaseModel):
@@ -257,8 +258,8 @@ def wait_shape(wait: TaskWait) -> WaitShape:
     )
 
 
-def fact_shapes(facts: FactList) -> list[FactShape]:
-    return [FactShape(kind=fact.kind, at=iso(fact.at), data=dict(fact.data)) for fact in facts]
+def fact_shape(fact: Fact) -> FactShape:
+    return FactShape(kind=fact.kind, at=iso(fact.at), data=dict(fact.data), about=dict(fact.about))
 
 
 def view_of(snapshot: Snapshot, driver: str | None) -> View:

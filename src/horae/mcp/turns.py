@@ -22,7 +22,7 @@ from horae.errors import InvalidInput, NotAllowed
 from horae.mcp.arguments import MAX_REASON, Context, Data, Keys, Note, TaskId, Text, Timeout, Turn
 from horae.mcp.here import Here
 from horae.mcp.seats import Seat
-from horae.mcp.shapes import Asked, FactShape, SafePoint, TaskEnded, Waiting, fact_shapes, task_shape
+from horae.mcp.shapes import Asked, FactShape, SafePoint, TaskEnded, Waiting, fact_shape, task_shape
 
 RESERVED = ("context", "interruptible", "note")  # arguments that a directive takes for itself
 WHY = {
@@ -84,7 +84,7 @@ class TurnTools:
             wait_id=waits[0].number if waits else None,
             wait_ids=[wait.number for wait in waits],
             deadline=iso(waits[0].deadline) if waits else None,
-            early=next((_early(fact) for fact in facts if task.state == "ready" and fact.kind == "event"), None),
+            early=_early(facts) if task.state == "ready" else None,
             durability=self._here.durability,
         )
 
@@ -153,8 +153,9 @@ class TurnTools:
         )
 
 
-def _early(fact: StoredFact) -> FactShape:
-    return FactShape(kind=fact.kind, at=iso(fact.at), data=decode(fact.data))
+def _early(facts: list[StoredFact]) -> FactShape | None:
+    """The event that was there before its wait."""
+    return next((fact_shape(each.fact) for each in facts if each.kind == "event"), None)
 
 
 def _told(think: Think | None, named: str | None, why: str | None) -> SafePoint:
@@ -166,7 +167,7 @@ def _told(think: Think | None, named: str | None, why: str | None) -> SafePoint:
         answer="continue" if stays else "yield",
         reason=None if stays else why,
         task=task,
-        facts=fact_shapes(think.facts),
+        facts=[fact_shape(fact) for fact in think.facts],
     )
 
 

@@ -102,6 +102,9 @@ class Janitor:
         freed = await self._database.call(self._world.store.let_in_forgotten)
         if freed:
             log.warning("jobs were held although there was room: queues %s", ", ".join(sorted(freed)))
+        lost = await self._database.call(self._world.store.find_lost_parents)
+        if lost:
+            log.warning("%s jobs waited for jobs that had ended, and nobody had told them", lost)
         gone = await self._database.call(lambda: clean(self._world, self._retention))
         if any(gone.values()):
             told = ", ".join(f"{count} of {table}" for table, count in gone.items() if count)

@@ -15,14 +15,13 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from horae.actions import jobs, lanes, turns
-from horae.actions.attending import come_due
-from horae.actions.lanes import QUEUE, Drive
+from horae.actions import lanes, turns
+from horae.actions.lanes import Drive
+from horae.actions.machinery import serve_due
 from horae.actions.sealing import seal
 from horae.actions.turns import Found, Perform, Think
 from horae.core.attention import CLOSED, Control, Policy, Rule, at_safe_point
 from horae.core.directives import Directive, Effect, FactList
-from horae.core.jobs import Job, Outcome
 from horae.core.lanes import Task
 from horae.core.payloads import decode
 from horae.errors import HoraeError, InvalidInput, LaneLost, StoreError
@@ -33,14 +32,11 @@ from horae.runtime.database import DatabaseThreads
 from horae.runtime.keeping import Keeper
 from horae.runtime.loop import Alarm, Backoff
 from horae.runtime.threads import Threads
-from horae.runtime.tracebacks import error_text, loggable
+from horae.runtime.tracebacks import loggable
 
 T = TypeVar("T")
 log = logging.getLogger("horae.attention")
-DUE_BATCH = 20
-LEFT_BATCH = 1000
 SEAL_EVERY = 2.0  # seconds, where a lane is never at rest
-DUE_LEASE = timedelta(seconds=10)
 QUIET = timedelta(seconds=1)  # how long to sleep where no hints arrive
 LONG = timedelta(seconds=30)
 
@@ -167,11 +163,11 @@ class LaneDriver:
 
     async def _rest(self) -> None:
         assert self._alarm is not None
-        glance = await self._ask(lambda: self.world.store.glance([QUEUE]))
+        glance = await self._ask(lambda: self.world.store.glance([]))
         at_most = LONG if self.world.store.hears() else QUIET
         if self.drive is None:
             at_most = min(at_most, self.mind.lease / 3)
-        await self._alarm.sleep(glance.next_due_at, at_most)
+        await self._alarm.sleep(glance.next_machinery_at, at_most)
 
     # -- one thing at a time -------------------------------------------------------------------------------------
 
@@ -199,7 +195,7 @@ class LaneDriver:
             self.drive = await self._ask(
                 lambda: lanes.acquire(
                     self.world, self.mind.lane, self.name, owner=self.mind.owner, lease=self.mind.lease,
-                    policy=self.mind.policy, rules=self.mind.rules,
+                    policy=self.mind.policy, rules=self.mind.rules, kinds=self.mind.cognitions,
                 )
             )  # fmt: skip
             if self.drive is not None:
@@ -241,9 +237,8 @@ class LaneDriver:
     async def _think(self, think: Think) -> turns.Work | None:
         drive, task = self._held(), think.task
         cognition = self.mind.cognitions.get(task.kind)
+        assert cognition is not None  # the lane knows which kinds this driver has
         try:
-            if cognition is None:
-                raise LookupError(f"no cognition is declared for tasks of kind {task.kind!r}")
             turn = Turn(
                 task.id, task.kind, decode(task.payload), None if task.context is None else decode(task.context),
                 think.facts, think.control, self.world.clock.now(), task.turn + 1, task.note,
@@ -297,9 +292,7 @@ class LaneDriver:
             line = line_of(problem)
             log.warning("%s of %s failed: %s", perform.action, task.id, line, exc_info=loggable(problem))
             unknown = isinstance(problem, TimeoutError) and perform.effect == "once"  # it may go on without us
-            found = (
-                Found("unknown", {"error": line, "key": perform.key}) if unknown else Found("failed", {"error": line})
-            )
+            found = Found("unknown" if unknown else "failed", {"error": line})
         else:
             found = found_after(self.mind.policy, perform, answer)
         await self._write_facts(drive, perform, found)
@@ -342,29 +335,6 @@ class LaneDriver:
         return ended
 
 
-def serve_due(world: World, name: str) -> int:
-    """Handle what has come due in any lane: the effect is the same whoever does it."""
-    left = [job for job in world.store.expired(now=world.clock.now(), limit=LEFT_BATCH) if job.queue == QUEUE]
-    jobs.lose(world, left)  # by a driver that died between taking and settling
-    taken = jobs.pull(world, worker_id=name, queues=[QUEUE], limit=DUE_BATCH, lease=DUE_LEASE)
-    if taken:
-        jobs.settle(world, [(job, outcome_of_due(world, job)) for job in taken])
-    return len(taken)
-
-
-def outcome_of_due(world: World, job: Job) -> Outcome:
-    try:
-        again = come_due(world, job.handler, job.payload, owner=job.owner)
-    except StoreError:
-        raise
-    except HoraeError as problem:
-        return Outcome("failed", error=str(problem))
-    except Exception as problem:  # one that cannot be served must not keep the others waiting
-        log.exception("%s (%s) cannot be served", job.id, job.handler)
-        return Outcome("failed", error=error_text(problem))
-    return Outcome("succeeded") if again is None else Outcome("snoozed", delay=again - world.clock.now())
-
-
 def would_yield(world: World, task: Task, control: Control, policy: Policy) -> bool:
     """Whether the focus would change at a safe point now, also by what an operator has forbidden since it began."""
 
@@ -372,7 +342,7 @@ def would_yield(world: World, task: Task, control: Control, policy: Policy) -> b
         found, lane = tx.attention.task(task.number), tx.attention.lane_by_number(task.lane)
         if found is None or lane is None or found.state != "running" or found.cancel_requested:
             return True
-        live = [each.weighed for each in tx.attention.live_tasks(task.lane)]
+        live = lane.rivals(tx.attention.live_tasks(task.lane))
         between = replace(found.weighed, phase="gap")
         return at_safe_point(between, live, lanes.effective(lane, control), policy).verdict != "go on"
 

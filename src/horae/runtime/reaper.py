@@ -8,6 +8,7 @@ from functools import partial
 
 from horae.actions.jobs import get, lose_expired
 from horae.core.jobs import Job
+from horae.core.machinery import MACHINERY
 from horae.ports import World
 from horae.runtime.database import DatabaseThreads
 
@@ -30,6 +31,6 @@ class Reaper:
         lost = await self._database.call(lambda: lose_expired(self._world, self._batch))
         for job, dead in lost:
             log.warning("the lease of %s ran out at %s", job.id, job.worker_id, extra={"job_id": job.id})
-            if dead:
+            if dead and job.queue != MACHINERY:  # that one is made again
                 self._tell_dead(await self._database.call(partial(get, self._world, job.id)))
         return len(lost) == self._batch

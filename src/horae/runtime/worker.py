@@ -8,6 +8,8 @@ that nobody has to wait for them to run out; stop renewing last. A worker whose 
 with all tasks when it is interrupted, does the same without waiting for what runs.
 """
 
+# size: the whole life of a worker in one place; its parts are modules of their own
+
 from __future__ import annotations
 
 import asyncio
@@ -23,6 +25,7 @@ from typing import Any, TypeVar
 
 from horae.actions import jobs as verbs
 from horae.core.jobs import Change, Job, Outcome
+from horae.core.machinery import MACHINERY, queue_name
 from horae.errors import HoraeError, StoreError
 from horae.ports import Claim, Glance, Node, World
 from horae.runtime.attempt_port import AttemptPort
@@ -37,6 +40,7 @@ from horae.runtime.janitor import Janitor
 from horae.runtime.listeners import Listeners, Teller
 from horae.runtime.logs import marking_logs
 from horae.runtime.loop import Alarm, Backoff
+from horae.runtime.machinery import Machinery
 from horae.runtime.measuring import Measures
 from horae.runtime.reaper import Reaper
 from horae.runtime.renewer import Renewer
@@ -70,6 +74,8 @@ class Worker:
         processes: Processes,
         declared: Declared | None = None,
     ) -> None:
+        for queue in settings.queues:
+            queue_name(queue)
         self.world = world
         self.settings = settings
         self.listeners = listeners
@@ -93,6 +99,7 @@ class Worker:
         self.measures = Measures()
         self._scheduler = Scheduler(world, self._database, self.measures.fired)
         self._janitor = Janitor(world, self._database, settings.retention, settings.chores)
+        self._machinery = Machinery(world, self._database, self.node_id)
         self._held: dict[tuple[int, int], Attempt] = {}
         self._busy: Counter[str] = Counter()
         self._beaten_at: datetime | None = None
@@ -128,7 +135,11 @@ class Worker:
             self._scheduler.stop()
             self._janitor.stop()
             await asyncio.wait(beside)
-            await asyncio.gather(self._until_free(self.settings.grace), self.declared.close(self.settings.grace))
+            await asyncio.gather(
+                self._until_free(self.settings.grace),
+                self.declared.close(self.settings.grace),
+                self._machinery.ended(),
+            )
         except asyncio.CancelledError:
             log.warning("this worker was interrupted; it ends, and what it runs is given back")
             raise
@@ -172,7 +183,9 @@ class Worker:
 
     def _subscribe(self) -> Callable[[], None]:
         def wake(queue: str) -> None:
-            if queue == "*" or queue in self.settings.queues:
+            if queue == MACHINERY:
+                self._machinery.was_hinted = True
+            if queue in ("*", MACHINERY) or queue in self.settings.queues:
                 self._alarm.ring_from_elsewhere()
 
         return self.world.store.subscribe(wake)
@@ -195,6 +208,7 @@ class Worker:
             return
         glance = await self._look()
         now = self.world.clock.now()
+        self._machinery.serve(glance, now, self._alarm.ring)
         if glance.next_expiry_at is not None and glance.next_expiry_at < now and await self._reaper.step():
             return
         newly_due = glance.next_due_at is not None and glance.next_due_at <= now
@@ -258,10 +272,10 @@ class Worker:
         expiry = glance.next_expiry_at
         if expiry is not None and expiry <= now:  # seen to just now
             expiry = now + BLOCKED_WAIT
-        wakes = [moment for moment in (due, expiry) if moment is not None]
+        wakes = [moment for moment in (due, expiry, self._machinery.next_look(glance, now)) if moment is not None]
         rang = await self._alarm.sleep(min(wakes, default=None), at_most)
         due_now = due is not None and due <= self.world.clock.now()
-        self._expects_work = rang or due_now
+        self._expects_work = due_now or (rang and not self._machinery.takes_hint())
 
     def _node(self, now: datetime) -> Node:
         return Node(

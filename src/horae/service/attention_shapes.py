@@ -127,7 +127,7 @@ class LaneTask(BaseModel):
     turn: int = Field(description="How often cognition has decided about it.")
     step: int = Field(description="How many actions were begun.")
     cancel_requested: bool
-    reason: str | None = Field(description="Why it failed or was cancelled.")
+    reason: str | None = Field(description="Why it failed, was cancelled, or is left alone.")
     created_at: Instant | None
     start_at: Instant | None
     ready_since: Instant | None

@@ -126,6 +126,14 @@ class NewJob(Body):
     concurrency_limit: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     retry: RetryShape | None = None
     trace_id: Annotated[str, Field(max_length=64)] | None = None
+    after: Annotated[list[Annotated[str, Field(pattern=r"^job_[0-9]{1,18}$")]], Field(max_length=100)] = Field(
+        default=[], description="Jobs of yours that must succeed first."
+    )
+    on_parent_dead: Literal["cancel", "run", "wait"] = Field(
+        default="cancel",
+        description="When one of those dies or is cancelled: `cancel` this one too (reviving that one brings it back), "
+        "`run` it all the same, or let it `wait`.",
+    )
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -163,6 +171,8 @@ class NewJob(Body):
             object_type=self.object_type,
             object_id=self.object_id,
             action=self.action,
+            after=tuple(dict.fromkeys(self.after)),
+            on_parent_dead=self.on_parent_dead,
             strict=True,
         )
 

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 from horae.actions import jobs as verbs
 from horae.actions.jobs import DEFAULT_QUEUE
-from horae.actions.lanes import QUEUE
 from horae.actions.quotas import enqueue_within
 from horae.actions.reasons import why as explain
 from horae.core.access import Caller
@@ -144,7 +143,6 @@ def _may_feed(service: Service, caller: Caller, queues: set[str]) -> None:
         return
     ours = {
         DEFAULT_QUEUE,
-        QUEUE,
         *(str(getattr(each, "queue", None) or DEFAULT_QUEUE) for each in service.options.handlers().values()),
     }
     ours |= {queue for node in service.world.store.read(lambda tx: tx.nodes.all()) for queue in node.queues}
@@ -158,6 +156,8 @@ def _may_feed(service: Service, caller: Caller, queues: set[str]) -> None:
 
 def _place(world: World, service: Service, caller: Caller, requests: Sequence[verbs.Request]) -> list[verbs.Enqueued]:
     allowed = 0 if caller.is_operator else service.options.max_unfinished_jobs
+    for parent in sorted({each for request in requests for each in request.after}):
+        verbs.get(world, parent, owner=caller.sees)  # to wait for somebody else's job would tell how it fares
     return enqueue_within(world, requests, owner=caller.owner, allowed=allowed)
 
 

@@ -20,6 +20,7 @@ from horae.core.access import Caller
 from horae.core.instants import iso
 from horae.core.jobs import JOB, Job, Run
 from horae.core.jobs import Lease as Hold
+from horae.core.machinery import refuse_own
 from horae.errors import InvalidInput, LeaseLost, TokenNeeded
 from horae.ports import Clock, World
 from horae.service.holders import Holders, holders_of
@@ -270,6 +271,7 @@ def _held(world: World, job_id: str, body: Ack | Fail | Held, caller: Caller) ->
     """The job, if the caller may serve it and the worker named is the one that holds it."""
     job = verbs.get(world, job_id, owner=caller.sees)
     caller.require_queue(job.queue)
+    refuse_own(job)
     if body.worker_id is not None and job.worker_id != body.worker_id:
         raise LeaseLost(job.id, job.token if body.token is None else body.token)
     return job

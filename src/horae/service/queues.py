@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Depends, Path, Query
 from pydantic import AfterValidator, BaseModel, Field
 
 from horae.actions import queues
@@ -56,8 +56,13 @@ class OrderQueue(Because):
 
 
 @router.get("", operation_id="list_queues", summary="Every queue that has settings, jobs or a worker")
-def list_queues(world: Here, caller: Admin) -> Queues:
-    return Queues(queues=[QueueDetail.seen(view) for view in queues.list_queues(world, owner=caller.sees)])
+def list_queues(
+    world: Here,
+    caller: Admin,
+    machinery: Annotated[bool, Query(description="Also the queue of Horae's own jobs.")] = False,
+) -> Queues:
+    found = queues.list_queues(world, owner=caller.sees, machinery=machinery)
+    return Queues(queues=[QueueDetail.seen(view) for view in found])
 
 
 @router.get("/{name:path}", operation_id="get_queue", summary="One queue")

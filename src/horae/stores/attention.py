@@ -13,10 +13,11 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Table, bindparam,
 from horae.core.instants import instant, micros
 from horae.core.lanes import TABLES as TOLD
 from horae.core.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
+from horae.core.machinery import MACHINERY
 from horae.errors import Conflict
 from horae.stores.dialects import BY_NAME
 from horae.stores.rows import at, to_micros
-from horae.stores.tables import events, facts, journal, lanes, tasks, waits
+from horae.stores.tables import events, facts, jobs, journal, lanes, tasks, waits
 
 K = TypeVar("K", Task, TaskWait, Event, StoredFact)
 Plan = tuple[tuple[str, int, Callable[[Any], Any] | None], ...]
@@ -121,6 +122,7 @@ class Attention:
             "seq": lane.seq,
             "override": lane.override,
             "rules": lane.rules,
+            "kinds": lane.kinds,
         }
         self.connection.execute(SAVE_LANE, {**values, "which": lane.number})
 
@@ -177,6 +179,20 @@ class Attention:
     def waits_for(self, lane: int, key: str) -> list[TaskWait]:
         """Every wait for a key, the oldest first."""
         return self._find(TaskWait, WAITS_FOR, lane_id=lane, wait_key=key)
+
+    def waits_without_job(self, lane: int | None, *, limit: int) -> list[TaskWait]:
+        """Open waits whose job is not there, is dead, or waits in somebody else's queue."""
+        query = select(waits).where(waits.c.state == "open", ~_is_kept(waits.c.job_id))
+        query = query if lane is None else query.where(waits.c.lane_id == lane)
+        return self._find(TaskWait, query.order_by(waits.c.id).limit(limit))
+
+    def tasks_without_job(self, lane: int | None, *, limit: int) -> list[Task]:
+        """The same for tasks whose start or deadline is still to come."""
+        starts = (tasks.c.state == "created") & tasks.c.start_job.is_not(None) & ~_is_kept(tasks.c.start_job)
+        ends = tasks.c.deadline_job.is_not(None) & ~_is_kept(tasks.c.deadline_job)
+        query = select(tasks).where(tasks.c.state.in_(LIVE), starts | ends)
+        query = query if lane is None else query.where(tasks.c.lane_id == lane)
+        return self._find(Task, query.order_by(tasks.c.id).limit(limit))
 
     def event(self, number: int) -> Event | None:
         return self._first(Event, EVENT, id=number)
@@ -254,6 +270,12 @@ class Attention:
             self.connection.execute(SEAL, told)
 
 
+def _is_kept(number: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether a job of Horae's own will come due; one that runs, in whatever queue, is about to."""
+    kept = (jobs.c.state == "running") | ((jobs.c.state == "queued") & (jobs.c.queue == MACHINERY))
+    return select(jobs.c.id).where(jobs.c.id == number, kept).exists()
+
+
 def _lane(row: Mapping[Any, Any]) -> Lane:
     return Lane(
         name=row["name"],
@@ -266,6 +288,7 @@ def _lane(row: Mapping[Any, Any]) -> Lane:
         override=row["override"],
         rules=row["rules"],
         created_at=instant(row["created_at"]),
+        kinds=row["kinds"],
     )
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from sqlalchemy import TextClause, text
+
 
 @lru_cache(maxsize=512)
 def translated(sql: str, placeholder: str) -> str:
@@ -47,6 +49,27 @@ class Driver:
             cursor.executemany(translated(sql, self.placeholder), list(rows))
         finally:
             cursor.close()
+
+
+class CallerDriver(Driver):
+    """The same three calls on a caller's SQLAlchemy connection, whatever driver is behind it."""
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self.connection.execute(*_bound(sql, parameters))]
+
+    def change(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        return int(self.connection.execute(*_bound(sql, parameters)).rowcount)
+
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        for row in rows:
+            self.connection.execute(*_bound(sql, row))
+
+
+def _bound(sql: str, parameters: Sequence[Any]) -> tuple[TextClause, dict[str, Any]]:
+    """A statement with named parameters, which SQLAlchemy translates for every driver."""
+    first, *rest = sql.split("%s")
+    named = first + "".join(f":p{place}{part}" for place, part in enumerate(rest))
+    return text(named), {f"p{place}": value for place, value in enumerate(parameters)}
 
 
 def marks(count: int) -> str:

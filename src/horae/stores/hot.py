@@ -13,10 +13,12 @@ from typing import Any
 
 from horae.core.instants import instant, micros
 from horae.core.jobs import Job, Lease, Outcome, Settlement, settlement
+from horae.core.machinery import MACHINERY
 from horae.ports import Claim, Glance, Node, Renewed
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver, marks
 from horae.stores.links import Ended, Links
+from horae.stores.needs import cancel_waiting
 from horae.stores.rows import (
     ATTEMPT,
     JOB_COLUMNS,
@@ -38,6 +40,11 @@ CHUNK = 500  # rows named in one IN list
 SKIP_FIRE = (
     "UPDATE horae_fires SET verdict = 'skipped', reason = %s "
     "WHERE schedule_id = %s AND kind = 'schedule' AND fire_at = %s AND job_id = %s"
+)
+# All of them are in the first band, and nobody pauses their queue.
+NEXT_MACHINERY = (
+    f"(SELECT run_at FROM horae_jobs WHERE queue = '{MACHINERY}' AND state = 'queued' AND held = '' AND band = 0 "
+    "ORDER BY run_at LIMIT 1)"
 )
 STATE, TOKEN, WORKER, LEASED, STARTED, LINKED = map(
     JOB_COLUMNS.index, ("state", "token", "worker_id", "leased_until", "started_at", "linked")
@@ -75,18 +82,13 @@ class Hot:
             f"SELECT {source}, {marks(len(ENDING) + 2)}, {', '.join(SNAPSHOT)} FROM horae_jobs WHERE id "
         )
 
-        self.drop_sql = (
-            f"INSERT INTO horae_runs (job_id, token, {', '.join(ATTEMPT)}, outcome, state, attempt, error, "
-            f"finished_at, {', '.join(SNAPSHOT)}) SELECT {source}, 'cancelled', 'cancelled', attempt, last_error, "
-            f"finished_at, {', '.join(SNAPSHOT)} FROM horae_jobs WHERE "
-        )
-
     # -- claim -------------------------------------------------------------------------------------------------
 
     def claim(self, driver: Driver, claim: Claim, now: datetime) -> list[Job]:
         """Lease due jobs of one queue to one worker, in the queue's order, within every limit."""
-        order, paused = self._served(driver, claim)
-        limits = self.slots.limits(driver)
+        own = claim.queue == MACHINERY  # nobody pauses or limits what Horae has promised
+        order, paused = ("priority", False) if own else self._served(driver, claim)
+        limits = {} if own else self.slots.limits(driver)
         taken: list[tuple[Any, ...]] = []
         placed: set[int] = set()
         for reach in REACHES:
@@ -210,13 +212,9 @@ class Hot:
 
     def drop(self, driver: Driver, numbers: Sequence[int], reason: str, now: datetime) -> None:
         """End waiting jobs as cancelled: their rows move to the history, their names are free again."""
-        listed = f"id IN ({marks(len(numbers))}) AND state = 'queued'"
-        sql = "UPDATE horae_jobs SET token = token + 1, cancel_reason = %s, finished_at = %s WHERE "
-        driver.change(sql + listed, [reason, micros(now), *numbers])
-        driver.change(self.drop_sql + listed, numbers)
-        ended = driver.rows(f"SELECT id, schedule_id FROM horae_jobs WHERE linked = 1 AND {listed}", numbers)
-        driver.change(f"DELETE FROM horae_jobs WHERE {listed}", numbers)
-        self._free_names(driver, numbers)
+        linked = f"SELECT id, schedule_id FROM horae_jobs WHERE linked = 1 AND id IN ({marks(len(numbers))}) "
+        ended = driver.rows(linked + "AND state = 'queued'", numbers)
+        cancel_waiting(driver, numbers, reason, now)
         self.links.after(driver, [Ended(number, schedule_id, False) for number, schedule_id in ended], now)
 
     def _requeue(self, driver: Driver, settlements: Sequence[Settlement]) -> None:
@@ -318,13 +316,14 @@ class Hot:
                     "ORDER BY run_at LIMIT 1)"
                 )
                 parameters += [queue, band, queue]
+        parts.append(NEXT_MACHINERY)
         parts.append(
             "(SELECT leased_until FROM horae_jobs WHERE state = 'running' AND leased_until > 0 "
             "ORDER BY leased_until LIMIT 1)"
         )
         parts.append("(SELECT next_due_at FROM horae_schedules WHERE next_due_at > 0 ORDER BY next_due_at LIMIT 1)")
         parts.append(self.dialect.time_micros)
-        *dues, expiry, fire, time = driver.rows(f"{opening}SELECT {', '.join(parts)}", parameters)[0]
+        *dues, machinery, expiry, fire, time = driver.rows(f"{opening}SELECT {', '.join(parts)}", parameters)[0]
         due = min((value for value in dues if value is not None), default=None)
         stopping: frozenset[int] = frozenset()
         if worker_id is not None:
@@ -334,6 +333,7 @@ class Hot:
             next_due_at=None if due is None else instant(due),
             next_expiry_at=None if expiry is None else instant(expiry),
             next_fire_at=None if fire is None else instant(fire),
+            next_machinery_at=None if machinery is None else instant(machinery),
             store_time=None if time is None else instant(int(time)),
             cancelled=stopping,
         )

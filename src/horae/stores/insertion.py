@@ -13,9 +13,11 @@ from sqlalchemy import Connection, delete, insert, select, text, update
 
 from horae.core.instants import micros
 from horae.core.jobs import NewJob
-from horae.errors import Conflict, KeyConflict, NotFound
+from horae.errors import KeyConflict, NotFound
 from horae.ports import Placed
 from horae.stores.dialects import BY_NAME
+from horae.stores.driver import CallerDriver
+from horae.stores.needs import Needs
 from horae.stores.rows import INSERT_COLUMNS, chunks, new_job_row
 from horae.stores.tables import jobs, keys, needs, runs
 
@@ -50,38 +52,53 @@ class Insertion:
         numbers = self._add([new[place] for place in waiting], now)
         for place, where in zip(waiting, self._named([new[place] for place in waiting], numbers, now), strict=True):
             placed[place] = where
-        self._wait_for_others([(new[place].after, placed[place]) for place in waiting if new[place].after])
+        self._wait_for_others([(new[place], placed[place]) for place in waiting if new[place].after], now)
         for place, twin_place in twins.items():
             original = placed[twin_place]
             assert original is not None
             placed[place] = Placed(original.number, deduplicated=True, request_hash=original.request_hash)
         return [where for where in placed if where is not None]
 
-    def _wait_for_others(self, waiting: Sequence[tuple[tuple[int, ...], Placed | None]]) -> None:
-        """Note which unfinished jobs a new one waits for; with none left it may run at once."""
-        for needed, where in waiting:
+    def _wait_for_others(self, waiting: Sequence[tuple[NewJob, Placed | None]], now: datetime) -> None:
+        """Note which unfinished jobs a new one waits for; with none left it may run at once.
+
+        The parents' rows are locked, so that one that ends just now either finds the child or is found to have ended.
+        """
+        for job, where in waiting:
             if where is None or where.deduplicated:
                 continue
-            query = select(jobs.c.id).where(jobs.c.id.in_(needed)).order_by(jobs.c.id).with_for_update()
-            live = [row.id for row in self.connection.execute(query)]
-            self._refuse_unreachable([number for number in needed if number not in live])
-            if live:
-                rows = [{"job_id": where.number, "needed_id": number} for number in live]
+            query = select(jobs.c.id, jobs.c.state).where(jobs.c.id.in_(job.after)).order_by(jobs.c.id)
+            there = {row.id: row.state for row in self.connection.execute(query.with_for_update())}
+            lost = {number for number, state in there.items() if state == "dead"}
+            lost |= self._cancelled([number for number in dict.fromkeys(job.after) if number not in there])
+            rows = [
+                {"job_id": where.number, "needed_id": number, "policy": job.on_parent_dead,
+                 "state": "failed" if number in lost else "open", "concurrency_limit": job.concurrency_limit}
+                for number in sorted({*there, *lost})
+            ]  # fmt: skip
+            if rows:
                 self.connection.execute(insert(needs), rows)
-                self.connection.execute(update(jobs).where(jobs.c.id.in_(live)).values(linked=1))
+                self.connection.execute(update(jobs).where(jobs.c.id.in_(there)).values(linked=1))
             else:
                 free = update(jobs).where(jobs.c.id == where.number).values(held="", held_for=None)
                 self.connection.execute(free)
+            if lost:
+                dialect = BY_NAME[self.connection.dialect.name]
+                Needs(dialect).settle_new(CallerDriver(self.connection), where.number, now)
 
-    def _refuse_unreachable(self, numbers: Sequence[int]) -> None:
-        """What has ended must have succeeded; what never was, or was cancelled, will never let anybody go."""
+    def _cancelled(self, numbers: Sequence[int]) -> set[int]:
+        """Those that were cancelled, among jobs that have ended; what never was cannot be waited for."""
+        cancelled: set[int] = set()
         for number in numbers:
             final = select(runs.c.state).where(runs.c.job_id == number, runs.c.state.is_not(None))
             state = self.connection.execute(final).scalar()
             if state is None:
-                raise NotFound(f"A job cannot wait for job_{number}: there is no such job.")
+                raise NotFound(
+                    f"A job cannot wait for job_{number}: there is no such job, or it is no longer on record."
+                )
             if state != "succeeded":
-                raise Conflict(f"A job cannot wait for job_{number}: it has ended as {state} and will never succeed.")
+                cancelled.add(number)
+        return cancelled
 
     def _known(self, new: Sequence[NewJob], *, latest: bool = False) -> dict[Name, tuple[int, str]]:
         """Who has these names; *latest*: also what was committed after this transaction's first look."""

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
+    CTE,
     ColumnElement,
     Connection,
     Integer,
@@ -34,6 +35,8 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from horae.core.instants import instant, micros
 from horae.core.jobs import Job, NewJob, Run
+from horae.core.machinery import MACHINERY
+from horae.core.reasons import Parent
 from horae.ports import Filter, Placed, Waiting
 from horae.stores.dialects import BY_NAME, Dialect
 from horae.stores.driver import Driver
@@ -50,7 +53,7 @@ from horae.stores.rows import (
     running_run,
 )
 from horae.stores.slots import Slots
-from horae.stores.tables import jobs, keys, runs, slots
+from horae.stores.tables import jobs, keys, needs, runs, slots
 
 FINISHED = ("succeeded", "cancelled")  # what lives on only in the history
 
@@ -116,6 +119,8 @@ class Jobs:
             c.object_id: wanted.object_id,
         }
         query = query.where(*(column == value for column, value in equal.items() if value is not None))
+        if wanted.queue is None and not wanted.machinery:
+            query = query.where(c.queue != MACHINERY)
         if wanted.states:
             query = query.where(c.state.in_(wanted.states))
         if wanted.tag is not None:
@@ -134,7 +139,7 @@ class Jobs:
         under_way = job is not None and job.state == "running" and job.token not in {run.token for run in told}
         return [*told, running_run(job)] if job is not None and under_way else told
 
-    def counts(self, queue: str | None, owner: str | None) -> dict[tuple[str, str], int]:
+    def counts(self, queue: str | None, owner: str | None, machinery: bool = False) -> dict[tuple[str, str], int]:
         """How many jobs are in which (queue, state)."""
         found: dict[tuple[str, str], int] = {}
         for table in (jobs, runs):
@@ -142,6 +147,8 @@ class Jobs:
             query = query.group_by(table.c.queue, table.c.state)
             if queue is not None:
                 query = query.where(table.c.queue == queue)
+            elif not machinery:
+                query = query.where(table.c.queue != MACHINERY)
             if owner is not None:
                 query = query.where(table.c.owner == owner)
             for name, state, count in self.connection.execute(query):
@@ -150,7 +157,7 @@ class Jobs:
 
     def metrics(self, *, now: datetime, since: datetime, owner: str | None) -> dict[str, Any]:
         """The raw figures behind S0-29 to S0-33; finished jobs count from *since* on."""
-        mine = [jobs.c.owner == owner] if owner is not None else []
+        mine = [jobs.c.queue != MACHINERY, *([jobs.c.owner == owner] if owner is not None else [])]
         due = and_(jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at <= micros(now))
         due_count, oldest = self.connection.execute(
             select(func.count(), func.min(jobs.c.run_at)).where(due, *mine)
@@ -159,7 +166,8 @@ class Jobs:
             select(func.count(), func.coalesce(func.sum(case((jobs.c.finished_at >= micros(since), 1), else_=0)), 0))
             .where(jobs.c.state == "dead", *mine)
         ).one()  # fmt: skip
-        recent = [runs.c.finished_at >= micros(since), *([runs.c.owner == owner] if owner is not None else [])]
+        recent = [runs.c.finished_at >= micros(since), runs.c.queue != MACHINERY]
+        recent += [runs.c.owner == owner] if owner is not None else []
         ended = self.connection.execute(
             select(
                 func.coalesce(func.sum(case((runs.c.state == "succeeded", 1), else_=0)), 0),
@@ -185,7 +193,8 @@ class Jobs:
 
     def died(self, since: datetime, *, limit: int) -> list[Job]:
         """Jobs that have been dead since an instant or later, the newest first."""
-        query = select(*JOB_SELECT).where(jobs.c.state == "dead", jobs.c.finished_at >= micros(since))
+        dead = (jobs.c.state == "dead", jobs.c.finished_at >= micros(since), jobs.c.queue != MACHINERY)
+        query = select(*JOB_SELECT).where(*dead)
         return [job_from(row) for row in self.connection.execute(query.order_by(jobs.c.id.desc()).limit(limit))]
 
     def waiting(self, due_before: datetime, *, not_in: Iterable[str]) -> list[Waiting]:
@@ -195,6 +204,46 @@ class Jobs:
         query = select(jobs.c.queue, func.count(), func.min(jobs.c.run_at)).where(*due, jobs.c.queue.not_in(busy))
         others = query.where(jobs.c.queue.not_in(sorted(not_in))).group_by(jobs.c.queue).order_by(jobs.c.queue)
         return [Waiting(queue, count, instant(oldest)) for queue, count, oldest in self.connection.execute(others)]
+
+    # -- jobs that wait for others -----------------------------------------------------------------------------
+
+    def parents(self, number: int) -> list[Parent]:
+        """The jobs that one waits for, in order."""
+        lost = {row.parent: row.root for row in self.connection.execute(_lost_above(number))}
+        query = select(needs.c.needed_id, needs.c.policy, jobs.c.state)
+        query = query.outerjoin(jobs, jobs.c.id == needs.c.needed_id).where(needs.c.job_id == number)
+        found = self.connection.execute(query.order_by(needs.c.needed_id)).all()
+        ended = select(runs.c.job_id, runs.c.state).where(
+            runs.c.job_id.in_([row.needed_id for row in found if row.state is None]), runs.c.state.is_not(None)
+        )
+        history = {row.job_id: row.state for row in self.connection.execute(ended)}
+        return [
+            Parent(
+                f"job_{parent}",
+                state or history.get(parent),
+                policy,
+                f"job_{lost[parent]}" if parent in lost else None,
+            )
+            for parent, policy, state in found
+        ]
+
+    def waits_for_ever(self, queues: Iterable[str] | None, *, limit: int) -> list[tuple[int, int]]:
+        """Jobs that wait for one that will never succeed, through others or not, each with that one."""
+        lost = _lost()
+        query = select(lost.c.id, func.min(lost.c.root)).join(jobs, jobs.c.id == lost.c.id).group_by(lost.c.id)
+        if queues is not None:
+            query = query.where(jobs.c.queue.in_(sorted(queues)))
+        return [(job, root) for job, root in self.connection.execute(query.order_by(lost.c.id).limit(limit))]
+
+    def may_move(self, queues: Iterable[str]) -> bool:
+        """Whether any of these queues holds a job that runs, or may run one day without anybody's help."""
+        live = [jobs.c.queue.in_(sorted(queues)), jobs.c.state.in_(("queued", "running"))]
+        moving = select(jobs.c.id).where(*live, jobs.c.held != "needs").limit(1)
+        if self.connection.execute(moving).first() is not None:
+            return True
+        stuck = select(_lost().c.id)
+        waiting = select(jobs.c.id).where(*live, jobs.c.id.not_in(stuck)).limit(1)
+        return self.connection.execute(waiting).first() is not None
 
     # -- manual acts -------------------------------------------------------------------------------------------
 
@@ -210,6 +259,8 @@ class Jobs:
         if job.held in ("", "slot"):
             values |= {"held": "", "held_for": None}  # its turn is decided again when its new time has come
         changed = self._guarded(job, values)
+        if changed and job.state == "dead" and job.linked:
+            Links(self._dialect).needs.revive(self._driver(), [job.number], now)
         self._let_next_in(job)
         return changed
 
@@ -248,6 +299,8 @@ class Jobs:
         if self.connection.execute(delete(jobs).where(*_guard(job))).rowcount != 1:
             return False
         self.connection.execute(delete(keys).where(keys.c.scope == "unique", keys.c.job_id == job.number))
+        if job.held == "needs":  # it is not cancelled for a parent, so no parent brings it back
+            self.connection.execute(delete(needs).where(needs.c.job_id == job.number))
         self._let_next_in(job)
         if job.linked:
             Links(self._dialect).after(self._driver(), [Ended(job.number, job.schedule_id, False)], now)
@@ -256,6 +309,10 @@ class Jobs:
     def ask_to_cancel(self, job: Job, *, reason: str) -> bool:
         """A running job is asked; its worker obeys at the next safe moment."""
         return self._guarded(job, {"cancel_reason": reason})
+
+    def move(self, job: Job, queue: str) -> bool:
+        """Put a waiting or dead job into another queue."""
+        return self._guarded(job, {"queue": queue})
 
     def _guarded(self, job: Job, values: dict[str, Any]) -> bool:
         return self.connection.execute(update(jobs).where(*_guard(job)).values(values)).rowcount == 1
@@ -272,7 +329,8 @@ class Jobs:
 
     def unfinished(self, owner: str, at_most: int) -> int:
         """How many jobs of an owner wait or run; nobody counts further than *at_most*."""
-        mine = select(jobs.c.id).where(jobs.c.owner == owner, jobs.c.state.in_(("queued", "running")))
+        live = (jobs.c.owner == owner, jobs.c.state.in_(("queued", "running")), jobs.c.queue != MACHINERY)
+        mine = select(jobs.c.id).where(*live)
         return int(
             self.connection.execute(select(func.count()).select_from(mine.limit(at_most).subquery())).scalar_one()
         )
@@ -282,6 +340,26 @@ class Jobs:
         places = select(slots.c.job_id).where(slots.c.name == f"key:{concurrency_key}", slots.c.job_id.is_not(None))
         query = select(*JOB_SELECT).where(jobs.c.id.in_(places), jobs.c.state == "running")
         return [job_from(row) for row in self.connection.execute(query)]
+
+
+def _lost() -> CTE:
+    """Every waiting job that waits for a lost one, and that one: also through others that wait themselves."""
+    child = jobs.alias("child")
+    first = select(needs.c.job_id.label("id"), needs.c.needed_id.label("root"))
+    lost = first.join(child, child.c.id == needs.c.job_id).where(needs.c.state == "settled").cte("lost", recursive=True)
+    others = select(needs.c.job_id, lost.c.root).join(lost, needs.c.needed_id == lost.c.id)
+    return lost.union(others.join(child, child.c.id == needs.c.job_id))
+
+
+def _lost_above(number: int) -> Select[tuple[int, int]]:
+    """Of the parents of a job those that wait for a lost one themselves, each with that one."""
+    via = needs.c.needed_id.label("parent")
+    up = select(via, needs.c.needed_id.label("id")).where(needs.c.job_id == number).cte("up", recursive=True)
+    up = up.union(select(up.c.parent, needs.c.needed_id).join(up, needs.c.job_id == up.c.id))
+    child = jobs.alias("child")
+    found = select(up.c.parent, func.min(needs.c.needed_id).label("root")).join(needs, needs.c.job_id == up.c.id)
+    found = found.join(child, child.c.id == needs.c.job_id)
+    return found.where(needs.c.state == "settled").group_by(up.c.parent)
 
 
 def _guard(job: Job) -> tuple[ColumnElement[bool], ...]:

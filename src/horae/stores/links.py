@@ -12,6 +12,7 @@ from horae.core.fires import Schedule, after_leaders, next_fire
 from horae.core.instants import micros
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver, marks
+from horae.stores.needs import Needs
 from horae.stores.rows import to_micros
 from horae.stores.schedule_rows import schedule_columns, schedule_from
 
@@ -30,41 +31,19 @@ class Links:
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
+        self.needs = Needs(dialect)
 
     def after(self, driver: Driver, ended: Sequence[Ended], now: datetime) -> set[str]:
         """Tell everybody concerned; answers with the queues that may have work now."""
         if not ended:
             return set()
-        queues = self._let_go(driver, [job.number for job in ended if job.succeeded])
+        queues = self.needs.let_go(driver, [job.number for job in ended if job.succeeded])
+        queues |= self.needs.fail(driver, [job.number for job in ended if not job.succeeded], now)
         ran = {job.schedule_id for job in ended if job.schedule_id is not None}
         good = {job.schedule_id for job in ended if job.schedule_id is not None and job.succeeded}
         if self._count_from_finish(driver, sorted(ran), now) | self._follow(driver, sorted(good), now):
             queues.add("*")
         return queues
-
-    def _let_go(self, driver: Driver, numbers: Sequence[int]) -> set[str]:
-        """Jobs that waited for these, and now for nothing else, may run."""
-        if not numbers:
-            return set()
-        among = f"needed_id IN ({marks(len(numbers))})"
-        waiting = [row[0] for row in driver.rows(f"SELECT DISTINCT job_id FROM horae_needs WHERE {among}", numbers)]
-        if not waiting:
-            return set()
-        listed = marks(len(waiting))
-        lock = f"SELECT id FROM horae_jobs WHERE id IN ({listed}) ORDER BY id" + self._dialect.waiting_lock
-        driver.rows(lock, waiting)  # two that end at once must not each take the other for unfinished
-        driver.change(f"DELETE FROM horae_needs WHERE {among}", numbers)
-        free = driver.rows(
-            f"SELECT id, queue FROM horae_jobs WHERE id IN ({listed}) AND held = 'needs' "
-            "AND NOT EXISTS (SELECT 1 FROM horae_needs WHERE horae_needs.job_id = horae_jobs.id)",
-            waiting,
-        )
-        if free:
-            driver.change(
-                f"UPDATE horae_jobs SET held = '', held_for = NULL WHERE id IN ({marks(len(free))})",
-                [row[0] for row in free],
-            )
-        return {row[1] for row in free}
 
     def _count_from_finish(self, driver: Driver, numbers: Sequence[int], now: datetime) -> bool:
         """An interval that rests between runs starts to count when the job has ended, in whatever way."""

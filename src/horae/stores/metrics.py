@@ -8,6 +8,7 @@ from sqlalchemy import Connection, func, select
 
 from horae.core.figures import Backlog, Ended
 from horae.core.instants import instant, micros
+from horae.core.machinery import MACHINERY
 from horae.stores.tables import fires, jobs, runs
 
 
@@ -17,12 +18,14 @@ class Metrics:
 
     def depths(self) -> dict[tuple[str, str], int]:
         """How many jobs are in which (queue, state); history is not counted, so that its size does not matter."""
-        query = select(jobs.c.queue, jobs.c.state, func.count()).group_by(jobs.c.queue, jobs.c.state)
-        return {(queue, state): count for queue, state, count in self.connection.execute(query)}
+        query = select(jobs.c.queue, jobs.c.state, func.count()).where(jobs.c.queue != MACHINERY)
+        rows = self.connection.execute(query.group_by(jobs.c.queue, jobs.c.state))
+        return {(queue, state): count for queue, state, count in rows}
 
     def waiting(self, now: datetime) -> dict[str, Backlog]:
         """By queue: how many jobs are due, and since when the first of them."""
-        due = (jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at <= micros(now))
+        theirs = jobs.c.queue != MACHINERY
+        due = (jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at <= micros(now), theirs)
         query = select(jobs.c.queue, func.count(), func.min(jobs.c.run_at)).where(*due).group_by(jobs.c.queue)
         return {queue: Backlog(count, instant(oldest)) for queue, count, oldest in self.connection.execute(query)}
 
@@ -33,7 +36,8 @@ class Metrics:
         columns = (func.count(), func.count(took), func.sum(took), func.max(took))
         delays = (func.count(late), func.sum(late), func.max(late))
         by = (runs.c.queue, runs.c.handler, runs.c.outcome)
-        query = select(*by, *columns, *delays).where(runs.c.finished_at >= micros(since)).group_by(*by)
+        recent = (runs.c.finished_at >= micros(since), runs.c.queue != MACHINERY)
+        query = select(*by, *columns, *delays).where(*recent).group_by(*by)
         return [
             Ended(queue, handler, outcome, *(int(number or 0) for number in numbers))
             for queue, handler, outcome, *numbers in self.connection.execute(query)

@@ -21,6 +21,12 @@ OLD = {
         "created_at < %s AND NOT EXISTS (SELECT 1 FROM horae_jobs WHERE id = horae_ledger.job_id)",
     ),
     "horae_nodes": (("id",), "seen_at < %s"),
+    # A job that was cancelled for its parent can be brought back for as long as the history has it.
+    "horae_needs": (
+        ("job_id", "needed_id"),
+        "%s > 0 AND NOT EXISTS (SELECT 1 FROM horae_jobs WHERE id = horae_needs.job_id) "
+        "AND NOT EXISTS (SELECT 1 FROM horae_runs WHERE job_id = horae_needs.job_id AND state IS NOT NULL)",
+    ),
 }
 
 

@@ -126,6 +126,22 @@ class Schedules:
         live = (jobs.c.schedule_id == number, jobs.c.state.in_(("queued", "running")), jobs.c.linked == 1)
         return self.connection.execute(select(jobs.c.id).where(*live).limit(1)).first() is not None
 
+    def without_fire(self, now: datetime, *, limit: int) -> list[Schedule]:
+        """Schedules that are on, have no next fire, and no unfinished job whose end would give them one."""
+        c = schedules.c
+        awaited = select(jobs.c.id).where(
+            jobs.c.schedule_id == c.id, jobs.c.state.in_(("queued", "running")), jobs.c.linked == 1
+        )
+        is_on = func.coalesce(c.toggled, c.enabled) == 1
+        silent = (c.next_due_at.is_(None), c.paused_at.is_(None), c.inactive.is_(None), c.mode == "SINGLE_NODE")
+        goes_on = (
+            c.kind.in_(("cron", "every")),
+            or_(c.ends_at.is_(None), c.ends_at > micros(now)),
+            or_(c.max_fires.is_(None), c.fire_count < c.max_fires),
+        )
+        query = select(*SCHEDULE_SELECT).where(*silent, is_on, *goes_on, ~awaited.exists()).order_by(c.id).limit(limit)
+        return [schedule_from(row) for row in self.connection.execute(query)]
+
     # -- fires ---------------------------------------------------------------------------------------------------
 
     def record(self, number: int, fire: Fire, job_id: int | None, now: datetime) -> None:

@@ -274,6 +274,15 @@ class SqlStore(ABC):
         self.wake(queues)
         return queues
 
+    def settle_children(self, *, now: datetime, limit: int) -> int:
+        needs = self.hot.links.needs
+        done, queues = self.driven(lambda driver: needs.go_on(driver, now, limit))
+        self.wake(queues)
+        return done
+
+    def find_lost_parents(self) -> int:
+        return self.driven(self.hot.links.needs.find_lost)
+
     def read_time(self) -> datetime | None:
         if not self.dialect.shares_clock:
             return None

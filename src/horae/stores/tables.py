@@ -211,14 +211,18 @@ limits = Table(
     **BYTEWISE,
 )
 
-# A job that waits for others to succeed.
+# A job that waits for others to succeed; stores/needs.py says what the states mean.
 needs = Table(
     "horae_needs",
     metadata,
     Column("job_id", Number, nullable=False),
     Column("needed_id", Number, nullable=False),
+    Column("policy", String(8), nullable=False, server_default="cancel"),  # what to do when the other never succeeds
+    Column("state", String(8), nullable=False, server_default="open"),
+    Column("concurrency_limit", Integer, nullable=False, server_default="1"),  # of the job; its history has no place
     PrimaryKeyConstraint("job_id", "needed_id"),
     Index("horae_needs_needed", "needed_id"),
+    Index("horae_needs_state", "state"),
     **BYTEWISE,
 )
 
@@ -494,6 +498,7 @@ lanes = Table(
     Column("override", Json),
     Column("rules", Json),
     Column("created_at", BigInteger, nullable=False),
+    Column("kinds", Json),  # the kinds of tasks that its driver knows; empty: all
     Index("horae_lanes_name", "owner", "name", unique=True),
     sqlite_autoincrement=True,
     **BYTEWISE,
@@ -535,6 +540,7 @@ tasks = Table(
     Column("deadline_job", BigInteger),
     CheckConstraint("(state = 'running') = (focus IS NOT NULL)", name="horae_tasks_focus"),
     Index("horae_tasks_state", "lane_id", "state"),
+    Index("horae_tasks_live", "state"),
     Index("horae_tasks_key", "lane_id", "task_key", unique=True),
     sqlite_autoincrement=True,
     **BYTEWISE,
@@ -562,6 +568,7 @@ waits = Table(
     Column("decided_by", Name),
     Index("horae_waits_key", "lane_id", "wait_key", "state"),
     Index("horae_waits_task", "task_id"),
+    Index("horae_waits_state", "state"),
     sqlite_autoincrement=True,
     **BYTEWISE,
 )
@@ -596,6 +603,7 @@ facts = Table(
     Column("at", BigInteger, nullable=False),
     Column("data", LongText, nullable=False),
     Column("turn", Integer),
+    Column("about", LongText),  # what Horae says of the data; empty in rows of before, where it is among them
     Index("horae_facts_task", "task_id", "turn", "id"),
     Index("horae_facts_lane", "lane_id"),
     sqlite_autoincrement=True,

@@ -34,6 +34,7 @@ from horae.testing.conformance_enqueue import EnqueueConformance
 from horae.testing.conformance_lease import LeaseConformance
 from horae.testing.conformance_links import LinkConformance
 from horae.testing.conformance_locks import LockConformance
+from horae.testing.conformance_parents import ParentConformance
 from horae.testing.conformance_schedules import ScheduleConformance
 from horae.testing.conformance_settle import SettleConformance
 
@@ -47,6 +48,7 @@ class StoreConformance(
     ScheduleConformance,
     LinkConformance,
     LockConformance,
+    ParentConformance,
     AccessConformance,
 ):
     """Every promise of a store, room by room."""

@@ -19,11 +19,13 @@ from typing import Any, Literal, Self, TypeVar
 from horae.actions import firing, schedules
 from horae.actions import jobs as verbs
 from horae.actions.jobs import Enqueued
+from horae.actions.machinery import serve_due
 from horae.app import Horae, JobHandle
 from horae.clock import zone_database_version
 from horae.core.fires import Fire
 from horae.core.instants import iso
 from horae.core.jobs import Job, Lease, Outcome, Run, State, renewal_pause
+from horae.core.machinery import MACHINERY
 from horae.core.retry import span
 from horae.definitions import Definition
 from horae.ports import Filter, World
@@ -265,7 +267,7 @@ class Lab:
         dues = [store.glance([queue]).next_due_at for queue in self._known_queues()]
         glance = store.glance([])
         expiry = glance.next_expiry_at
-        moments = [*dues, glance.next_fire_at, None if expiry is None else expiry + TICK]
+        moments = [*dues, glance.next_fire_at, glance.next_machinery_at, None if expiry is None else expiry + TICK]
         return min((moment for moment in moments if moment is not None and moment > now), default=None)
 
     async def _settle(self) -> None:
@@ -278,6 +280,8 @@ class Lab:
     async def _step(self) -> bool:
         """Hand lost jobs on, fire, or run one due job; false when there is nothing to do at this instant."""
         if await self._hand_on_lost_jobs() or firing.fire_due(self.world):
+            return True
+        if serve_due(self.world, "lab"):
             return True
         due = verbs.pull(self.world, worker_id="lab", queues=self._known_queues(), limit=1, lease=self.lease)
         for job in due:
@@ -349,7 +353,8 @@ class Lab:
         self._trace.expect_news()
 
     def _known_queues(self) -> list[str]:
-        return list(dict.fromkeys(definition.queue for definition in self.app.definitions) | self._queues)
+        known = dict.fromkeys(definition.queue for definition in self.app.definitions) | self._queues
+        return [queue for queue in known if queue != MACHINERY]
 
     # -- what a context may ask ----------------------------------------------------------------------------------
 

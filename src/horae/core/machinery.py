@@ -1,0 +1,51 @@
+"""Jobs of Horae's own: they keep what it has promised, the timeouts of waits and confirmations, starts and deadlines.
+
+They live in one queue, which is nobody else's: every worker serves it beside its own queues, whatever it was told to
+serve. A person's verbs are refused there, because a wait without its timeout would stay open for ever.
+What runs for people, a schedule that hands a task to an agent for example, is in their queues as any other job.
+"""
+
+from __future__ import annotations
+
+from horae.core.jobs import Job
+from horae.core.payloads import label, name
+from horae.errors import InvalidName, ReservedQueue
+
+MACHINERY = "horae"
+BEFORE = "attention"  # where these jobs were kept by versions before the queue was reserved
+TIMEOUT, START, DEADLINE = "attention.timeout", "attention.start", "attention.deadline"
+HANDLERS = (TIMEOUT, START, DEADLINE)
+OWN_NAMES = "horae:"  # how the unique names of these jobs begin, so that nobody else can take one
+SERVED_AT_ONCE = 20  # small, because every worker serves them, and each is a short transaction
+
+
+def queue_name(text: str) -> str:
+    """A name that a queue of somebody's may have."""
+    if text == MACHINERY:
+        raise ReservedQueue(
+            f"The queue {MACHINERY!r} is Horae's own: the jobs in it keep the timeouts of waits and confirmations and "
+            "the starts and deadlines of tasks. Every worker serves it, and nobody else may use it, pause it or limit "
+            "it; choose another queue."
+        )
+    return name(text, "queue")
+
+
+def unique_name(text: str) -> str:
+    """A unique name that a job of somebody's may have; one of ours would keep a wait from getting its timeout."""
+    if isinstance(text, str) and text.startswith(OWN_NAMES):
+        raise InvalidName(f"{text!r} cannot be a unique name: those that begin with {OWN_NAMES!r} are Horae's own.")
+    return label(text, "unique name")
+
+
+def refuse_own(job: Job) -> None:
+    """Refuse a person's verb on a job of Horae's own, with what to do instead."""
+    if job.queue != MACHINERY:
+        return
+    payload = job.payload if isinstance(job.payload, dict) else {}
+    if job.handler == TIMEOUT:
+        kept = f"the timeout of wait {payload.get('wait')}"
+        advice = "post what that waits for, or cancel the task that waits"
+    else:
+        kept = f"the {'start' if job.handler == START else 'deadline'} of task t{payload.get('task')}"
+        advice = "cancel that task"
+    raise ReservedQueue(f"{job.id} is Horae's own: it keeps {kept}. Leave it alone and {advice} (horae attention …).")

@@ -1,0 +1,134 @@
+"""Jobs that wait for others, where the port cannot look: the net, the migration, a caller's own transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import pytest
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Engine, text
+
+from horae.actions import jobs as verbs
+from horae.actions.jobs import Request
+from horae.actions.retention import Retention, clean
+from horae.core.retry import Retry
+from horae.ports import World
+from horae.stores.opening import create_store_engine, open_store
+from horae.stores.schema import migrate
+from horae.stores.store import SqlStore
+from horae.testing.clock import LoadedDice, VirtualClock
+from horae.testing.conformance_support import end, take
+
+ONCE = Retry.none()
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def world(store: SqlStore, clock: VirtualClock) -> World:
+    return World(store, clock, LoadedDice())
+
+
+def change(store: SqlStore, sql: str, **values: Any) -> None:
+    with store.engine.begin() as connection:
+        connection.execute(text(sql), values)
+
+
+def lost_family(world: World) -> tuple[str, str]:
+    """A parent that has died, and the child that was cancelled for it."""
+    parent = verbs.enqueue(world, Request("work", retry=ONCE))
+    child = verbs.enqueue(world, Request("work", after=(parent.id,), retry=ONCE))
+    [held] = take(world.store)
+    assert end(world.store, held, "failed", final=True)
+    return parent.id, child.id
+
+
+def test_whoever_waits_for_an_ended_job_although_nobody_said_so_is_found(world: World, store: SqlStore) -> None:
+    parent = verbs.enqueue(world, Request("work", retry=ONCE))
+    child = verbs.enqueue(world, Request("work", after=(parent.id,), retry=ONCE))
+    assert store.find_lost_parents() == 0
+    change(store, "UPDATE horae_jobs SET linked = 0")  # as if its end concerned nobody
+    [held] = take(store)
+    assert end(store, held, "failed", final=True)
+    assert verbs.get(world, child.id).state == "queued"
+
+    assert store.find_lost_parents() == 1
+    assert verbs.settle_children(world) == 1
+    assert verbs.get(world, child.id).state == "cancelled"
+
+
+def test_a_child_that_the_history_has_forgotten_does_not_come_back(
+    world: World, store: SqlStore, clock: VirtualClock
+) -> None:
+    parent, child = lost_family(world)
+    clock.advance(Retention().runs * 2)
+    clean(world, Retention())
+    assert store.read(lambda tx: tx.jobs.get(int(child.removeprefix("job_")))) is None
+
+    verbs.revive(world, parent)
+
+    with store.engine.connect() as connection:
+        assert connection.execute(text("SELECT COUNT(*) FROM horae_needs")).scalar() == 0
+    assert verbs.counts(world)["default"]["queued"] == 1
+
+
+def test_a_family_in_a_callers_transaction_is_stored_and_dealt_with_in_it(world: World, store: SqlStore) -> None:
+    parent, _ = lost_family(world)
+
+    def late(policy: Any) -> Request:
+        return Request("work", after=(parent,), on_parent_dead=policy)
+
+    with store.engine.connect() as connection, connection.begin() as transaction:
+        verbs.enqueue_many(world, [late("cancel"), late("run")], connection=connection)
+        transaction.rollback()
+    assert take(store) == []
+
+    with store.engine.begin() as connection:
+        made = verbs.enqueue_many(world, [late("cancel"), late("run"), late("wait")], connection=connection)
+    assert [verbs.get(world, each.id).state for each in made] == ["cancelled", "queued", "queued"]
+    assert [job.id for job in take(store)] == [made[1].id]
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    engine = create_store_engine(database_url)
+    yield engine
+    engine.dispose()
+
+
+def go_back(engine: Engine, step: str, version: str) -> None:
+    """Undo one migration, as an older version has left the tables."""
+    migration = import_module(f"horae.stores.migrations.versions.{step}")
+    with engine.begin() as connection, Operations.context(MigrationContext.configure(connection)):
+        migration.downgrade()
+        connection.execute(text("UPDATE horae_version SET version_num = :version"), {"version": version})
+
+
+def test_children_that_have_waited_for_ever_are_dealt_with_after_an_upgrade(engine: Engine) -> None:
+    """Version 0007 left them waiting for dead parents, and for parents that were cancelled."""
+    migrate(engine)
+    store = open_store(engine)
+    world = World(store, VirtualClock(), LoadedDice())
+    parents = [verbs.enqueue(world, Request("work", retry=ONCE)) for _ in range(3)]
+    requests = [Request("work", after=(parent.id,), concurrency_key="k", concurrency_limit=2) for parent in parents]
+    children = verbs.enqueue_many(world, requests)
+    go_back(engine, "0008_d_parents", "0007")
+    change(store, "UPDATE horae_jobs SET state = 'dead' WHERE id = :id", id=parents[0].number)
+    change(store, "DELETE FROM horae_jobs WHERE id = :id", id=parents[1].number)
+
+    migrate(engine)
+    verbs.settle_children(world)
+
+    assert [verbs.get(world, each.id).state for each in children] == ["cancelled", "cancelled", "queued"]
+    verbs.revive(world, parents[0].id)
+    assert verbs.get(world, children[0].id).state == "queued"
+    with engine.connect() as connection:
+        limits = connection.execute(text("SELECT DISTINCT concurrency_limit FROM horae_jobs WHERE held = 'needs'"))
+        assert [row[0] for row in limits] == [2]
+    store.close()
