@@ -363,12 +363,13 @@ def test_the_next_run_is_the_retry_or_the_next_fire_whichever_is_first() -> None
 # -- payloads ----------------------------------------------------------------------------------------------------
 
 
-def test_routing_keys_are_dropped_with_a_warning_each() -> None:
-    """S1-27, C-38: document 001's own example carries a mode."""
-    payload, warnings = check_payload("dispatch", {"text": "hello", "mode": "hybrid", "items": []}, Rules())
+def test_mode_and_default_agent_are_kept_and_what_bypasses_the_orchestrator_is_dropped_with_a_warning() -> None:
+    """S1-25, S1-26, S1-27, C-38: document 001's own example carries a mode."""
+    given = {"text": "hello", "mode": "hybrid", "default_agent": "clerk", "items": []}
+    payload, warnings = check_payload("dispatch", given, Rules())
 
-    assert payload == {"text": "hello"}
-    assert [warning.split()[0] for warning in warnings] == ["items", "mode"]
+    assert payload == {"text": "hello", "mode": "hybrid", "default_agent": "clerk"}
+    assert [warning.split()[0] for warning in warnings] == ["items"]
 
 
 def test_a_payload_that_says_nothing_is_kept_with_a_warning() -> None:

@@ -70,14 +70,14 @@ def test_the_interval_example_works_as_printed(alice: TestClient) -> None:
 
 
 def test_the_once_example_works_as_printed(alice: TestClient, world: World) -> None:
-    """C-7, C-18, C-38: UTC, long past, and with a routing key."""
+    """C-7, C-18, C-38: UTC, long past, and with a mode of its own (S1-26)."""
     answer = alice.post(PATH, content=ONCE.encode(), headers={"Content-Type": "application/json"})
 
     told = answer.json()
     assert answer.status_code == 201
     assert (told["enabled"], told["next_run_at"], told["schedule_expr"]) == (True, "2026-02-27T01:30:00Z", "")
-    assert told["payload"] == {"text": "hello"}
-    assert [warning.split()[0] for warning in told["warnings"]] == ["mode", "next_run_at"]
+    assert told["payload"] == {"text": "hello", "mode": "hybrid"}
+    assert [warning.split()[0] for warning in told["warnings"]] == ["next_run_at"]
     (job,) = fired(world)
     jobs.ack(world, job.id, job.token, result={"output": "done"})
     after = alice.get(answer.headers["Location"]).json()
