@@ -43,7 +43,7 @@ from horae.runtime.listeners import DeadListener, JobExecutionListener, Listener
 from horae.runtime.measuring import Measures
 from horae.runtime.services import Services
 from horae.runtime.worker import Worker, WorkerSettings
-from horae.settings import Settings, database_url, is_on
+from horae.settings import Settings, database_url, is_on, one_setting
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.sqlite import Synchronous
 from horae.telemetry import OpenTelemetry
@@ -131,6 +131,7 @@ class Horae(Jobs):
             clock,
             self._dice or SystemDice(),
             max_payload_bytes=self.max_payload_bytes,
+            shortest_interval=one_setting(os.environ, "shortest_interval"),
             tzdata=zone_database_version(),
             tracing=self._tracing,
         )

@@ -11,6 +11,7 @@
     │   ├── InvalidCron         cron text that cannot be read; knows field and position
     │   │   └── NeverFires      cron text that names no day of any year
     │   ├── InvalidInterval     a period or delay that cannot be kept
+    │   │   └── IntervalRefused the interval of a user's task is no number, or not allowed
     │   ├── UnknownZone         a time zone that the zone database does not know
     │   └── AddressRefused      a place that outgoing calls must not go to
     ├── Unauthorized            nobody was recognised
@@ -360,6 +361,12 @@ class InvalidInterval(InvalidInput):
     """A period or delay that cannot be kept: not a number, not positive, or finer than a millisecond."""
 
     code = "invalid_interval"
+
+
+class IntervalRefused(InvalidInterval):
+    """The interval of a user's task is no whole number of seconds, or shorter than the operator allows."""
+
+    code = "interval_refused"
 
 
 class UnknownZone(InvalidInput):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -277,14 +277,20 @@ class Settings:
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Settings:
         """The settings that this environment gives."""
-        given = {}
-        for each in fields(cls):
-            for name in filter(None, (each.metadata["env"], each.metadata["also"])):
-                text = _value(environment, name, each.metadata["file"])
-                if text:
-                    given[each.name] = _read(name, each.metadata["read"], text)
-                    break
-        return cls(**given)
+        return cls(**{each.name: _from_environment(environment, each) for each in fields(cls)})
+
+
+def one_setting(environment: Mapping[str, str], name: str) -> Any:
+    """Read one field of the settings alone, for code that must not fail on a mistake in another."""
+    return _from_environment(environment, next(each for each in fields(Settings) if each.name == name))
+
+
+def _from_environment(environment: Mapping[str, str], setting: Field[Any]) -> Any:
+    for name in filter(None, (setting.metadata["env"], setting.metadata["also"])):
+        text = _value(environment, name, setting.metadata["file"])
+        if text:
+            return _read(name, setting.metadata["read"], text)
+    return setting.default
 
 
 def database_url(environment: Mapping[str, str]) -> str:

@@ -139,3 +139,16 @@ def test_the_preset_of_document_004_comes_from_the_environment(
 def test_a_preset_that_is_no_number_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="SYNC_TASK_STALE_TIMEOUT_MINUTES"):
         stale_timeout({"SYNC_TASK_STALE_TIMEOUT_MINUTES": "soon"})
+
+
+@pytest.mark.parametrize("name", ["HORAE_TASK_INTERVAL_MIN_SECONDS", "SCHEDULED_TASK_INTERVAL_MIN_SECONDS"])
+def test_workers_take_the_shortest_interval_of_tasks_from_the_environment(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S1-29, S1-32: ten seconds unless it says otherwise; a mistake in another variable does not matter here."""
+    monkeypatch.setenv("HORAE_PORT", "nonsense")
+    with Horae("sqlite://") as app:
+        assert app.world.shortest_interval == timedelta(seconds=10)
+    monkeypatch.setenv(name, "300")
+    with Horae("sqlite://") as app:
+        assert app.world.shortest_interval == timedelta(minutes=5)

@@ -20,6 +20,7 @@ from horae.core.instants import MICROSECOND, iso
 from horae.core.jobs import SYSTEM
 from horae.core.payloads import encode, label, name
 from horae.core.retry import Retry
+from horae.core.task_rules import raised
 from horae.core.tasks import named_first
 from horae.errors import Conflict, InvalidInput, NotFound, VersionConflict
 from horae.ports import ScheduleFilter, Tally, Tx, World
@@ -238,7 +239,7 @@ def preview(world: World, schedule: Schedule, count: int = 5) -> list[datetime]:
     check(schedule)
     now = world.clock.now()
     # An interval counts from its creation; one that is only thought of would be created now.
-    schedule = replace(schedule, created_at=schedule.created_at or now)
+    schedule = replace(raised(schedule, world.shortest_interval), created_at=schedule.created_at or now)
     if schedule.max_fires is not None:
         count = min(count, max(0, schedule.max_fires - schedule.fire_count))
     return list(islice(coming(schedule, now), count))
@@ -263,7 +264,7 @@ def timed(world: World, schedule: Schedule, now: datetime, first: datetime | Non
     schedule = replace(schedule, tzdata=world.tzdata)
     if not schedule.is_active or schedule.is_spent or schedule.mode == "ALL_NODES":
         return replace(schedule, next_fire_at=None, next_due_at=None)
-    fire_at = first or named_first(schedule, now) or first_fire(schedule, now)
+    fire_at = first or named_first(schedule, now) or first_fire(raised(schedule, world.shortest_interval), now)
     return replace(schedule, next_fire_at=fire_at, next_due_at=due_at(schedule, fire_at, world.dice.roll()))
 
 

@@ -23,6 +23,7 @@ from horae.errors import (
     Conflict,
     Forbidden,
     HoraeError,
+    IntervalRefused,
     InvalidCron,
     InvalidInput,
     KeysUnavailable,
@@ -42,6 +43,7 @@ MEDIA = "application/problem+json"
 TYPE = "https://horae.invalid/problems/{code}"
 # The first line that fits decides, so a class stands before its parents.
 STATUS: tuple[tuple[type[HoraeError], int], ...] = (
+    (IntervalRefused, 400),  # what document 001's API answers
     (InvalidInput, 422),
     (Unauthorized, 401),
     (Forbidden, 403),
