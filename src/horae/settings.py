@@ -24,6 +24,7 @@ ALSO_KNOWN = (
     "HORAE_FAULT", "HORAE_RATE_LIMIT_", "HORAE_STALE_TIMEOUT_MINUTES", "HORAE_TEST_",
 )  # fmt: skip
 STALE_NAMES = ("HORAE_STALE_TIMEOUT_MINUTES", "SYNC_TASK_STALE_TIMEOUT_MINUTES")  # ours first, then document 004's
+SHORTEST_POLL, LONGEST_POLL = timedelta(milliseconds=100), timedelta(seconds=60)
 LEVELS = ("debug", "info", "warning", "error")
 SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -93,6 +94,13 @@ def _whole(least: int, most: int) -> Any:
     return read
 
 
+def _poll(text: str) -> timedelta:
+    chosen = span_from(text)
+    if not SHORTEST_POLL <= chosen <= LONGEST_POLL:  # a worker that is silent for minutes is taken for dead
+        raise InvalidInput(f"{text!r} is outside 100ms to 60s.")
+    return chosen
+
+
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word for word in text.replace(",", " ").split() if word)
 
@@ -139,6 +147,14 @@ class Settings:
     grace: timedelta = field(
         default=timedelta(seconds=30),
         metadata=_from("HORAE_GRACE", "how long a stopping worker waits for what it runs", span_from),
+    )
+    poll: timedelta = field(
+        default=timedelta(seconds=60),
+        metadata=_from("HORAE_POLL", "how long a worker sleeps at most before it looks at the store", _poll),
+    )
+    batch: int = field(
+        default=500,
+        metadata=_from("HORAE_BATCH", "how many jobs of a queue a worker claims at a time, at most", _whole(1, 500)),
     )
     synchronous: Literal["FULL", "NORMAL"] = field(
         default="FULL",
@@ -283,6 +299,15 @@ class Settings:
 def one_setting(environment: Mapping[str, str], name: str) -> Any:
     """Read one field of the settings alone, for code that must not fail on a mistake in another."""
     return _from_environment(environment, next(each for each in fields(Settings) if each.name == name))
+
+
+def read_setting(name: str, text: str, where: str) -> Any:
+    """Read a field of the settings from *text* by the rules of the environment; *where* names it in an error."""
+    found = next(each for each in fields(Settings) if each.name == name)
+    try:
+        return found.metadata["read"](text)
+    except InvalidInput as problem:
+        raise InvalidInput(f"{where}: {problem}") from None
 
 
 def _from_environment(environment: Mapping[str, str], setting: Field[Any]) -> Any:

@@ -90,6 +90,45 @@ def test_a_start_says_what_is_served_and_what_is_not(project: Path, start: Start
     assert "not served here, though its app declares jobs for it: sums" in ended.err
 
 
+def test_a_worker_for_users_tasks_needs_no_application_and_takes_document_001_s_flags(
+    environment: Path, horae: Command, start: Start
+) -> None:
+    """S1-20, S1-22, S1-34: the line of the document's unit file, as it is printed there."""
+    (environment / "jobs.conf").write_text('[[jobs.items]]\nid = "of-another-application"\nenabled = false\n')
+    enqueue = ("job", "enqueue", "dispatch", "--arg", "text=hello", "--db", "sqlite:///tasks.db")
+    job_id = horae(*enqueue, "--json").json["job"]["id"]
+    flags = ("--poll", "5", "--batch", "10", "--lease", "120")
+
+    worker = start("worker", "--tasks", *flags, "--db", "sqlite:///tasks.db", "--json")
+    begun = worker.until("started")
+    worker.until_it_says("ORCHESTRATOR_URL")
+    worker.started.send_signal(signal.SIGTERM)
+    ended = worker.ended()
+
+    job = horae("job", "show", job_id, "--db", "sqlite:///tasks.db", "--json").json["job"]
+    assert ended.code == 0, ended.err
+    assert {"dispatch", "webhook", "attend"} <= set(begun["jobs"])
+    assert (job["state"], job["attempt"]) == ("queued", 1)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("tasks:app", "--tasks"), "--tasks runs built-in jobs only"),
+        (("--tasks", "--config", "jobs.conf"), "--tasks runs built-in jobs only"),
+        (("tasks:app", "--poll", "2m"), "--poll: '2m' is outside 100ms to 60s"),
+        (("tasks:app", "--poll", "0"), "--poll: '0' is outside 100ms to 60s"),
+        (("tasks:app", "--batch", "0"), "--batch: '0' is not a whole number from 1 to 500"),
+        (("tasks:app", "--batch", "many"), "--batch: 'many' is not a whole number"),
+    ],
+)
+def test_flags_that_cannot_work_are_refused(flags: tuple[str, ...], said: str, project: Path, horae: Command) -> None:
+    ended = horae("worker", *flags)
+
+    assert ended.code == 2, ended.err
+    assert said in ended.err
+
+
 @pytest.mark.parametrize(
     ("target", "code", "said"),
     [

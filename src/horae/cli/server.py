@@ -64,15 +64,10 @@ def placed(terminal: Terminal, host: str | None, port: int | None) -> Settings:
 
 def known_to(terminal: Terminal, target: str | None) -> Horae:
     """The application named, or one with nothing but the built-in jobs."""
-    from horae.app import Horae
-    from horae.cli.targets import application
+    from horae.cli.targets import application, bare_application
 
     name = target or terminal.settings.app
-    if name is not None:
-        app = application(name, terminal.database)
-    else:
-        settings = terminal.settings
-        app = Horae(settings.database_url, name="server", synchronous=settings.synchronous)
+    app = bare_application("server", terminal.settings) if name is None else application(name, terminal.database)
     add_built_in(app, terminal.settings)
     return app
 

@@ -63,6 +63,7 @@ class WorkerSettings:
     grace: timedelta = timedelta(seconds=30)
     cancel_grace: timedelta = timedelta(seconds=6)  # for what has been cancelled to end, before it is given back
     look_every: timedelta = timedelta(seconds=60)
+    batch: int = MAX_CLAIM  # jobs of one queue in one claim, at most
     version: str = ""
     fault: str = ""
     retention: Retention = field(default_factory=Retention)
@@ -104,8 +105,7 @@ class Worker:
         self._busy: Counter[str] = Counter()
         self._beaten_at: datetime | None = None
         self._stopping, self._expects_work = False, True
-        self._quiet = QUIET_FIRST
-        self._looked_at = float("-inf")
+        self._quiet, self._looked_at = QUIET_FIRST, float("-inf")
         self._claimed_at = self._started_at
         self.counts = self.measures.counts
 
@@ -198,7 +198,7 @@ class Worker:
         started, more = 0, False
         self._claimed_at = self.world.clock.now()
         for queue, slots in self.settings.queues.items():
-            free = min(slots - self._busy[queue], MAX_CLAIM, max(slots // 2, SMALL_CLAIM))
+            free = min(slots - self._busy[queue], self.settings.batch, max(slots // 2, SMALL_CLAIM))
             if free > 0 and not self._stopping:
                 jobs = await self._database.call(partial(self._claim, queue, free))
                 if jobs:
