@@ -53,6 +53,7 @@ class Placed:
     number: int
     deduplicated: bool = False
     request_hash: str = ""
+    key: str | None = None  # under which it was stored, where that is not the one asked for
 
 
 make_placed = swift(Placed)

@@ -34,6 +34,7 @@ from horae.core.jobs import (
     make_new_job,
     request_hash,
     settlement,
+    typed_key,
 )
 from horae.core.payloads import decode, encode, label, name
 from horae.core.retry import DEFAULT_RETRY, Retry
@@ -127,9 +128,13 @@ def enqueue_many(world: World, requests: Iterable[Request], *, connection: Any =
     return [
         _make_enqueued(where.number, True, False, known[where.number], now)
         if where.deduplicated and where.number in known
-        else _make_enqueued(where.number, where.deduplicated, row.run_at < now, row, now)
+        else _make_enqueued(where.number, where.deduplicated, row.run_at < now, _as_placed(row, where), now)
         for row, where in zip(new, placed, strict=True)
     ]
+
+
+def _as_placed(row: NewJob, where: Placed) -> NewJob:
+    return row if where.key is None else replace(row, key=where.key)
 
 
 def _known_jobs(world: World, placed: Iterable[Placed | Enqueued], connection: Any = None) -> dict[int, Job]:
@@ -161,7 +166,7 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
     if request.timeout is not None and request.timeout <= timedelta(0):
         raise InvalidInput(f"A time limit of {request.timeout} leaves no time to run; give more, or None for no limit.")
     payload = encode({} if request.payload is None else request.payload, max_bytes=world.max_payload_bytes)
-    key = _key(request, planned_at)
+    key, typed = _key(request, planned_at)
     needs = request.after
     return make_new_job(  # by position: with names it took twice as long
         name(request.handler, "handler", 200),
@@ -188,6 +193,7 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
         checkpoint=None if request.checkpoint is None else encode(request.checkpoint, "checkpoint"),
         after=tuple(job_number(needed) for needed in needs) if needs else (),
         request_hash="" if key is None else _hash(request, payload),
+        typed_key=typed,
     )
 
 
@@ -212,17 +218,22 @@ def _run_at(request: Request, now: datetime) -> datetime:
     return now if request.run_at is None else aware(request.run_at, "run_at")
 
 
-def _key(request: Request, planned_at: datetime) -> str | None:
-    """The caller's own key, or for a governed job the one that its object, action and planned time make."""
+def _key(request: Request, planned_at: datetime) -> tuple[str | None, str | None]:
+    """The caller's own key, or for a governed job the one that its object, action and planned time make (S0-6).
+
+    The second is the typed form of such a default key.
+    """
     if request.object_type is None and request.object_id is None and request.action is None:
-        return _optional(request.key, "key")
+        return _optional(request.key, "key"), None
     if request.object_type not in OBJECT_TYPES:
         raise InvalidInput(f"Unknown object_type {request.object_type!r}; choose one of {', '.join(OBJECT_TYPES)}.")
     if request.action not in OBJECT_ACTIONS:
         raise InvalidInput(f"Unknown action {request.action!r}; choose one of {', '.join(OBJECT_ACTIONS)}.")
     object_id = label(request.object_id or "", "object_id", 150)
-    own = request.key
-    return label(default_key(request.object_type, object_id, request.action, planned_at) if own is None else own, "key")
+    if request.key is not None:
+        return label(request.key, "key"), None
+    default = default_key(object_id, request.action, planned_at)
+    return default, typed_key(request.object_type, default)
 
 
 def _hash(request: Request, payload: str) -> str:
