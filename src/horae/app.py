@@ -307,8 +307,12 @@ class Horae(Jobs):
             raise ConfigurationError(
                 f"The service needs {problem.name!r}, which is not installed. Run: pip install 'horae[server]'"
             ) from problem
-        known = {"handlers": lambda: {each.name: each for each in self.definitions}, "figures": self.figures}
-        told = {**known, **options}
+        told = {
+            "handlers": lambda: {each.name: each for each in self.definitions},
+            "figures": self.figures,
+            "died": self.listeners.tell_dead,
+            **options,
+        }
         opens = told.pop("opens", lambda: self.world)
         return application(settings or Settings.read(os.environ), opens, **told)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +12,11 @@ import typer
 from horae.cli.logs import LogFormat, LogLevel, start_told_logging
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.settings import Settings
+from horae.version import VERSION
 
 if TYPE_CHECKING:
     from horae.app import Horae
+    from horae.runtime.hosted import Hosted
     from horae.server import ServiceServer
 
 Host = Annotated[
@@ -85,9 +88,32 @@ def add_built_in(app: Horae, settings: Settings) -> None:
         return
     register_outgoing(app, Outgoing.read(sealer=sealer_from({"HORAE_SECRET_KEY": settings.secret_key or ""})))
     if settings.alert_webhook_url is not None:
-        from horae.alerts import watch
+        from horae.alerts import QUEUE, watch
 
-        watch(app, settings.alert_webhook_url, stalled_after=settings.alert_stalled_after)
+        watch(app, settings.alert_webhook_url, stalled_after=settings.alert_stalled_after, queue=QUEUE)
+
+
+def with_alerts(queues: Mapping[str, int], settings: Settings) -> dict[str, int]:
+    """Return the queues that a worker serves: those named, and that of the alerts where some are sent."""
+    from horae.alerts import QUEUE, SLOTS
+
+    return {**queues, **({QUEUE: SLOTS} if settings.alert_webhook_url is not None else {})}
+
+
+def send_alerts(app: Horae, settings: Settings) -> Hosted | None:
+    """Send alerts from this process too, so that dead letters are told where no worker runs (S0-20).
+
+    It runs nothing but the webhooks of alerts, and fires no schedule. Any number of processes may do so: an alert is a
+    job with a key, so it is made and delivered once.
+    """
+    from horae.alerts import sender
+    from horae.clock import SystemDice
+    from horae.runtime.hosted import Hosted
+
+    if settings.alert_webhook_url is None:
+        return None
+    find, chores = app.definitions.find, app.chores
+    return Hosted(lambda: sender(app.world, find, chores, version=VERSION, grace=settings.grace), SystemDice())
 
 
 def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:
@@ -125,14 +151,14 @@ def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:
     http = ServiceServer(service, listening, grace=settings.grace, proxies=settings.trusted_proxies, started=tell_start)
     try:
         opening.start()
-        asyncio.run(_until_told(terminal, http))
+        asyncio.run(_until_told(terminal, http, app))
     finally:
         opening.stop()
         listening.close()
         app.close()
 
 
-async def _until_told(terminal: Terminal, http: ServiceServer) -> None:
+async def _until_told(terminal: Terminal, http: ServiceServer, app: Horae) -> None:
     """Serve until a signal; a second one ends at once."""
     import asyncio
     import os
@@ -156,7 +182,12 @@ async def _until_told(terminal: Terminal, http: ServiceServer) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, told, number)
     loop.add_signal_handler(signal.SIGHUP, lambda: logging.getLogger("horae.server").info("SIGHUP: nothing to reload"))
-    async with supervised(SystemClock()):
-        await http.run_until_stopped()
+    alerting = send_alerts(app, terminal.settings)
+    try:
+        async with supervised(SystemClock()):
+            await http.run_until_stopped()
+    finally:
+        if alerting is not None:
+            await alerting.stop()
     terminal.say(f"ended: {http.answered} requests answered")
     terminal.event({"event": "ended", "requests": http.answered})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from horae.cli.server import Host, Port, add_built_in, placed
+from horae.cli.server import Host, Port, add_built_in, placed, with_alerts
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.errors import ConfigurationError, StoreError
 from horae.version import VERSION
@@ -68,7 +68,7 @@ async def _tell(terminal: Terminal, told: Story, *, or_any: bool) -> int:
 
     settings = terminal.settings
     terminal.say(f"Horae {VERSION} on {shown_url(settings.database_url)}")
-    queues = dict.fromkeys((QUEUE, "default", ATTENTION), SLOTS)
+    queues = with_alerts(dict.fromkeys((QUEUE, "default", ATTENTION), SLOTS), settings)
     worker = app.worker(WorkerSettings(queues=queues, lease=settings.lease, grace=settings.grace))
     door = Door(terminal, app, worker, or_any=or_any)
     await asyncio.to_thread(door.open)

@@ -10,7 +10,7 @@ import typer
 
 from horae.cli.check import Config, named
 from horae.cli.logs import LogFormat, LogLevel, start_told_logging
-from horae.cli.server import add_built_in
+from horae.cli.server import add_built_in, with_alerts
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.cli.words import span
 from horae.errors import ConfigurationError, InvalidInput
@@ -143,7 +143,7 @@ def _serve(terminal: Terminal, app: Horae, until_empty: bool, metrics: tuple[str
         terminal.say(f"warning: {each}")
     app.wait_for_store()
     queues = settings.queues or dict.fromkeys(sorted({"default", *(each.queue for each in app.definitions)}), SLOTS)
-    worker = app.worker(_settings(settings, queues))
+    worker = app.worker(_settings(settings, with_alerts(queues, settings)))
     serving = Serving(terminal, worker)
     close = None if metrics is None else _tell_figures(worker, *metrics)
     try:

@@ -69,6 +69,7 @@ class WorkerSettings:
     retention: Retention = field(default_factory=Retention)
     rates: Mapping[str, Limiter] = field(default_factory=dict)  # how often jobs of a queue may start
     chores: tuple[Chore, ...] = ()
+    fires: bool = True  # whether it turns due schedules into jobs
 
 
 class Worker:
@@ -89,7 +90,7 @@ class Worker:
         self.node_id = f"{socket.gethostname()}:{os.getpid()}:{world.dice.name(6)}"
         self.resolve = resolve
         self.declared = declared or Declared(world, listeners)
-        self._started_at = world.clock.now()
+        self._started_at = self._claimed_at = world.clock.now()
         self._database = DatabaseThreads()
         self._threads = Threads(sum(settings.queues.values()))
         self._processes = processes
@@ -106,7 +107,6 @@ class Worker:
         self._beaten_at: datetime | None = None
         self._stopping, self._expects_work = False, True
         self._quiet, self._looked_at = QUIET_FIRST, float("-inf")
-        self._claimed_at = self._started_at
         self.counts = self.measures.counts
 
     # -- life ----------------------------------------------------------------------------------------------------
@@ -122,8 +122,8 @@ class Worker:
         self._watchdog.start()
         unsubscribe = self._subscribe()
         await self.declared.open(self)
-        scheduling = asyncio.create_task(self._scheduler.run(), name="horae-scheduler")
-        cleaning = asyncio.create_task(self._janitor.run(), name="horae-janitor")
+        loops = (self._janitor, self._scheduler) if self.settings.fires else (self._janitor,)
+        beside = [asyncio.create_task(each.run()) for each in loops]
         backoff = Backoff(self.world.dice)
         try:
             while not self._stopping:
@@ -141,7 +141,7 @@ class Worker:
             unsubscribe()
             self._scheduler.stop()
             self._janitor.stop()
-            await asyncio.gather(scheduling, cleaning)
+            await asyncio.gather(*beside)
             await self._end()
 
     def reload(self) -> None:
