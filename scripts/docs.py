@@ -33,6 +33,7 @@ from horae.core.jobs import Job, Run
 from horae.core.lanes import Event, Lane, Line, Task, TaskWait
 from horae.core.machine import Machine
 from horae.core.notes import effects
+from horae.core.running_limits import RunningLimit
 from horae.core.schedules import Cron
 from horae.ports import Queue, Tally
 from horae.settings import Settings
@@ -198,6 +199,8 @@ def json_section() -> str:
         ("`schedule delete`", '`{"dry_run": bool, "verb": "delete", "schedule": SCHEDULE}`'),
         ("`queue list`", '`{"queues": [QUEUE with "jobs": {state: count} and "workers": [id]]}`'),
         ("`queue pause`, `resume`, `limit`", '`{"queue": QUEUE}`'),
+        ("`limit list`", '`{"limits": [LIMIT]}`'),
+        ("`limit set`, `reset`", '`{"limit": LIMIT}`'),
         ("`db migrate`", '`{"schema": {"found", "wanted", "migrated": bool}}`'),
         ("`db check`", '`{"schema": {"found", "wanted", "current": bool}}`'),
         ("`db isolate`", '`{"isolated": bool, "tables": [name]}`'),
@@ -248,6 +251,7 @@ def json_section() -> str:
         "JOB": shapes.job(job),
         "RUN": shapes.run(run),
         "QUEUE": shapes.queue(Queue("mail")),
+        "LIMIT": shapes.limit(RunningLimit("global")),
         "SCHEDULE": schedule_shapes.schedule(daily),
         "RESULTS": schedule_shapes.tally(Tally()),
         "FIRE": schedule_shapes.fire(Fire(now, "ran"), "job_12"),

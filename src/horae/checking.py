@@ -6,6 +6,7 @@ Declaring has checked each job for itself; only here can be seen whether they fi
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from horae.actions.declaring import Plan
 from horae.configuration import JobsFile, merged
 from horae.core.fires import Schedule, cycle
 from horae.core.jobs import SYSTEM
+from horae.core.running_limits import GROUP, LimitSource
 from horae.declarations import TIMING, Problem, scheduled
 from horae.definitions import Definition, Definitions
 from horae.errors import DefinitionError, HoraeError
@@ -35,6 +37,7 @@ def problems_of(jobs: Jobs, file: JobsFile, *, has_locks: bool, services: Servic
         found += [Problem(each.key, HOW_TO_LOCK) for each in schedules if each.mode == "SINGLE_NODE"]
     for definition in jobs.definitions:
         found += _about_dependencies(definition, services)
+    found += _about_limits(jobs, file, schedules)
     return list(dict.fromkeys(found))
 
 
@@ -48,6 +51,18 @@ def _about_followers(schedules: Sequence[Schedule]) -> Iterator[Problem]:
             if each not in edges:
                 text = f"after={each!r}: no scheduled job here has that id; if another application has it, all is well"
                 yield Problem(key, text, "warning")
+
+
+def _about_limits(jobs: Jobs, file: JobsFile, schedules: Sequence[Schedule]) -> Iterator[Problem]:
+    """A limit of a group that no job declares is probably misspelled; stored schedules may have it all the same."""
+    groups = {schedule.group for schedule in schedules}
+    places = {**dict.fromkeys(jobs.running_limits, "limit"), **{key: each.place for key, each in file.limits.items()}}
+    for name, place in places.items():
+        group = name.removeprefix(GROUP)
+        if name.startswith(GROUP) and group not in groups:
+            close = difflib.get_close_matches(group, [each for each in groups if each], n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            yield Problem(place, f"no job here declares the group {group!r} that is limited{hint}", "warning")
 
 
 def _about_dependencies(definition: Definition, services: Services) -> Iterator[Problem]:
@@ -71,7 +86,16 @@ def plan_of(jobs: Jobs, file: JobsFile, app: str, seeds: tuple[Schedule, ...], l
         enabled=file.enabled is not False,
         handlers=frozenset(definition.name for definition in jobs.definitions),
         loads_persisted=loads_persisted,
+        limits=limits_of(jobs, file, app),
     )
+
+
+def limits_of(jobs: Jobs, file: JobsFile, app: str) -> dict[str, LimitSource]:
+    """Return the limits that code and file declare; the file wins, also where it lifts one."""
+    declared = {name: LimitSource(name, app, "code", most) for name, most in jobs.running_limits.items()}
+    for name, override in file.limits.items():
+        declared[name] = LimitSource(name, app, "file", override.value)
+    return {name: said for name, said in declared.items() if said.max_running is not None}
 
 
 def seed_from(seed: Schedule | Mapping[str, Any], definitions: Definitions) -> Schedule:

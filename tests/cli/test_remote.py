@@ -121,6 +121,16 @@ def test_queues_are_steered(near: Command, far: Command) -> None:
     assert far("queue", "limit", "mail", "0").code == near("queue", "limit", "mail", "0").code == 2
 
 
+def test_limits_are_set_listed_and_reset(near: Command, far: Command) -> None:
+    """S3-53."""
+    assert far("limit", "set", "group:etl", "3").out == "group:etl runs at most 3 jobs at once\n"
+    assert told(far("limit", "set", "global", "none", "--json"))["limit"]["max_running"] is None
+    same(near, far, "limit", "list")
+    assert far("limit", "reset", "group:etl").out == near("limit", "reset", "group:etl").out
+    assert far("limit", "set", "nonsense", "3").code == near("limit", "set", "nonsense", "3").code == 2
+    assert far("limit", "set", "global", "0").code == near("limit", "set", "global", "0").code == 2
+
+
 def test_schedules_are_made_and_steered(near: Command, far: Command) -> None:
     options = ("--handler", "report", "--cron", "0 3 * * *", "--tz", "Asia/Shanghai", "--jitter", "2m",
                "--group", "night", "--payload", '{"a": 1}', "--starts-at", "2031-01-01", "--json")  # fmt: skip

@@ -7,18 +7,20 @@ an application only ever retires its own.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
+from horae.actions.running_limits import declare_limits
 from horae.actions.schedules import CHANGEABLE, MAX_PAGE, added, checked, find, locked, written
 from horae.actions.toggles import DECLARED_BY as BY
 from horae.actions.toggles import forget_toggles
 from horae.core.fires import Schedule, first_fire
 from horae.core.jobs import SYSTEM
+from horae.core.running_limits import LimitSource
 from horae.core.status import JobStatus, status_of
 from horae.errors import Conflict, HoraeError, StoreError
 from horae.ports import ScheduleFilter, Tally, Tx, World
@@ -40,6 +42,7 @@ class Plan:
     enabled: bool = True
     handlers: frozenset[str] = frozenset()
     loads_persisted: bool = False
+    limits: Mapping[str, LimitSource] = field(default_factory=dict)  # of what runs at once
 
 
 def bring_in_line(world: World, plan: Plan, *, starts: bool = False) -> list[Schedule]:
@@ -58,6 +61,8 @@ def bring_in_line(world: World, plan: Plan, *, starts: bool = False) -> list[Sch
     written_down += declare(world, plan.schedules, app=plan.app, inactive=None if plan.enabled else SWITCHED_OFF)
     for key in retire(world, {schedule.key for schedule in plan.schedules}, app=plan.app):
         log.warning("schedule %s is no longer declared in code; it is kept and does not fire", key)
+    for name in declare_limits(world, plan.app, plan.limits):
+        log.info("the limit %s follows what code and file say now", name)
     _switch(world, plan)
     if plan.loads_persisted:
         load_persisted(world, plan.handlers, app=plan.app)

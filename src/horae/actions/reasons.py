@@ -24,12 +24,15 @@ def why(world: World, job: Job) -> tuple[Reason, ...]:
         nodes = [node for node in tx.nodes.all() if node.seen_at > now - SILENT]
         rivals = _running(tx) if job.held or queue.max_running is not None else []
         past = tx.jobs.runs(job.number) if job.token else []
+        limits = tx.queues.limits()
+        taken = tx.limits.running() if limits else {}
         return Around(
             paused_at=queue.paused_at,
             paused_by=queue.paused_by,
             pause_reason=queue.pause_reason,
             max_running=queue.max_running,
             running=sum(other.queue == job.queue for other in rivals),
+            limits={name: (most, taken.get(name, 0)) for name, most in limits.items()},
             workers=sum(job.queue in node.queues for node in nodes),
             holders=tuple(other.id for other in rivals if other.concurrency_key == job.concurrency_key),
             last_run=past[-1] if past else None,

@@ -145,30 +145,6 @@ def resume_group(
     return [resume(world, each.key, owner=owner, actor=actor, reason=reason) for each in members if each.paused_at]
 
 
-def limit_group(world: World, group: str, max_running: int | None, *, actor: str = SYSTEM) -> None:
-    """At most so many jobs of a group run at once, over all workers; None lifts the limit."""
-    _limit(world, f"group:{name(group, 'group')}", max_running, actor)
-
-
-def limit_everything(world: World, max_running: int | None, *, actor: str = SYSTEM) -> None:
-    """At most so many jobs run at once, whatever their queue; None lifts the limit."""
-    _limit(world, "global", max_running, actor)
-
-
-def _limit(world: World, limited: str, max_running: int | None, actor: str) -> None:
-    if max_running is not None and max_running < 1:
-        raise InvalidInput(f"A limit of {max_running} would stop everything; use 1 or more.")
-    after = {"max_running": max_running}
-
-    def write(tx: Tx) -> None:
-        before = {"max_running": tx.queues.limits().get(limited)}
-        tx.queues.limit(limited, max_running)
-        tx.audit.append(Entry(world.clock.now(), actor, "limit", "limit", limited, before=before, after=after))
-
-    world.store.transact(write)
-    world.store.wake(["*"])
-
-
 def delete(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = "") -> None:
     """Forget a schedule and its fires; jobs that it made live on."""
 

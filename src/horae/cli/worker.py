@@ -82,10 +82,10 @@ def worker(
         str, typer.Option("--metrics-host", metavar="ADDRESS", help="Where that port listens; anybody may read it.")
     ] = "127.0.0.1",
 ) -> None:
-    """Run an application's jobs, or with --tasks users' tasks, until Ctrl-C.
+    """Run an application's jobs until Ctrl-C.
 
-    Ctrl-C and SIGTERM end it in order: nothing more is claimed, what runs may finish within the grace, the rest is
-    cancelled and given back. A second signal ends at once.
+    With --tasks it runs users' tasks and needs no application. Ctrl-C and SIGTERM end it in order: nothing more is
+    claimed, what runs may finish within the grace, the rest is cancelled and given back. A second signal ends at once.
     """
     settings = terminal.settings
     chosen = replace(

@@ -13,6 +13,7 @@ from horae.client.calls import AsyncSender, S, Sender
 from horae.client.compat import Compat
 from horae.client.health import Health
 from horae.client.jobs import Jobs
+from horae.client.limits import Limits
 from horae.client.owners import Owners
 from horae.client.queues import Audit, Queues, Workers
 from horae.client.schedules import Schedules
@@ -31,6 +32,7 @@ class Rooms(Generic[S]):
         self.attention: Attention[S] = Attention(sender)
         self.schedules: Schedules[S] = Schedules(sender)
         self.queues: Queues[S] = Queues(sender)
+        self.limits: Limits[S] = Limits(sender)
         self.workers: Workers[S] = Workers(sender)
         self.audit: Audit[S] = Audit(sender)
         self.admin: Admin[S] = Admin(sender)
