@@ -36,6 +36,17 @@ def test_a_sound_application_has_no_findings(horae: Command, shop: Path) -> None
     assert not (shop / "shop.db").exists()
 
 
+def test_an_application_without_jobs_is_refused(horae: Command, shop: Path) -> None:
+    """S3-13: probably a module was not imported."""
+    (shop / "shop.py").write_text('from horae import Horae\n\napp = Horae("sqlite:///shop.db")\n')
+
+    ended = horae("check", "shop:app")
+
+    assert ended.code == 6
+    assert ended.out.startswith("error: shop:app: no job is declared here; write @app.job(…)")
+    assert ended.out.endswith("0 jobs, 1 finding\n")
+
+
 def test_a_check_lists_every_problem_of_code_and_file(horae: Command, shop: Path) -> None:
     (shop / "shop.py").write_text(
         SHOP
