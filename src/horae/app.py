@@ -18,10 +18,8 @@ from sqlalchemy import Engine
 
 from horae.actions import declaring, firing
 from horae.actions import jobs as verbs
-from horae.actions.audit import seal_audit
 from horae.actions.declaring import Plan
 from horae.actions.jobs import Enqueued, Request
-from horae.actions.sealing import seal_left
 from horae.checking import plan_of, problems_of, seed_from
 from horae.clock import StoreClock, SystemClock, SystemDice, pause, zone_database_version
 from horae.configuration import JobsFile, find_file, read_files
@@ -38,7 +36,7 @@ from horae.ports import Clock, Dice, Limiter, LockManager, Tracing, World
 from horae.runtime.children import Children
 from horae.runtime.declared import Declared
 from horae.runtime.hosted import Hosted
-from horae.runtime.janitor import Chore
+from horae.runtime.janitor import SEALING, Chore
 from horae.runtime.listeners import DeadListener, JobExecutionListener, Listeners
 from horae.runtime.measuring import Measures
 from horae.runtime.services import Services
@@ -55,10 +53,6 @@ if TYPE_CHECKING:
 __all__ = ["Horae", "JobHandle", "Jobs"]
 
 log = logging.getLogger("horae.app")
-SEALING = (
-    Chore("seal the audit", timedelta(seconds=30), seal_audit),
-    Chore("seal journals", timedelta(minutes=5), seal_left),
-)
 
 
 class Horae(Jobs):
@@ -66,7 +60,8 @@ class Horae(Jobs):
 
     Nothing is opened until it is needed, so that an application can be declared at import time. *name* tells
     applications on one store apart; it is the module that made this one unless told otherwise. *config* names the
-    file that overrides declared jobs; else it is ``jobs.conf`` beside that module or in the current folder.
+    file that overrides declared jobs; else it is ``jobs.conf`` beside that module or in the current folder. With
+    *enabled* False nothing is scheduled, unless that file says ``enabled = true``; triggers and enqueues still run.
     """
 
     def __init__(
@@ -76,6 +71,7 @@ class Horae(Jobs):
         name: str | None = None,
         config: str | Path | None = None,
         environment: str | None = None,
+        enabled: bool = True,
         synchronous: Synchronous = "FULL",
         max_payload_bytes: int = 1024 * 1024,
         clock: Clock | None = None,
@@ -87,6 +83,7 @@ class Horae(Jobs):
         self.name = name or _module_name(made_in)
         self.config = config
         self.environment = environment
+        self.enabled = enabled
         self.listeners = Listeners()
         self.services = Services()
         self.rates: dict[str, Limiter] = {}
@@ -233,7 +230,7 @@ class Horae(Jobs):
     def plan(self) -> Plan:
         """The schedules as code and file say; whatever cannot work is refused."""
         raise_for(self.problems())
-        return plan_of(self, self.jobs_file(), self.name, self._seeds, self._loads_persisted)
+        return plan_of(self, self.jobs_file(), self.name, self._seeds, self._loads_persisted, enabled=self.enabled)
 
     def declare_schedules(self) -> list[Schedule]:
         """Bring the store in line with code and file, as a worker does when it starts."""
@@ -291,8 +288,8 @@ class Horae(Jobs):
             return firing.trigger(self.world, name, arguments, actor="app").job_id
 
     def snapshot(self) -> list[JobStatus]:
-        """How each scheduled job is doing, over the whole cluster."""
-        return declaring.snapshot(self.world, self.plan().schedules)
+        """How each job of this application is doing, over the whole cluster; counts outlive the log."""
+        return declaring.snapshot(self.world, self.plan())
 
     # -- the service ---------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from horae.actions.declaring import Plan
+from horae.actions.declaring import OFF_IN_CODE, OFF_IN_FILE, Plan
 from horae.configuration import JobsFile, merged
 from horae.core.fires import Schedule, cycle
 from horae.core.jobs import SYSTEM
@@ -77,17 +77,32 @@ def _about_dependencies(definition: Definition, services: Services) -> Iterator[
         yield Problem(definition.name, f"{definition.built.__qualname__} cannot be made: {text}")
 
 
-def plan_of(jobs: Jobs, file: JobsFile, app: str, seeds: tuple[Schedule, ...], loads_persisted: bool) -> Plan:
+def plan_of(
+    jobs: Jobs,
+    file: JobsFile,
+    app: str,
+    seeds: tuple[Schedule, ...],
+    loads_persisted: bool,
+    *,
+    enabled: bool = True,
+) -> Plan:
+    """What an application wants of the store; the switch of the file wins over that of the code (S3-39)."""
     schedules, _ = merged(jobs.definitions, file)
     return Plan(
         app,
         schedules=tuple(schedules),
         seeds=seeds,
-        enabled=file.enabled is not False,
+        off=_switched_off(file, enabled),
         handlers=frozenset(definition.name for definition in jobs.definitions),
         loads_persisted=loads_persisted,
         limits=limits_of(jobs, file, app),
     )
+
+
+def _switched_off(file: JobsFile, enabled: bool) -> str | None:
+    if file.enabled is None:
+        return None if enabled else OFF_IN_CODE
+    return None if file.enabled else OFF_IN_FILE
 
 
 def limits_of(jobs: Jobs, file: JobsFile, app: str) -> dict[str, LimitSource]:

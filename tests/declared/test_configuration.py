@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from horae import Context, Horae, Jobs
+from horae import Context, Horae, Jobs, JobStatus
 from horae.actions.running_limits import list_limits, set_limit
 from horae.core.fires import Schedule
 from horae.errors import ConfigurationError, DefinitionError, InvalidInput
@@ -31,6 +31,10 @@ def write(app: Horae, text: str, name: str = "jobs.conf") -> None:
 
 def plan(app: Horae) -> dict[str, Schedule]:
     return {schedule.key: schedule for schedule in app.plan().schedules}
+
+
+def scheduled(app: Horae) -> list[JobStatus]:
+    return [status for status in app.snapshot() if status.id != "mail"]
 
 
 def findings(app: Horae) -> list[str]:
@@ -108,8 +112,8 @@ def test_the_global_switch_turns_everything_off(app: Horae) -> None:
 
     assert not app.plan().enabled
     app.declare_schedules()
-    assert [status.next_fire_time for status in app.snapshot()] == [None, None, None]
-    assert all("enabled = false" in (status.inactive or "") for status in app.snapshot())
+    assert [status.next_fire_time for status in scheduled(app)] == [None, None, None]
+    assert all("enabled = false" in (status.inactive or "") for status in scheduled(app))
 
 
 def test_turning_the_switch_back_on_lets_everything_go_on_from_now(app: Horae) -> None:
@@ -119,7 +123,30 @@ def test_turning_the_switch_back_on_lets_everything_go_on_from_now(app: Horae) -
     write(app, "[jobs]\nenabled = true")
     app.declare_schedules()
 
-    assert all(status.next_fire_time and not status.inactive for status in app.snapshot())
+    assert all(status.next_fire_time and not status.inactive for status in scheduled(app))
+
+
+@pytest.mark.parametrize(
+    ("in_code", "in_file", "off"),
+    [
+        (True, "", None),
+        (False, "", "Horae(enabled=False) in code"),
+        (False, "[jobs]\nenabled = true", None),
+        (True, "[jobs]\nenabled = false", "enabled = false in jobs.conf"),
+    ],
+)
+def test_the_global_switch_of_the_code_holds_unless_the_file_says_otherwise(
+    app: Horae, in_code: bool, in_file: str, off: str | None
+) -> None:
+    """S3-39; triggers run all the same (S3-30)."""
+    app.enabled = in_code
+    write(app, in_file)
+    app.declare_schedules()
+
+    assert {bool(status.next_fire_time) for status in scheduled(app)} == {off is None}
+    assert all((off or "") in (status.inactive or "") for status in scheduled(app))
+    assert app.trigger("clean") is not None
+    assert Horae("sqlite://", enabled=False).enabled is False
 
 
 def test_the_file_of_the_environment_wins_where_it_says_something(app: Horae) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from horae import Horae
-from horae.actions import schedules
+from horae.actions import jobs, schedules
+from horae.core.fires import Schedule
 from horae.errors import DefinitionError, NotFound, StoreUnavailable
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
@@ -177,3 +178,26 @@ def test_a_seed_that_cannot_be_is_refused(sqlite_database_url: str, seed: Any, t
 
     with pytest.raises(DefinitionError, match=told):
         app.seed_schedules([seed])
+
+
+def test_a_snapshot_tells_all_jobs_scheduled_stored_and_only_asked_for(make_app: MakeApp) -> None:
+    """S3-18, S3-19."""
+    app, other = make_app("shop"), make_app("other")
+    app.job("nightly", cron="0 3 * * *")(lambda: None)
+    app.job("mail")(lambda: None)
+    app.job("sync")(lambda: None)
+    app.seed_schedules([{"id": "sync-daily", "handler": "sync", "cron": "0 18 * * *"}])
+    declaring(other, "foreign")
+    app.declare_schedules()
+    schedules.create(app.world, Schedule("by-hand", "nightly", "cron", "0 4 * * *"))
+    for name in ("mail", "nightly"):
+        app.trigger(name)
+    for job in jobs.pull(app.world, worker_id="w"):
+        jobs.ack(app.world, job.id, job.token)
+
+    told = {status.id: (status.schedule, status.last_result, status.run_count) for status in app.snapshot()}
+
+    assert list(told) == ["nightly", "by-hand", "sync-daily", "mail"]
+    assert told["nightly"] == ("At 03:00 every day (UTC)", "SUCCESS", 1)
+    assert told["mail"] == ("when enqueued or triggered", "SUCCESS", 1)
+    assert told["sync-daily"][1:] == (None, 0)

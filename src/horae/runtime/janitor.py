@@ -9,7 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from horae.actions.audit import seal_audit
 from horae.actions.retention import BATCH, Retention, clean
+from horae.actions.sealing import seal_left
 from horae.errors import HoraeError
 from horae.ports import World
 from horae.runtime.database import DatabaseThreads
@@ -26,6 +28,13 @@ class Chore:
     name: str
     every: timedelta
     work: Callable[[World], object]
+
+
+# What every worker does beside an application's own chores.
+SEALING = (
+    Chore("seal the audit", timedelta(seconds=30), seal_audit),
+    Chore("seal journals", timedelta(minutes=5), seal_left),
+)
 
 
 @dataclass(slots=True)

@@ -272,7 +272,7 @@ class SqlStore(ABC):
         return self.driven(lambda driver: self.hot.glance(driver, queues, node, worker_id))
 
     def forget(self, table: str, before: datetime, limit: int) -> int:
-        return self.driven(lambda driver: forget(driver, table, before, limit))
+        return self.driven(lambda driver: forget(driver, self.dialect, table, before, limit))
 
     def let_in_forgotten(self) -> set[str]:
         queues = self.driven(self.hot.slots.forgotten)
