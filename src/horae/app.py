@@ -91,6 +91,7 @@ class Horae(Jobs):
         self._folder = Path(made_in["__file__"]).parent if made_in.get("__file__") else None
         self._seeds: tuple[Schedule, ...] = ()
         self._loads_persisted = False
+        self.lock_prefix: str | None = None  # before the keys of locks in Redis; else HORAE_LOCK_PREFIX, else horae
         self._locks: LockManager | str | None = "database"
         self._opened_locks: tuple[World, LockManager] | None = None
         self._synchronous = synchronous
@@ -207,7 +208,8 @@ class Horae(Jobs):
         if not isinstance(self._locks, str):
             return self._locks
         if self._opened_locks is None or self._opened_locks[0] is not self.world:
-            self._opened_locks = (self.world, open_locks(self._locks, self.world, holder=self.name))
+            prefix = self.lock_prefix or one_setting(os.environ, "lock_prefix")
+            self._opened_locks = (self.world, open_locks(self._locks, self.world, holder=self.name, prefix=prefix))
         return self._opened_locks[1]
 
     @locks.setter

@@ -178,6 +178,10 @@ class Settings:
         default=None,
         metadata=_from("HORAE_ENVIRONMENT", "for example `prod`: then `jobs.prod.conf` wins over `jobs.conf`"),
     )
+    lock_prefix: str = field(
+        default="horae",
+        metadata=_from("HORAE_LOCK_PREFIX", "what stands before the keys of locks in Redis: `PREFIX:lock:job:ID`"),
+    )
     otel: bool = field(
         default=False,
         metadata=_from("HORAE_OTEL", "`1` traces enqueues and runs with OpenTelemetry (extra `otel`)", _switch),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
+from horae.core.payloads import name
 from horae.errors import ConfigurationError
 from horae.ports import Clock, Dice
 from horae.stores.locks import Locks
@@ -36,7 +37,7 @@ class RedisLocks(Locks):
         if not prefix:
             raise ConfigurationError("A prefix for the Redis keys is needed, so that they cannot meet another's.")
         self._client = redis_client(server)
-        self._prefix = prefix
+        self._prefix = name(prefix, "prefix of Redis keys")
 
     def entry(self, key: str) -> str:
         """The Redis key behind a business key."""
