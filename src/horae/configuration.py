@@ -115,6 +115,7 @@ KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "overlap": ("overlap", _text),
     "jitter": ("jitter", _span),
     "timeout": ("timeout", _span),
+    "stale_timeout": ("stale_timeout", _span),
     "arguments": ("arguments", _table),
 }
 RULES = ("cron", "every", "fixed_rate")

@@ -21,9 +21,8 @@ DEFAULT_URL = "sqlite:///.horae/horae.db"
 PREFIX = "HORAE_"
 # Read elsewhere, or by the tests; listed so that they are not taken for a mistake.
 ALSO_KNOWN = (
-    "HORAE_FAULT", "HORAE_RATE_LIMIT_", "HORAE_STALE_TIMEOUT_MINUTES", "HORAE_TEST_",
+    "HORAE_FAULT", "HORAE_RATE_LIMIT_", "HORAE_TEST_",
 )  # fmt: skip
-STALE_NAMES = ("HORAE_STALE_TIMEOUT_MINUTES", "SYNC_TASK_STALE_TIMEOUT_MINUTES")  # ours first, then document 004's
 SHORTEST_POLL, LONGEST_POLL = timedelta(milliseconds=100), timedelta(seconds=60)
 LEVELS = ("debug", "info", "warning", "error")
 SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
@@ -44,17 +43,9 @@ def span_from(text: str, what: str = "duration") -> timedelta:
 
 
 def stale_timeout(environment: Mapping[str, str]) -> timedelta:
-    """How long a running job may show no progress, as document 004 sets it: ten minutes unless told otherwise."""
-    for name in STALE_NAMES:
-        if name in environment:
-            try:
-                minutes = float(environment[name])
-            except ValueError:
-                minutes = 0.0
-            if not 0 < minutes < 10**6:
-                raise ConfigurationError(f"{name}={environment[name]!r} is not a number of minutes above zero.")
-            return timedelta(minutes=minutes)
-    return timedelta(minutes=10)
+    """How long an exclusive job may show no progress before the next one may start (S4-23)."""
+    told: timedelta = one_setting(environment, "stale_timeout")
+    return told
 
 
 def queues_from(text: str) -> dict[str, int]:
@@ -99,6 +90,16 @@ def _poll(text: str) -> timedelta:
     if not SHORTEST_POLL <= chosen <= LONGEST_POLL:  # a worker that is silent for minutes is taken for dead
         raise InvalidInput(f"{text!r} is outside 100ms to 60s.")
     return chosen
+
+
+def _minutes(text: str) -> timedelta:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = 0.0
+    if not 0 < minutes < 10**6:
+        raise InvalidInput(f"{text!r} is not a number of minutes above zero.")
+    return timedelta(minutes=minutes)
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -288,6 +289,15 @@ class Settings:
             "the shortest interval of a user's task",
             span_from,
             also="SCHEDULED_TASK_INTERVAL_MIN_SECONDS",
+        ),
+    )
+    stale_timeout: timedelta = field(
+        default=timedelta(minutes=10),
+        metadata=_from(
+            "HORAE_STALE_TIMEOUT_MINUTES",
+            "how long an exclusive job may show no progress before the next one may start, in minutes",
+            _minutes,
+            also="SYNC_TASK_STALE_TIMEOUT_MINUTES",
         ),
     )
     simulation: bool = field(
