@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import Engine
 
+from horae import limits
 from horae.actions import declaring, firing
 from horae.actions import jobs as verbs
 from horae.actions.declaring import Plan
@@ -340,8 +341,8 @@ class Horae(Jobs):
         return made
 
     def figures(self) -> list[Family]:
-        """What the worker of this process has counted, for ``/metrics``; nothing where there is none."""
-        return [] if self._measures is None else self._measures.families()
+        """What worker and rate limiters of this process have counted, for ``/metrics``."""
+        return [*([] if self._measures is None else self._measures.families()), *limits.families()]
 
     async def start(
         self,

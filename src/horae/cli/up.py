@@ -103,7 +103,7 @@ class Door:
 
         settings = self.terminal.settings
         try:
-            service = self.app.asgi(settings, figures=self.worker.measures.families)
+            service = self.app.asgi(settings)
         except ConfigurationError as problem:
             if not isinstance(problem.__cause__, ModuleNotFoundError):
                 raise

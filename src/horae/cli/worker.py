@@ -145,7 +145,7 @@ def _serve(terminal: Terminal, app: Horae, until_empty: bool, metrics: tuple[str
     queues = settings.queues or dict.fromkeys(sorted({"default", *(each.queue for each in app.definitions)}), SLOTS)
     worker = app.worker(_settings(settings, with_alerts(queues, settings)))
     serving = Serving(terminal, worker)
-    close = None if metrics is None else _tell_figures(worker, *metrics)
+    close = None if metrics is None else _tell_figures(app, *metrics)
     try:
         ended = asyncio.run(
             serving.run(until_empty=until_empty, started=lambda: _tell_start(terminal, app, worker, names))
@@ -166,13 +166,13 @@ def _settings(settings: Settings, queues: Mapping[str, int]) -> WorkerSettings:
     )
 
 
-def _tell_figures(worker: Worker, host: str, port: int) -> Callable[[], None]:
+def _tell_figures(app: Horae, host: str, port: int) -> Callable[[], None]:
     """Answer Prometheus beside the work; what is called in the end stops it."""
     try:
         from horae.service.exposition import serve
     except ImportError:
         raise ConfigurationError("--metrics-port needs prometheus-client. Run: pip install 'horae[server]'") from None
-    return serve(worker.measures.families, host=host, port=port)
+    return serve(app.figures, host=host, port=port)
 
 
 def _tell_start(terminal: Terminal, app: Horae, worker: Worker, names: list[str]) -> None:
