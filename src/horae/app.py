@@ -21,9 +21,9 @@ from horae.actions import declaring, firing
 from horae.actions import jobs as verbs
 from horae.actions.declaring import Plan
 from horae.actions.jobs import Enqueued, Request
-from horae.checking import plan_of, problems_of, seed_from
+from horae.checking import Seed, check_seed, plan_of, problems_of, seeds_of
 from horae.clock import StoreClock, SystemClock, SystemDice, pause, zone_database_version
-from horae.configuration import JobsFile, find_file, read_files
+from horae.configuration import JobsFile, find_file, module_of, read_files
 from horae.core.figures import Family
 from horae.core.fires import Schedule
 from horae.core.jobs import SLOTS, Job
@@ -80,8 +80,8 @@ class Horae(Jobs):
     ) -> None:
         super().__init__()
         self.database = database or database_url(os.environ)
-        made_in = sys._getframe(1).f_globals
-        self.name = name or _module_name(made_in)
+        module, self._folder = module_of(sys._getframe(1).f_globals)
+        self.name = name or module
         self.config = config
         self.environment = environment
         self.enabled = enabled
@@ -89,8 +89,7 @@ class Horae(Jobs):
         self.services = Services()
         self.rates: dict[str, Limiter] = {}
         self.chores: list[Chore] = []  # what workers of this application do now and then
-        self._folder = Path(made_in["__file__"]).parent if made_in.get("__file__") else None
-        self._seeds: tuple[Schedule, ...] = ()
+        self._seeds: tuple[Seed, ...] = ()
         self._loads_persisted = False
         self.lock_prefix: str | None = None  # before the keys of locks in Redis; else HORAE_LOCK_PREFIX, else horae
         self._locks: LockManager | str | None = "database"
@@ -228,7 +227,8 @@ class Horae(Jobs):
 
     def problems(self) -> list[Problem]:
         """Everything that is wrong or doubtful about what is declared, over all modules and the file."""
-        return problems_of(self, self.jobs_file(), has_locks=self._locks is not None, services=self.services)
+        has_locks, seeds = self._locks is not None, self._seeds
+        return problems_of(self, self.jobs_file(), has_locks=has_locks, services=self.services, seeds=seeds)
 
     def plan(self) -> Plan:
         """The schedules as code and file say; whatever cannot work is refused."""
@@ -239,13 +239,14 @@ class Horae(Jobs):
         """Bring the store in line with code and file, as a worker does when it starts."""
         return declaring.bring_in_line(self.world, self.plan())
 
-    def seed_schedules(self, seeds: Sequence[Schedule | Mapping[str, Any]]) -> None:
+    def seed_schedules(self, seeds: Sequence[Seed]) -> None:
         """Defaults that are inserted when the application starts, unless they are there; later changes stay.
 
         ``{"id": "nightly", "handler": "sync", "cron": "0 3 * * *", "zone": "Asia/Shanghai"}``: the id names the
-        schedule, the handler is the same unless given, and every timing option of ``@app.job`` may follow.
+        schedule, the handler is the same unless given, and every timing option of ``@app.job`` may follow. Handlers
+        may be declared later, or come with the registry of :meth:`load_persisted_jobs`.
         """
-        self._seeds += tuple(seed_from(seed, self.definitions) for seed in seeds)
+        self._seeds += tuple(check_seed(seed) for seed in seeds)
 
     def load_persisted_jobs(self, registry: Mapping[str, Callable[..., Any]] | None = None) -> list[str]:
         """Document 004: run every enabled schedule of the store whose handler *registry*, or a declaration, knows.
@@ -259,6 +260,7 @@ class Horae(Jobs):
         self._loads_persisted = True
         known = {definition.name for definition in self.definitions}
         try:
+            declaring.declare(self.world, seeds_of(self._seeds, self.definitions)[0], seed=True, app=self.name)
             return [schedule.key for schedule in declaring.load_persisted(self.world, known, app=self.name)]
         except StoreError as problem:
             log.error("persisted jobs could not be loaded, and will be when a worker starts: %s", problem)
@@ -390,9 +392,3 @@ class Horae(Jobs):
         """For web frameworks: ``FastAPI(lifespan=app.lifespan)`` serves jobs while the web application runs."""
         async with self.running() as hosted:
             yield {"horae": hosted}
-
-
-def _module_name(made_in: Mapping[str, Any]) -> str:
-    """The module that made an application; a script has the name under which others would import it."""
-    name, file = str(made_in.get("__name__", "app")), made_in.get("__file__")
-    return Path(file).stem if name == "__main__" and file else name

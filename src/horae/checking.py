@@ -17,7 +17,7 @@ from horae.core.fires import Schedule, cycle
 from horae.core.jobs import SYSTEM
 from horae.core.running_limits import GROUP, LimitSource
 from horae.declarations import TIMING, Problem, scheduled
-from horae.definitions import Definition, Definitions
+from horae.definitions import Definition, Definitions, define
 from horae.errors import DefinitionError, HoraeError
 from horae.handles import Jobs
 from horae.runtime.context import Context
@@ -29,7 +29,9 @@ HOW_TO_LOCK = (
 )
 
 
-def problems_of(jobs: Jobs, file: JobsFile, *, has_locks: bool, services: Services) -> list[Problem]:
+def problems_of(
+    jobs: Jobs, file: JobsFile, *, has_locks: bool, services: Services, seeds: Sequence[Seed] = ()
+) -> list[Problem]:
     """Every problem, the doubtful ones too, each once."""
     schedules, problems = merged(jobs.definitions, file)
     found = [*jobs.problems_noted, *problems, *_about_followers(schedules)]
@@ -38,6 +40,7 @@ def problems_of(jobs: Jobs, file: JobsFile, *, has_locks: bool, services: Servic
     for definition in jobs.definitions:
         found += _about_dependencies(definition, services)
     found += _about_limits(jobs, file, schedules)
+    found += seeds_of(seeds, jobs.definitions)[1]
     return list(dict.fromkeys(found))
 
 
@@ -81,7 +84,7 @@ def plan_of(
     jobs: Jobs,
     file: JobsFile,
     app: str,
-    seeds: tuple[Schedule, ...],
+    seeds: Sequence[Seed],
     loads_persisted: bool,
     *,
     enabled: bool = True,
@@ -91,7 +94,7 @@ def plan_of(
     return Plan(
         app,
         schedules=tuple(schedules),
-        seeds=seeds,
+        seeds=tuple(seeds_of(seeds, jobs.definitions)[0]),
         off=_switched_off(file, enabled),
         handlers=frozenset(definition.name for definition in jobs.definitions),
         loads_persisted=loads_persisted,
@@ -113,8 +116,15 @@ def limits_of(jobs: Jobs, file: JobsFile, app: str) -> dict[str, LimitSource]:
     return {name: said for name, said in declared.items() if said.max_running is not None}
 
 
-def seed_from(seed: Schedule | Mapping[str, Any], definitions: Definitions) -> Schedule:
-    """A default schedule from a mapping: ``id``, ``handler`` and timing options."""
+# -- seeds -------------------------------------------------------------------------------------------------------
+
+
+Seed = Schedule | Mapping[str, Any]
+NO_HANDLER = "its handler {!r} is declared nowhere; declare it, or pass it to load_persisted_jobs(registry)"
+
+
+def check_seed(seed: Seed) -> Seed:
+    """Refuse a seed that cannot be one; its handler may be declared later (S4-9 to S4-11)."""
     if isinstance(seed, Schedule):
         return replace(seed, owner=SYSTEM)
     if not isinstance(seed, Mapping):
@@ -122,12 +132,40 @@ def seed_from(seed: Schedule | Mapping[str, Any], definitions: Definitions) -> S
     name = seed.get("id")
     if not isinstance(name, str) or not name.strip():
         raise DefinitionError(f'The seed {dict(seed)!r} names no schedule; add "id": "…".')
-    definition = definitions.get(seed.get("handler", name))
-    options = {key: value for key, value in seed.items() if key not in ("id", "handler")}
-    strange = sorted(set(options) - set(TIMING))
+    strange = sorted(set(seed) - {"id", "handler", *TIMING})
     if strange:
         raise DefinitionError(f"The seed {name!r} has an unknown key {strange[0]!r}; known are {', '.join(TIMING)}.")
+    _seeded(define(str(seed.get("handler", name)), _anything, context_type=Context), seed)
+    return dict(seed)
+
+
+def seeds_of(seeds: Sequence[Seed], definitions: Definitions) -> tuple[list[Schedule], list[Problem]]:
+    """Return the schedules that seeds stand for, and what is wrong with the others."""
+    found: list[Schedule] = []
+    problems: list[Problem] = []
+    for seed in seeds:
+        if isinstance(seed, Schedule):
+            found.append(seed)
+            continue
+        handler = str(seed.get("handler", seed["id"]))
+        definition = definitions.find(handler)
+        if definition is None:
+            problems.append(Problem(f"seed {seed['id']}", NO_HANDLER.format(handler)))
+            continue
+        try:
+            found.append(_seeded(definition, seed))
+        except HoraeError as problem:
+            problems.append(Problem(f"seed {seed['id']}", str(problem)))
+    return found, problems
+
+
+def _seeded(definition: Definition, seed: Mapping[str, Any]) -> Schedule:
+    options = {key: value for key, value in seed.items() if key not in ("id", "handler")}
     schedule = scheduled(definition, options)
     if schedule is None:
-        raise DefinitionError(f"The seed {name!r} says not when; give cron, every or after.")
-    return replace(schedule, key=name, declared=False, lock_ttl=None)
+        raise DefinitionError(f"The seed {seed['id']!r} says not when; give cron, every or after.")
+    return replace(schedule, key=str(seed["id"]), declared=False, lock_ttl=None)
+
+
+def _anything(**_: Any) -> None:
+    """Stands for a handler that is not declared yet: it takes any arguments."""

@@ -142,6 +142,17 @@ class JobsFile:
     problems: tuple[Problem, ...] = ()
 
 
+def module_of(made_in: Mapping[str, Any]) -> tuple[str, Path | None]:
+    """The module that made an application, from its globals, and its folder.
+
+    A script has the name under which others would import it.
+    """
+    name, file = str(made_in.get("__name__", "app")), made_in.get("__file__")
+    if not file:
+        return name, None
+    return Path(file).stem if name == "__main__" else name, Path(file).parent
+
+
 def find_file(named: str | None, folders: Iterable[Path]) -> Path | None:
     """The file to read: the one named, which must exist, or the first ``jobs.conf`` in these folders."""
     if named:

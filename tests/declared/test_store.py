@@ -11,7 +11,7 @@ import pytest
 from horae import Horae
 from horae.actions import jobs, schedules
 from horae.core.fires import Schedule
-from horae.errors import DefinitionError, NotFound, StoreUnavailable
+from horae.errors import DefinitionError, StoreUnavailable
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
 
@@ -158,9 +158,42 @@ def test_a_store_that_is_down_is_reported_and_does_not_end_the_start(
     assert app.plan().loads_persisted
 
 
-def test_a_seed_for_a_job_that_nobody_declares_is_refused(sqlite_database_url: str) -> None:
-    with pytest.raises(NotFound, match="sink"):
-        Horae(sqlite_database_url).seed_schedules([{"id": "sink", "cron": "0 3 * * *"}])
+def test_a_seed_for_a_job_that_nobody_declares_is_refused_when_the_application_starts(make_app: MakeApp) -> None:
+    app = make_app("shop")
+    app.seed_schedules([{"id": "sink", "cron": "0 3 * * *"}])
+
+    with pytest.raises(DefinitionError, match="seed sink: its handler 'sink' is declared nowhere"):
+        app.declare_schedules()
+
+
+def test_seeds_may_come_before_the_registry_that_knows_their_handlers(make_app: MakeApp) -> None:
+    """S4-9 to S4-11: seed, then load; the first deployment runs what it seeded."""
+    app = make_app("shop")
+    app.seed_schedules(
+        [
+            {"id": "sync_daily", "cron": "0 18 * * *", "zone": "Asia/Shanghai", "arguments": {"full": True}},
+            {"id": "sync_basic", "cron": "0 19 * * *", "zone": "Asia/Shanghai"},
+        ]
+    )
+
+    first = app.load_persisted_jobs({"sync_daily": lambda full=False: None})
+    second = app.load_persisted_jobs({"sync_basic": lambda: None})
+
+    assert (first, second) == (["sync_daily"], ["sync_basic", "sync_daily"])
+    assert schedules.get(app.world, "sync_daily").payload == {"full": True}
+    again = make_app("shop")
+    again.seed_schedules([{"id": "sync_daily", "cron": "0 1 * * *"}])
+    assert again.load_persisted_jobs({"sync_daily": lambda full=False: None, "sync_basic": lambda: None}) == second
+    assert schedules.get(again.world, "sync_daily").expression == "0 18 * * *"
+
+
+def test_a_seed_whose_arguments_do_not_fit_its_handler_is_refused_with_its_name(make_app: MakeApp) -> None:
+    app = make_app("shop")
+    app.seed_schedules([{"id": "sync", "cron": "0 18 * * *", "arguments": {"ful": True}}])
+    app.job("sync")(lambda full=False: None)
+
+    with pytest.raises(DefinitionError, match=r"seed sync: .*Did you mean full"):
+        app.declare_schedules()
 
 
 @pytest.mark.parametrize(
