@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from horae.actions import alerts
 from horae.actions.alerts import HANDLER, Alerts
+from horae.actions.retention import Retention
 from horae.core.jobs import Job
 from horae.core.retry import span
 from horae.ports import World
@@ -60,9 +61,12 @@ def sender(
     resolve: Callable[[str], Handler | None],
     chores: Sequence[Chore],
     *,
+    retention: Retention | None = None,
     version: str = "",
     grace: timedelta = timedelta(seconds=30),
 ) -> Worker:
     """Make a worker that does these chores and delivers alerts, and nothing else: it fires no schedule."""
-    settings = WorkerSettings({QUEUE: SLOTS}, grace=grace, chores=tuple(chores), fires=False, version=version)
+    settings = WorkerSettings(
+        {QUEUE: SLOTS}, grace=grace, chores=tuple(chores), retention=retention, fires=False, version=version
+    )
     return Worker(world, lambda name: resolve(name) if name == HANDLER else None, settings, Listeners(), Children())

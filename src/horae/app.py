@@ -21,6 +21,7 @@ from horae.actions import declaring, firing
 from horae.actions import jobs as verbs
 from horae.actions.declaring import Plan
 from horae.actions.jobs import Enqueued, Request
+from horae.actions.retention import Retention
 from horae.checking import Seed, check_seed, plan_of, problems_of, seeds_of
 from horae.clock import StoreClock, SystemClock, SystemDice, pause, zone_database_version
 from horae.configuration import JobsFile, find_file, module_of, read_files
@@ -30,7 +31,7 @@ from horae.core.jobs import SLOTS, Job
 from horae.core.retry import Retry, span
 from horae.core.status import JobStatus
 from horae.declarations import Problem, raise_for
-from horae.errors import ConfigurationError, NotFound, StoreBusy, StoreError, StoreFull, StoreUnavailable
+from horae.errors import ConfigurationError, MissingExtra, NotFound, StoreBusy, StoreError, StoreFull, StoreUnavailable
 from horae.handles import JobHandle, Jobs, plain_connection
 from horae.locks import open_locks
 from horae.ports import Clock, Dice, Limiter, LockManager, Tracing, World
@@ -296,8 +297,6 @@ class Horae(Jobs):
         """How each job of this application is doing, over the whole cluster; counts outlive the log."""
         return declaring.snapshot(self.world, self.plan())
 
-    # -- the service ---------------------------------------------------------------------------------------------
-
     def asgi(self, settings: Settings | None = None, **options: Any) -> FastAPI:
         """The HTTP service over this application's store, to be served or mounted: ``app.mount("/horae", h.asgi())``.
 
@@ -306,7 +305,7 @@ class Horae(Jobs):
         try:
             from horae.server import application
         except ModuleNotFoundError as problem:
-            raise ConfigurationError(
+            raise MissingExtra(
                 f"The service needs {problem.name!r}, which is not installed. Run: pip install 'horae[server]'"
             ) from problem
         told = {
@@ -332,6 +331,7 @@ class Horae(Jobs):
                 settings,
                 version=VERSION,
                 fault=fault,
+                retention=settings.retention or self.retention,
                 rates={**self.rates, **settings.rates},
                 chores=(*SEALING, *self.chores, *settings.chores),
             ),
@@ -341,6 +341,11 @@ class Horae(Jobs):
         )
         self._measures = made.measures
         return made
+
+    @property
+    def retention(self) -> Retention:
+        """How long its workers keep what has ended, as the environment says (``HORAE_KEEP_RUNS`` and the like)."""
+        return Retention.read(lambda name: one_setting(os.environ, name))
 
     def figures(self) -> list[Family]:
         """What worker and rate limiters of this process have counted, for ``/metrics``."""

@@ -31,6 +31,7 @@
     ├── LaneLost                somebody else drives the lane now; this step no longer counts
     ├── DefinitionError         a declaration that cannot work              (also a ValueError)
     ├── ConfigurationError      a setting that cannot work
+    │   └── MissingExtra        an extra of the package is not installed    (also an ImportError)
     ├── ServiceUnavailable      the service cannot be reached, or what answers there is not one
     ├── StoreError              the database
     │   ├── StoreUnavailable    cannot be reached, or the outcome of a commit is unknown
@@ -245,6 +246,12 @@ class ConfigurationError(HoraeError):
     """A setting that cannot work."""
 
     code = "invalid_configuration"
+
+
+class MissingExtra(ConfigurationError, ImportError):
+    """A library that an extra of the package brings is not installed; says which to install."""
+
+    code = "missing_extra"
 
 
 class ServiceUnavailable(HoraeError):

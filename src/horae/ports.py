@@ -530,7 +530,6 @@ class World:
     clock: Clock
     dice: Dice
     max_payload_bytes: int = 1024 * 1024
-    key_retention: timedelta = timedelta(days=7)
     shortest_interval: timedelta = timedelta(0)  # at least so far apart are the runs of a user's interval task
     tzdata: str = ""  # the version of the zone database that this process reads
     tracing: Tracing | None = None

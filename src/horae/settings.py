@@ -24,6 +24,8 @@ ALSO_KNOWN = (
     "HORAE_FAULT", "HORAE_RATE_LIMIT_", "HORAE_TEST_",
 )  # fmt: skip
 SHORTEST_POLL, LONGEST_POLL = timedelta(milliseconds=100), timedelta(seconds=60)
+# Shorter than an hour, and a repeated call or a late alert would find its key gone.
+SHORTEST_KEPT, LONGEST_KEPT = timedelta(hours=1), timedelta(days=36_500)
 LEVELS = ("debug", "info", "warning", "error")
 SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -100,6 +102,13 @@ def _minutes(text: str) -> timedelta:
     if not 0 < minutes < 10**6:
         raise InvalidInput(f"{text!r} is not a number of minutes above zero.")
     return timedelta(minutes=minutes)
+
+
+def _kept(text: str) -> timedelta:
+    chosen = span_from(text)
+    if not SHORTEST_KEPT <= chosen <= LONGEST_KEPT:
+        raise InvalidInput(f"{text!r} is outside 1h to {LONGEST_KEPT.days}d; write for example 30d.")
+    return chosen
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -299,6 +308,22 @@ class Settings:
             _minutes,
             also="SYNC_TASK_STALE_TIMEOUT_MINUTES",
         ),
+    )
+    keep_runs: timedelta = field(
+        default=timedelta(days=30),
+        metadata=_from("HORAE_KEEP_RUNS", "how long finished jobs and their runs stay on record", _kept),
+    )
+    keep_fires: timedelta = field(
+        default=timedelta(days=30),
+        metadata=_from("HORAE_KEEP_FIRES", "how long the record of what became of each fire stays", _kept),
+    )
+    keep_keys: timedelta = field(
+        default=timedelta(days=7),
+        metadata=_from("HORAE_KEEP_KEYS", "how long an idempotency key outlives its job", _kept),
+    )
+    keep_nodes: timedelta = field(
+        default=timedelta(days=1),
+        metadata=_from("HORAE_KEEP_NODES", "how long a worker that fell silent stays on the list", _kept),
     )
     simulation: bool = field(
         default=False, metadata=_from("HORAE_SIMULATION", "`1`: callers may say what time it is; for tests only", _yes)

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from horae import Horae
 from horae.actions import firing, jobs, logs, schedules
 from horae.actions.retention import Retention, clean
 from horae.actions.tracking import begin, end
@@ -14,7 +15,10 @@ from horae.clock import SystemDice
 from horae.core.fires import Schedule
 from horae.core.jobs import Outcome
 from horae.core.retry import Retry
+from horae.errors import ConfigurationError
 from horae.ports import Store, World
+from horae.runtime.worker import WorkerSettings
+from horae.settings import Settings
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.testing.clock import VirtualClock
@@ -82,6 +86,28 @@ def test_what_is_running_is_never_forgotten(world: World) -> None:
     clean(world, Retention())
 
     assert jobs.get(world, job.id).state == "running"
+
+
+def test_every_field_of_retention_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker of any application obeys them, and thirty days is what nobody needs to say."""
+    monkeypatch.setenv("HORAE_KEEP_RUNS", "90d")
+    monkeypatch.setenv("HORAE_KEEP_NODES", "2h")
+    with Horae("sqlite://") as app:
+        obeyed = app.worker().settings.retention
+        told = app.worker(WorkerSettings(retention=Retention(runs=timedelta(days=1)))).settings.retention
+
+    days = timedelta(days=1)
+    assert obeyed == Retention(runs=90 * days, fires=30 * days, keys=7 * days, nodes=timedelta(hours=2))
+    assert told == Retention(runs=days)
+    settings = Settings.read({})
+    assert Retention.read(lambda name: getattr(settings, name)) == Retention()
+
+
+@pytest.mark.parametrize("text", ["59m", "0", "-1d", "for ever", "40000d"])
+def test_what_would_be_forgotten_too_soon_is_refused(text: str) -> None:
+    """A key that is gone after a minute lets a repeated call through."""
+    with pytest.raises(ConfigurationError, match="HORAE_KEEP_KEYS"):
+        Settings.read({"HORAE_KEEP_KEYS": text})
 
 
 # -- run counts do not shrink (S3-19) ----------------------------------------------------------------------------

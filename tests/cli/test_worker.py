@@ -82,6 +82,13 @@ def test_log_lines_can_be_json(project: Path, horae: Command, start: Start) -> N
     assert {line["job_id"] for line in lines if "nobody answers" in line["message"]} == {"job_1"}
 
 
+def test_a_worker_is_told_how_long_to_keep_things(project: Path, horae: Command, start: Start) -> None:
+    """Several at once; what is left out is as the environment says."""
+    ended = start("worker", "tasks:app", "--until-empty", "--keep", "runs=90d, keys=14d").ended()
+
+    assert ended.code == 0, ended.err
+
+
 def test_a_start_says_what_is_served_and_what_is_not(project: Path, start: Start) -> None:
     ended = start("worker", "tasks:app", "--until-empty", "--queues", "default=2").ended()
 
@@ -120,6 +127,9 @@ def test_a_worker_for_users_tasks_needs_no_application_and_takes_document_001_s_
         (("tasks:app", "--poll", "0"), "--poll: '0' is outside 100ms to 60s"),
         (("tasks:app", "--batch", "0"), "--batch: '0' is not a whole number from 1 to 500"),
         (("tasks:app", "--batch", "many"), "--batch: 'many' is not a whole number"),
+        (("tasks:app", "--keep", "runs=1m"), "--keep runs: '1m' is outside 1h"),
+        (("tasks:app", "--keep", "logs=1d"), "'logs=1d' does not say what to keep"),
+        (("tasks:app", "--keep", "runs"), "'runs' does not say what to keep"),
     ],
 )
 def test_flags_that_cannot_work_are_refused(flags: tuple[str, ...], said: str, project: Path, horae: Command) -> None:

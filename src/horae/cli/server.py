@@ -11,6 +11,7 @@ import typer
 
 from horae.cli.logs import LogFormat, LogLevel, start_told_logging
 from horae.cli.terminal import Terminal, command, shown_url
+from horae.errors import MissingExtra
 from horae.settings import Settings
 from horae.version import VERSION
 
@@ -84,7 +85,9 @@ def add_built_in(app: Horae, settings: Settings) -> None:
         from horae.outgoing import Outgoing
         from horae.outgoing import register as register_outgoing
         from horae.outgoing.sealing import sealer_from
-    except ModuleNotFoundError:
+    except ImportError as problem:
+        if settings.alert_webhook_url is not None:  # or nobody would be told, in silence
+            raise MissingExtra(f"Alerts are sent over HTTP. {problem}") from problem
         return
     register_outgoing(app, Outgoing.read(sealer=sealer_from({"HORAE_SECRET_KEY": settings.secret_key or ""})))
     if settings.alert_webhook_url is not None:
@@ -112,8 +115,17 @@ def send_alerts(app: Horae, settings: Settings) -> Hosted | None:
 
     if settings.alert_webhook_url is None:
         return None
-    find, chores = app.definitions.find, app.chores
-    return Hosted(lambda: sender(app.world, find, chores, version=VERSION, grace=settings.grace), SystemDice())
+    return Hosted(
+        lambda: sender(
+            app.world,
+            app.definitions.find,
+            app.chores,
+            retention=app.retention,
+            version=VERSION,
+            grace=settings.grace,
+        ),
+        SystemDice(),
+    )
 
 
 def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,12 +13,15 @@ from horae.cli.logs import LogFormat, LogLevel, start_told_logging
 from horae.cli.server import add_built_in, with_alerts
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.cli.words import span
-from horae.errors import ConfigurationError, InvalidInput
+from horae.errors import InvalidInput, MissingExtra
 from horae.settings import Settings, queues_from, read_setting, span_from
 
 if TYPE_CHECKING:
     from horae.app import Horae
     from horae.runtime.worker import Worker, WorkerSettings
+
+
+KEPT = ("runs", "fires", "keys", "nodes")
 
 
 def register(app: typer.Typer) -> None:
@@ -68,6 +71,14 @@ def worker(
             "--batch", metavar="N", help="How many jobs of a queue to claim at a time; else $HORAE_BATCH, else 500."
         ),
     ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            "--keep",
+            metavar="WHAT=SPAN,…",
+            help="How long to keep runs, fires, keys and nodes, as runs=90d,keys=14d; else $HORAE_KEEP_RUNS and so on.",
+        ),
+    ] = None,
     config: Config = None,
     until_empty: Annotated[
         bool, typer.Option("--until-empty", help="End when the queues hold neither waiting nor running jobs.")
@@ -95,6 +106,7 @@ def worker(
         grace=settings.grace if grace is None else span_from(grace, "grace"),
         poll=settings.poll if poll is None else read_setting("poll", poll, "--poll"),
         batch=settings.batch if batch is None else read_setting("batch", batch, "--batch"),
+        **({} if keep is None else _kept(keep)),
     )
     if chosen.lease.total_seconds() < 1:
         raise InvalidInput(f"A lease of {span(chosen.lease)} is too short to be kept; use one second or more.")
@@ -117,10 +129,8 @@ def _for_tasks(terminal: Terminal, target: str | None, config: str | None) -> Ho
         )
     try:
         import horae.outgoing  # noqa: F401 - only to see whether it can be
-    except ModuleNotFoundError as problem:
-        raise ConfigurationError(
-            f"Users' tasks call out over HTTP, which needs {problem.name!r}. Run: pip install 'horae[server]'"
-        ) from problem
+    except ImportError as problem:
+        raise MissingExtra(f"Users' tasks call out over HTTP. {problem}") from problem
     return bare_application("tasks", terminal.settings)
 
 
@@ -158,11 +168,28 @@ def _serve(terminal: Terminal, app: Horae, until_empty: bool, metrics: tuple[str
         raise typer.Exit(ended)
 
 
+def _kept(text: str) -> dict[str, Any]:
+    """Read ``runs=90d,keys=14d`` as fields of the settings."""
+    found: dict[str, Any] = {}
+    for part in (part.strip() for part in text.split(",")):
+        what, equals, span_text = part.partition("=")
+        if not equals or what not in KEPT:
+            raise InvalidInput(f"--keep: {part!r} does not say what to keep; write for example runs=90d,keys=14d.")
+        found[f"keep_{what}"] = read_setting(f"keep_{what}", span_text, f"--keep {what}")
+    return found
+
+
 def _settings(settings: Settings, queues: Mapping[str, int]) -> WorkerSettings:
+    from horae.actions.retention import Retention
     from horae.runtime.worker import WorkerSettings
 
     return WorkerSettings(
-        queues=queues, lease=settings.lease, grace=settings.grace, look_every=settings.poll, batch=settings.batch
+        queues=queues,
+        lease=settings.lease,
+        grace=settings.grace,
+        look_every=settings.poll,
+        batch=settings.batch,
+        retention=Retention.read(lambda name: getattr(settings, name)),
     )
 
 
@@ -171,7 +198,7 @@ def _tell_figures(app: Horae, host: str, port: int) -> Callable[[], None]:
     try:
         from horae.service.exposition import serve
     except ImportError:
-        raise ConfigurationError("--metrics-port needs prometheus-client. Run: pip install 'horae[server]'") from None
+        raise MissingExtra("--metrics-port needs prometheus-client. Run: pip install 'horae[server]'") from None
     return serve(app.figures, host=host, port=port)
 
 

@@ -66,7 +66,7 @@ class WorkerSettings:
     batch: int = MAX_CLAIM  # jobs of one queue in one claim, at most
     version: str = ""
     fault: str = ""
-    retention: Retention = field(default_factory=Retention)
+    retention: Retention | None = None  # None: as the application says
     rates: Mapping[str, Limiter] = field(default_factory=dict)  # how often jobs of a queue may start
     chores: tuple[Chore, ...] = ()
     fires: bool = True  # whether it turns due schedules into jobs
@@ -101,7 +101,7 @@ class Worker:
         self._reaper = Reaper(world, self._database, self._teller.dead)
         self.measures = Measures()
         self._scheduler = Scheduler(world, self._database, self.measures.fired)
-        self._janitor = Janitor(world, self._database, settings.retention, settings.chores)
+        self._janitor = Janitor(world, self._database, settings.retention or Retention(), settings.chores)
         self._held: dict[tuple[int, int], Attempt] = {}
         self._busy: Counter[str] = Counter()
         self._beaten_at: datetime | None = None
