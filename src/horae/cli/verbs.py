@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from horae.cli.terminal import Terminal, opened
-from horae.errors import ConfigurationError
+from horae.errors import MissingExtra
 
 if TYPE_CHECKING:
     from horae.actions.firing import Backfill, Triggered
@@ -204,6 +204,6 @@ def reached(terminal: Terminal, *, may_create: bool = False) -> Iterator[Verbs]:
 def _asked() -> Callable[[Terminal], AbstractContextManager[Verbs]]:
     try:
         from horae.cli.remote import asked
-    except ModuleNotFoundError as problem:
-        raise ConfigurationError(f"--url needs {problem.name}. Run: pip install 'horae[server]'") from None
+    except ImportError as problem:
+        raise MissingExtra(f"--url asks a service. {problem}") from problem
     return asked

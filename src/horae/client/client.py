@@ -5,7 +5,14 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Generic, Self
 
-import httpx
+try:
+    import httpx
+except ModuleNotFoundError as missing:
+    from horae.errors import MissingExtra
+
+    raise MissingExtra(
+        f"The client needs {missing.name!r}, which is not installed. Run: pip install 'horae[client]'"
+    ) from missing
 
 from horae.client.admin import Admin
 from horae.client.attention import Attention
