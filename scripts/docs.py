@@ -36,6 +36,7 @@ from horae.core.notes import effects
 from horae.core.running_limits import RunningLimit
 from horae.core.schedules import Cron
 from horae.ports import Queue, Tally
+from horae.service.problems import OWN_CODES
 from horae.settings import Settings
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -71,8 +72,16 @@ def errors_page() -> str:
     rows = [f"| `{error.__name__}` | `{error.code}` | {first_sentence(error)} |" for error in family]
     tree = inspect.cleandoc(errors.__doc__ or "").partition("::\n\n")[2].partition("\n\nEvery")[0]
     table = "\n".join(["| Error | Code | Meaning |", "|---|---|---|", *rows])
-    promise = "Every error has a stable code; every message says what happened and what to do next."
-    return "\n\n".join([NOTE, "# Errors", promise, f"```text\n{inspect.cleandoc(tree)}\n```", table]) + "\n"
+    promise = (
+        "Every error has a stable code; every message says what happened and what to do next. Over HTTP an error is a "
+        "problem document (RFC 9457): `code` is the code below, and `type` is `urn:horae:error:` and the same code. "
+        "That is a name and no address; it never changes, and this page says what it means."
+    )
+    own = "\n".join(
+        ["| Code | Meaning |", "|---|---|", *(f"| `{code}` | {text} |" for code, text in OWN_CODES.items())]
+    )
+    parts = [NOTE, "# Errors", promise, f"```text\n{inspect.cleandoc(tree)}\n```", table]
+    return "\n\n".join([*parts, "## Of the HTTP service alone", own]) + "\n"
 
 
 def first_sentence(thing: Any) -> str:

@@ -76,3 +76,17 @@ def test_every_file_that_a_page_names_is_there(page: str) -> None:
     named = re.findall(r"`(\w+(?:/\w+)*\.py)`", (ROOT / page).read_text(encoding="utf-8"))
 
     assert [file for file in named if not (ROOT / "src" / "horae" / file).exists()] == []
+
+
+TOOLS = ("curl", "jq")
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=name(page)) for page in pages()])
+def test_a_page_names_the_tools_that_it_needs_beside_ours(page: Path) -> None:
+    """In prose, before or after the block that uses them: a newcomer may not have them."""
+    text = page.read_text(encoding="utf-8")
+    shown = "\n".join(block.text for block in blocks(page) if block.language == "bash")
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+    used = [tool for tool in TOOLS if re.search(rf"(^|[|($]\s*|exec ){tool} ", shown, re.M)]
+
+    assert [tool for tool in used if f"`{tool}`" not in prose] == []
