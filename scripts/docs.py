@@ -217,7 +217,11 @@ def json_section() -> str:
         ("`db restore`", '`{"restore": COPY with "database", "kept": file or null, "lost": count}`'),
         ("`check`", '`{"check": {"jobs": count, "files": [path], "findings": [{"severity", "where", "text"}]}}`'),
         ("`doctor`", '`{"doctor": {"healthy": bool, "database", "checks": [{"check", "level", "text", "mend"}]}}`'),
-        ("`reload`", '`{"reload": {"schedules": count, "changes": [{"key", "new": bool, "changed": [text]}]}}`'),
+        (
+            "`reload`",
+            '`{"reload": {"schedules": count, "changes": [{"key", "new": bool, "changed": [text]}], "limits": {name: '
+            "number or null}}}`",
+        ),
         (
             "`config show`",
             '`{"config": {"settings": {name: value}}}`, with an application also `jobs`, `files` and `note`; with '

@@ -161,3 +161,14 @@ def test_settings_stand_in_columns_however_long_their_names(horae: Command) -> N
 
     column = len("alert_stalled_after  ")
     assert all(line[column - 2 : column] == "  " and line[column] != " " for line in lines)
+
+
+def test_a_reload_tells_which_limits_changed(horae: Command, shop: Path) -> None:
+    """S3-53."""
+    horae("reload", "shop:app")
+    (shop / "jobs.conf").write_text("[jobs.limits]\nglobal = 5\n")
+
+    ended = horae("reload", "shop:app")
+
+    assert ended.out == "limit global: none → 5\n0 of 2 schedules changed\n"
+    assert horae("reload", "shop:app", "--json").json["reload"]["limits"] == {}
