@@ -46,7 +46,6 @@ from horae.runtime.watchdog import Watchdog
 
 T = TypeVar("T")
 log = logging.getLogger("horae.worker")
-MAX_CLAIM = 500
 SMALL_CLAIM = 50  # above it a claim takes half of the slots, so that one half is settled while the other is claimed
 LOOK_WHILE_BUSY = timedelta(seconds=1)  # also a worker that never runs dry must see cancellations and lost leases
 BLOCKED_WAIT = timedelta(milliseconds=250)
@@ -63,7 +62,7 @@ class WorkerSettings:
     grace: timedelta = timedelta(seconds=30)
     cancel_grace: timedelta = timedelta(seconds=6)  # for what has been cancelled to end, before it is given back
     look_every: timedelta = timedelta(seconds=60)
-    batch: int = MAX_CLAIM  # jobs of one queue in one claim, at most
+    batch: int = 500  # jobs of one queue in one claim, at most
     version: str = ""
     fault: str = ""
     retention: Retention | None = None  # None: as the application says
@@ -218,7 +217,8 @@ class Worker:
         """When is the next thing due, does anybody want a job of ours to stop; and now and then: we are alive."""
         now = self.world.clock.now()
         open_queues = [queue for queue, slots in self.settings.queues.items() if self._busy[queue] < slots]
-        beat = self._beaten_at is None or now - self._beaten_at >= self.settings.look_every * 0.9
+        pause = max(self.settings.look_every * 0.9, timedelta(seconds=4))  # to poll often is no reason to write often
+        beat = self._beaten_at is None or now - self._beaten_at >= pause
         node = self._node(now) if beat else None
         worker_id = self.node_id if self._held else None
         glance = await self._database.call(lambda: self.world.store.glance(open_queues, node=node, worker_id=worker_id))
