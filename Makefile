@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
-EXTRAS := server,postgres,mysql,redis,nats,mcp,otel,dev
+EXTRAS := client,server,postgres,mysql,redis,mcp,otel,dev
 ARGS ?=
 # Three processes at a time, each with servers of its own: tests often wait, so that two cores are busy with three.
 # `make test PARALLEL=` runs one test after the other.

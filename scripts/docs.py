@@ -33,8 +33,10 @@ from horae.core.jobs import Job, Run
 from horae.core.lanes import Event, Lane, Line, Task, TaskWait
 from horae.core.machine import Machine
 from horae.core.notes import effects
+from horae.core.running_limits import RunningLimit
 from horae.core.schedules import Cron
 from horae.ports import Queue, Tally
+from horae.service.problems import OWN_CODES
 from horae.settings import Settings
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -70,8 +72,16 @@ def errors_page() -> str:
     rows = [f"| `{error.__name__}` | `{error.code}` | {first_sentence(error)} |" for error in family]
     tree = inspect.cleandoc(errors.__doc__ or "").partition("::\n\n")[2].partition("\n\nEvery")[0]
     table = "\n".join(["| Error | Code | Meaning |", "|---|---|---|", *rows])
-    promise = "Every error has a stable code; every message says what happened and what to do next."
-    return "\n\n".join([NOTE, "# Errors", promise, f"```text\n{inspect.cleandoc(tree)}\n```", table]) + "\n"
+    promise = (
+        "Every error has a stable code; every message says what happened and what to do next. Over HTTP an error is a "
+        "problem document (RFC 9457): `code` is the code below, and `type` is `urn:horae:error:` and the same code. "
+        "That is a name and no address; it never changes, and this page says what it means."
+    )
+    own = "\n".join(
+        ["| Code | Meaning |", "|---|---|", *(f"| `{code}` | {text} |" for code, text in OWN_CODES.items())]
+    )
+    parts = [NOTE, "# Errors", promise, f"```text\n{inspect.cleandoc(tree)}\n```", table]
+    return "\n\n".join([*parts, "## Of the HTTP service alone", own]) + "\n"
 
 
 def first_sentence(thing: Any) -> str:
@@ -198,6 +208,8 @@ def json_section() -> str:
         ("`schedule delete`", '`{"dry_run": bool, "verb": "delete", "schedule": SCHEDULE}`'),
         ("`queue list`", '`{"queues": [QUEUE with "jobs": {state: count} and "workers": [id]]}`'),
         ("`queue pause`, `resume`, `limit`", '`{"queue": QUEUE}`'),
+        ("`limit list`", '`{"limits": [LIMIT]}`'),
+        ("`limit set`, `reset`", '`{"limit": LIMIT}`'),
         ("`db migrate`", '`{"schema": {"found", "wanted", "migrated": bool}}`'),
         ("`db check`", '`{"schema": {"found", "wanted", "current": bool}}`'),
         ("`db isolate`", '`{"isolated": bool, "tables": [name]}`'),
@@ -205,7 +217,11 @@ def json_section() -> str:
         ("`db restore`", '`{"restore": COPY with "database", "kept": file or null, "lost": count}`'),
         ("`check`", '`{"check": {"jobs": count, "files": [path], "findings": [{"severity", "where", "text"}]}}`'),
         ("`doctor`", '`{"doctor": {"healthy": bool, "database", "checks": [{"check", "level", "text", "mend"}]}}`'),
-        ("`reload`", '`{"reload": {"schedules": count, "changes": [{"key", "new": bool, "changed": [text]}]}}`'),
+        (
+            "`reload`",
+            '`{"reload": {"schedules": count, "changes": [{"key", "new": bool, "changed": [text]}], "limits": {name: '
+            "number or null}}}`",
+        ),
         (
             "`config show`",
             '`{"config": {"settings": {name: value}}}`, with an application also `jobs`, `files` and `note`; with '
@@ -248,6 +264,7 @@ def json_section() -> str:
         "JOB": shapes.job(job),
         "RUN": shapes.run(run),
         "QUEUE": shapes.queue(Queue("mail")),
+        "LIMIT": shapes.limit(RunningLimit("global")),
         "SCHEDULE": schedule_shapes.schedule(daily),
         "RESULTS": schedule_shapes.tally(Tally()),
         "FIRE": schedule_shapes.fire(Fire(now, "ran"), "job_12"),

@@ -2,6 +2,7 @@
 
 import asyncio
 import heapq
+import logging
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from horae.core.figures import Spread
 from horae.core.limits import Limit
 from horae.errors import ConfigurationError, DefinitionError, StoreUnavailable
-from horae.limits import RateLimiter
+from horae.limits import RateLimiter, families
 from horae.stores.limits_memory import MemoryCalls
 from horae.testing.clock import VirtualClock
 
@@ -478,3 +480,28 @@ def test_a_setting_that_is_not_a_number_of_calls_is_refused(text: str) -> None:
 def test_a_limit_that_cannot_work_is_refused_when_it_is_made(max_calls: int, window: float) -> None:
     with pytest.raises(DefinitionError):
         RateLimiter(max_calls, window)
+
+
+async def test_how_long_callers_waited_is_logged_and_measured(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    """S4-18: what a team looks at before it changes the limit."""
+    caplog.set_level(logging.INFO, "horae.limits")
+    limiter = RateLimiter(2, 60, name="waits", clock=stage.clock, pause=stage.sleep_in_thread, pause_async=stage.sleep)
+
+    def measured() -> Spread:
+        [family] = families()
+        point = family.points[("waits",)]
+        assert isinstance(point, Spread)
+        return point
+
+    with limiter:
+        pass
+    task = asyncio.create_task(limiter.acquire())
+    await stage.play()
+    await task
+    assert (measured().total, sum(measured().counts), caplog.messages) == (0.0, 2, [])
+
+    with limiter:
+        pass
+
+    assert (measured().total, sum(measured().counts)) == (60.0, 3)
+    assert caplog.messages == ["a call waited 60.000 s for the limit waits"]

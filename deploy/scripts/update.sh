@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Update Horae on this machine: package, tables, server, workers. Run as root; --dry-run only says what it would do.
+# Update Horae on this machine: package, copy of the database, tables, server, workers. Run as root from a newer clone;
+# --dry-run only says what it would do.
 set -euo pipefail
 
 home=${HORAE_HOME:-/opt/horae}
 venv=${HORAE_VENV:-$home/venv}
-package=${HORAE_PACKAGE:-horae[server,postgres]}
+clone=$(cd "$(dirname "$0")/../.." && pwd)
+package=${HORAE_PACKAGE:-$clone[server,postgres]}
 config=${HORAE_CONFIG:-/etc/horae}
 logs=${HORAE_LOGS:-/var/log/horae}
+copies=${HORAE_COPIES:-/var/lib/horae/copies}
 user=${HORAE_USER:-horae}
 server=horae-server.service
 worker=horae-worker@.service
@@ -20,7 +23,7 @@ Usage: update.sh [--dry-run] [--package SPEC] [--venv DIR]
   --package SPEC   what to install: a name with extras, a wheel, a folder ($package)
   --venv DIR       where it is installed ($venv)
 
-HORAE_CONFIG ($config), HORAE_LOGS ($logs) and HORAE_USER ($user) say where the rest is.
+HORAE_CONFIG ($config), HORAE_LOGS ($logs), HORAE_COPIES ($copies) and HORAE_USER ($user) say where the rest is.
 END
 }
 
@@ -43,38 +46,52 @@ run() {
 }
 
 # As the user whom the units run as, so that a new SQLite file is theirs; the URL is no argument, which all could read.
-migrate() {
-    say "+ $venv/bin/horae db migrate (as $user)"
+horae() {
+    say "+ $venv/bin/horae $* (as $user)"
     if [ "$dry_run" = yes ]; then return; fi
-    if [ -r "$config/database-url" ]; then
-        HORAE_DATABASE_URL=$(cat "$config/database-url")
-        export HORAE_DATABASE_URL
-    fi
     if [ "$(id -u)" -eq 0 ] && id -u "$user" > /dev/null 2>&1; then
-        runuser -u "$user" -- "$venv/bin/horae" db migrate
+        runuser -u "$user" -- "$venv/bin/horae" "$@"
     else
-        "$venv/bin/horae" db migrate
+        "$venv/bin/horae" "$@"
     fi
 }
 
-make_logs() {
+# Before the tables change. A server has tools of its own for that; this script does not know where its copies belong.
+copy() {
+    case ${HORAE_DATABASE_URL:-} in
+        sqlite:*)
+            if [ ! -e "${HORAE_DATABASE_URL#sqlite:///}" ]; then return; fi
+            make_folder "$copies"
+            horae db backup "$copies/before-update-$(date -u +%Y%m%dT%H%M%SZ).db"
+            ;;
+        *) say "WARN: no copy was made; use the tools of your database (docs/how-to/back-up.md)." >&2 ;;
+    esac
+}
+
+make_folder() {
     if [ "$(id -u)" -eq 0 ] && id -u "$user" > /dev/null 2>&1; then
-        run install -d -m 0750 -o "$user" -g "$user" "$logs"
+        run install -d -m 0750 -o "$user" -g "$user" "$1"
     else
-        run install -d -m 0750 "$logs"
+        run install -d -m 0750 "$1"
     fi
 }
+
+if [ -r "$config/database-url" ]; then
+    HORAE_DATABASE_URL=$(cat "$config/database-url")
+    export HORAE_DATABASE_URL
+fi
 
 if [ ! -x "$venv/bin/pip" ]; then
     run python3 -m venv "$venv"
 fi
 run "$venv/bin/pip" install --quiet --upgrade "$package"
-migrate
+copy
+horae db migrate
 run systemctl daemon-reload
 run systemctl restart "$server"
 
 if systemctl cat "$worker" > /dev/null 2>&1; then
-    make_logs
+    make_folder "$logs"
     run systemctl restart "${worker%.service}*"
 else
     say "WARN: $worker is not installed; nothing runs jobs on this machine. See deploy/systemd/README.md." >&2

@@ -6,19 +6,26 @@ delivers them (:func:`horae.outgoing.register`); an alert that cannot be deliver
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
 
 from horae.actions import alerts
-from horae.actions.alerts import Alerts
+from horae.actions.alerts import HANDLER, Alerts
+from horae.actions.retention import Retention
 from horae.core.jobs import Job
 from horae.core.machinery import queue_name
 from horae.core.retry import span
 from horae.ports import World
+from horae.runtime.children import Children
+from horae.runtime.executor import Handler
 from horae.runtime.janitor import Chore
-from horae.runtime.listeners import DeadListener
+from horae.runtime.listeners import DeadListener, Listeners
+from horae.runtime.worker import Worker, WorkerSettings
 
 LOOK_EVERY = timedelta(minutes=1)
+QUEUE = "alerts"  # for processes that serve nothing else, such as the HTTP service
+SLOTS = 2
 
 
 class Watched(Protocol):
@@ -48,3 +55,19 @@ def watch(
     app.on_dead(tell)
     app.chores.append(Chore("alerts", LOOK_EVERY, lambda world: alerts.look_round(world, how)))
     return how
+
+
+def sender(
+    world: World,
+    resolve: Callable[[str], Handler | None],
+    chores: Sequence[Chore],
+    *,
+    retention: Retention | None = None,
+    version: str = "",
+    grace: timedelta = timedelta(seconds=30),
+) -> Worker:
+    """Make a worker that does these chores and delivers alerts, and nothing else: it fires no schedule."""
+    settings = WorkerSettings(
+        {QUEUE: SLOTS}, grace=grace, chores=tuple(chores), retention=retention, fires=False, version=version
+    )
+    return Worker(world, lambda name: resolve(name) if name == HANDLER else None, settings, Listeners(), Children())

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import Engine
 
-from horae.actions import declaring, firing, machinery
+from horae import limits
+from horae.actions import declaring, firing
 from horae.actions import jobs as verbs
-from horae.actions.audit import seal_audit
 from horae.actions.declaring import Plan
 from horae.actions.jobs import Enqueued, Request
-from horae.actions.sealing import seal_left
-from horae.checking import plan_of, problems_of, seed_from
+from horae.actions.retention import Retention
+from horae.checking import Seed, check_seed, plan_of, problems_of, seeds_of
 from horae.clock import StoreClock, SystemClock, SystemDice, pause, zone_database_version
-from horae.configuration import JobsFile, find_file, read_files
+from horae.configuration import JobsFile, find_file, module_of, read_files
 from horae.core.figures import Family
 from horae.core.fires import Schedule
 from horae.core.jobs import SLOTS, Job
@@ -32,19 +32,19 @@ from horae.core.machinery import queue_name
 from horae.core.retry import Retry, span
 from horae.core.status import JobStatus
 from horae.declarations import Problem, raise_for
-from horae.errors import ConfigurationError, NotFound, StoreBusy, StoreError, StoreFull, StoreUnavailable
+from horae.errors import ConfigurationError, MissingExtra, NotFound, StoreBusy, StoreError, StoreFull, StoreUnavailable
 from horae.handles import JobHandle, Jobs, plain_connection
 from horae.locks import open_locks
 from horae.ports import Clock, Dice, Limiter, LockManager, Tracing, World
 from horae.runtime.children import Children
 from horae.runtime.declared import Declared
 from horae.runtime.hosted import Hosted
-from horae.runtime.janitor import Chore
+from horae.runtime.janitor import CHORES, Chore
 from horae.runtime.listeners import DeadListener, JobExecutionListener, Listeners
 from horae.runtime.measuring import Measures
 from horae.runtime.services import Services
 from horae.runtime.worker import Worker, WorkerSettings
-from horae.settings import Settings, database_url, is_on
+from horae.settings import Settings, database_url, is_on, one_setting
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.sqlite import Synchronous
 from horae.telemetry import OpenTelemetry
@@ -56,12 +56,6 @@ if TYPE_CHECKING:
 __all__ = ["Horae", "JobHandle", "Jobs"]
 
 log = logging.getLogger("horae.app")
-CHORES = (
-    Chore("seal the audit", timedelta(seconds=30), seal_audit),
-    Chore("seal journals", timedelta(minutes=5), seal_left),
-    Chore("repair what Horae keeps", timedelta(minutes=1), machinery.repair),
-    Chore("settle children of ended jobs", timedelta(minutes=1), verbs.settle_children),
-)
 
 
 class Horae(Jobs):
@@ -69,7 +63,8 @@ class Horae(Jobs):
 
     Nothing is opened until it is needed, so that an application can be declared at import time. *name* tells
     applications on one store apart; it is the module that made this one unless told otherwise. *config* names the
-    file that overrides declared jobs; else it is ``jobs.conf`` beside that module or in the current folder.
+    file that overrides declared jobs; else it is ``jobs.conf`` beside that module or in the current folder. With
+    *enabled* False nothing is scheduled, unless that file says ``enabled = true``; triggers and enqueues still run.
     """
 
     def __init__(
@@ -79,6 +74,7 @@ class Horae(Jobs):
         name: str | None = None,
         config: str | Path | None = None,
         environment: str | None = None,
+        enabled: bool = True,
         synchronous: Synchronous = "FULL",
         max_payload_bytes: int = 1024 * 1024,
         clock: Clock | None = None,
@@ -86,17 +82,18 @@ class Horae(Jobs):
     ) -> None:
         super().__init__()
         self.database = database or database_url(os.environ)
-        made_in = sys._getframe(1).f_globals
-        self.name = name or _module_name(made_in)
+        module, self._folder = module_of(sys._getframe(1).f_globals)
+        self.name = name or module
         self.config = config
         self.environment = environment
+        self.enabled = enabled
         self.listeners = Listeners()
         self.services = Services()
         self.rates: dict[str, Limiter] = {}
         self.chores: list[Chore] = []  # what workers of this application do now and then
-        self._folder = Path(made_in["__file__"]).parent if made_in.get("__file__") else None
-        self._seeds: tuple[Schedule, ...] = ()
+        self._seeds: tuple[Seed, ...] = ()
         self._loads_persisted = False
+        self.lock_prefix: str | None = None  # before the keys of locks in Redis; else HORAE_LOCK_PREFIX, else horae
         self._locks: LockManager | str | None = "database"
         self._opened_locks: tuple[World, LockManager] | None = None
         self._synchronous = synchronous
@@ -134,6 +131,7 @@ class Horae(Jobs):
             clock,
             self._dice or SystemDice(),
             max_payload_bytes=self.max_payload_bytes,
+            shortest_interval=one_setting(os.environ, "shortest_interval"),
             tzdata=zone_database_version(),
             tracing=self._tracing,
         )
@@ -212,7 +210,8 @@ class Horae(Jobs):
         if not isinstance(self._locks, str):
             return self._locks
         if self._opened_locks is None or self._opened_locks[0] is not self.world:
-            self._opened_locks = (self.world, open_locks(self._locks, self.world, holder=self.name))
+            prefix = self.lock_prefix or one_setting(os.environ, "lock_prefix")
+            self._opened_locks = (self.world, open_locks(self._locks, self.world, holder=self.name, prefix=prefix))
         return self._opened_locks[1]
 
     @locks.setter
@@ -230,24 +229,26 @@ class Horae(Jobs):
 
     def problems(self) -> list[Problem]:
         """Everything that is wrong or doubtful about what is declared, over all modules and the file."""
-        return problems_of(self, self.jobs_file(), has_locks=self._locks is not None, services=self.services)
+        has_locks, seeds = self._locks is not None, self._seeds
+        return problems_of(self, self.jobs_file(), has_locks=has_locks, services=self.services, seeds=seeds)
 
     def plan(self) -> Plan:
         """The schedules as code and file say; whatever cannot work is refused."""
         raise_for(self.problems())
-        return plan_of(self, self.jobs_file(), self.name, self._seeds, self._loads_persisted)
+        return plan_of(self, self.jobs_file(), self.name, self._seeds, self._loads_persisted, enabled=self.enabled)
 
     def declare_schedules(self) -> list[Schedule]:
         """Bring the store in line with code and file, as a worker does when it starts."""
         return declaring.bring_in_line(self.world, self.plan())
 
-    def seed_schedules(self, seeds: Sequence[Schedule | Mapping[str, Any]]) -> None:
+    def seed_schedules(self, seeds: Sequence[Seed]) -> None:
         """Defaults that are inserted when the application starts, unless they are there; later changes stay.
 
         ``{"id": "nightly", "handler": "sync", "cron": "0 3 * * *", "zone": "Asia/Shanghai"}``: the id names the
-        schedule, the handler is the same unless given, and every timing option of ``@app.job`` may follow.
+        schedule, the handler is the same unless given, and every timing option of ``@app.job`` may follow. Handlers
+        may be declared later, or come with the registry of :meth:`load_persisted_jobs`.
         """
-        self._seeds += tuple(seed_from(seed, self.definitions) for seed in seeds)
+        self._seeds += tuple(check_seed(seed) for seed in seeds)
 
     def load_persisted_jobs(self, registry: Mapping[str, Callable[..., Any]] | None = None) -> list[str]:
         """Document 004: run every enabled schedule of the store whose handler *registry*, or a declaration, knows.
@@ -261,6 +262,7 @@ class Horae(Jobs):
         self._loads_persisted = True
         known = {definition.name for definition in self.definitions}
         try:
+            declaring.declare(self.world, seeds_of(self._seeds, self.definitions)[0], seed=True, app=self.name)
             return [schedule.key for schedule in declaring.load_persisted(self.world, known, app=self.name)]
         except StoreError as problem:
             log.error("persisted jobs could not be loaded, and will be when a worker starts: %s", problem)
@@ -293,10 +295,8 @@ class Horae(Jobs):
             return firing.trigger(self.world, name, arguments, actor="app").job_id
 
     def snapshot(self) -> list[JobStatus]:
-        """How each scheduled job is doing, over the whole cluster."""
-        return declaring.snapshot(self.world, self.plan().schedules)
-
-    # -- the service ---------------------------------------------------------------------------------------------
+        """How each job of this application is doing, over the whole cluster; counts outlive the log."""
+        return declaring.snapshot(self.world, self.plan())
 
     def asgi(self, settings: Settings | None = None, **options: Any) -> FastAPI:
         """The HTTP service over this application's store, to be served or mounted: ``app.mount("/horae", h.asgi())``.
@@ -306,11 +306,15 @@ class Horae(Jobs):
         try:
             from horae.server import application
         except ModuleNotFoundError as problem:
-            raise ConfigurationError(
+            raise MissingExtra(
                 f"The service needs {problem.name!r}, which is not installed. Run: pip install 'horae[server]'"
             ) from problem
-        known = {"handlers": lambda: {each.name: each for each in self.definitions}, "figures": self.figures}
-        told = {**known, **options}
+        told = {
+            "handlers": lambda: {each.name: each for each in self.definitions},
+            "figures": self.figures,
+            "died": self.listeners.tell_dead,
+            **options,
+        }
         opens = told.pop("opens", lambda: self.world)
         return application(settings or Settings.read(os.environ), opens, **told)
 
@@ -328,6 +332,7 @@ class Horae(Jobs):
                 settings,
                 version=VERSION,
                 fault=fault,
+                retention=settings.retention or self.retention,
                 rates={**self.rates, **settings.rates},
                 chores=(*CHORES, *self.chores, *settings.chores),
             ),
@@ -338,9 +343,14 @@ class Horae(Jobs):
         self._measures = made.measures
         return made
 
+    @property
+    def retention(self) -> Retention:
+        """How long its workers keep what has ended, as the environment says (``HORAE_KEEP_RUNS`` and the like)."""
+        return Retention.read(lambda name: one_setting(os.environ, name))
+
     def figures(self) -> list[Family]:
-        """What the worker of this process has counted, for ``/metrics``; nothing where there is none."""
-        return [] if self._measures is None else self._measures.families()
+        """What worker and rate limiters of this process have counted, for ``/metrics``."""
+        return [*([] if self._measures is None else self._measures.families()), *limits.families()]
 
     async def start(
         self,
@@ -388,9 +398,3 @@ class Horae(Jobs):
         """For web frameworks: ``FastAPI(lifespan=app.lifespan)`` serves jobs while the web application runs."""
         async with self.running() as hosted:
             yield {"horae": hosted}
-
-
-def _module_name(made_in: Mapping[str, Any]) -> str:
-    """The module that made an application; a script has the name under which others would import it."""
-    name, file = str(made_in.get("__name__", "app")), made_in.get("__file__")
-    return Path(file).stem if name == "__main__" and file else name

@@ -6,16 +6,18 @@ Declaring has checked each job for itself; only here can be seen whether they fi
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from horae.actions.declaring import Plan
+from horae.actions.declaring import OFF_IN_CODE, OFF_IN_FILE, Plan
 from horae.configuration import JobsFile, merged
 from horae.core.fires import Schedule, cycle
 from horae.core.jobs import SYSTEM
+from horae.core.running_limits import GROUP, LimitSource
 from horae.declarations import TIMING, Problem, scheduled
-from horae.definitions import Definition, Definitions
+from horae.definitions import Definition, Definitions, define
 from horae.errors import DefinitionError, HoraeError
 from horae.handles import Jobs
 from horae.runtime.context import Context
@@ -27,7 +29,9 @@ HOW_TO_LOCK = (
 )
 
 
-def problems_of(jobs: Jobs, file: JobsFile, *, has_locks: bool, services: Services) -> list[Problem]:
+def problems_of(
+    jobs: Jobs, file: JobsFile, *, has_locks: bool, services: Services, seeds: Sequence[Seed] = ()
+) -> list[Problem]:
     """Every problem, the doubtful ones too, each once."""
     schedules, problems = merged(jobs.definitions, file)
     found = [*jobs.problems_noted, *problems, *_about_followers(schedules)]
@@ -35,6 +39,8 @@ def problems_of(jobs: Jobs, file: JobsFile, *, has_locks: bool, services: Servic
         found += [Problem(each.key, HOW_TO_LOCK) for each in schedules if each.mode == "SINGLE_NODE"]
     for definition in jobs.definitions:
         found += _about_dependencies(definition, services)
+    found += _about_limits(jobs, file, schedules)
+    found += seeds_of(seeds, jobs.definitions)[1]
     return list(dict.fromkeys(found))
 
 
@@ -50,6 +56,18 @@ def _about_followers(schedules: Sequence[Schedule]) -> Iterator[Problem]:
                 yield Problem(key, text, "warning")
 
 
+def _about_limits(jobs: Jobs, file: JobsFile, schedules: Sequence[Schedule]) -> Iterator[Problem]:
+    """A limit of a group that no job declares is probably misspelled; stored schedules may have it all the same."""
+    groups = {schedule.group for schedule in schedules}
+    places = {**dict.fromkeys(jobs.running_limits, "limit"), **{key: each.place for key, each in file.limits.items()}}
+    for name, place in places.items():
+        group = name.removeprefix(GROUP)
+        if name.startswith(GROUP) and group not in groups:
+            close = difflib.get_close_matches(group, [each for each in groups if each], n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            yield Problem(place, f"no job here declares the group {group!r} that is limited{hint}", "warning")
+
+
 def _about_dependencies(definition: Definition, services: Services) -> Iterator[Problem]:
     if definition.built is None:
         return
@@ -62,20 +80,51 @@ def _about_dependencies(definition: Definition, services: Services) -> Iterator[
         yield Problem(definition.name, f"{definition.built.__qualname__} cannot be made: {text}")
 
 
-def plan_of(jobs: Jobs, file: JobsFile, app: str, seeds: tuple[Schedule, ...], loads_persisted: bool) -> Plan:
+def plan_of(
+    jobs: Jobs,
+    file: JobsFile,
+    app: str,
+    seeds: Sequence[Seed],
+    loads_persisted: bool,
+    *,
+    enabled: bool = True,
+) -> Plan:
+    """What an application wants of the store; the switch of the file wins over that of the code (S3-39)."""
     schedules, _ = merged(jobs.definitions, file)
     return Plan(
         app,
         schedules=tuple(schedules),
-        seeds=seeds,
-        enabled=file.enabled is not False,
+        seeds=tuple(seeds_of(seeds, jobs.definitions)[0]),
+        off=_switched_off(file, enabled),
         handlers=frozenset(definition.name for definition in jobs.definitions),
         loads_persisted=loads_persisted,
+        limits=limits_of(jobs, file, app),
     )
 
 
-def seed_from(seed: Schedule | Mapping[str, Any], definitions: Definitions) -> Schedule:
-    """A default schedule from a mapping: ``id``, ``handler`` and timing options."""
+def _switched_off(file: JobsFile, enabled: bool) -> str | None:
+    if file.enabled is None:
+        return None if enabled else OFF_IN_CODE
+    return None if file.enabled else OFF_IN_FILE
+
+
+def limits_of(jobs: Jobs, file: JobsFile, app: str) -> dict[str, LimitSource]:
+    """Return the limits that code and file declare; the file wins, also where it lifts one."""
+    declared = {name: LimitSource(name, app, "code", most) for name, most in jobs.running_limits.items()}
+    for name, override in file.limits.items():
+        declared[name] = LimitSource(name, app, "file", override.value)
+    return {name: said for name, said in declared.items() if said.max_running is not None}
+
+
+# -- seeds -------------------------------------------------------------------------------------------------------
+
+
+Seed = Schedule | Mapping[str, Any]
+NO_HANDLER = "its handler {!r} is declared nowhere; declare it, or pass it to load_persisted_jobs(registry)"
+
+
+def check_seed(seed: Seed) -> Seed:
+    """Refuse a seed that cannot be one; its handler may be declared later (S4-9 to S4-11)."""
     if isinstance(seed, Schedule):
         return replace(seed, owner=SYSTEM)
     if not isinstance(seed, Mapping):
@@ -83,12 +132,40 @@ def seed_from(seed: Schedule | Mapping[str, Any], definitions: Definitions) -> S
     name = seed.get("id")
     if not isinstance(name, str) or not name.strip():
         raise DefinitionError(f'The seed {dict(seed)!r} names no schedule; add "id": "…".')
-    definition = definitions.get(seed.get("handler", name))
-    options = {key: value for key, value in seed.items() if key not in ("id", "handler")}
-    strange = sorted(set(options) - set(TIMING))
+    strange = sorted(set(seed) - {"id", "handler", *TIMING})
     if strange:
         raise DefinitionError(f"The seed {name!r} has an unknown key {strange[0]!r}; known are {', '.join(TIMING)}.")
+    _seeded(define(str(seed.get("handler", name)), _anything, context_type=Context), seed)
+    return dict(seed)
+
+
+def seeds_of(seeds: Sequence[Seed], definitions: Definitions) -> tuple[list[Schedule], list[Problem]]:
+    """Return the schedules that seeds stand for, and what is wrong with the others."""
+    found: list[Schedule] = []
+    problems: list[Problem] = []
+    for seed in seeds:
+        if isinstance(seed, Schedule):
+            found.append(seed)
+            continue
+        handler = str(seed.get("handler", seed["id"]))
+        definition = definitions.find(handler)
+        if definition is None:
+            problems.append(Problem(f"seed {seed['id']}", NO_HANDLER.format(handler)))
+            continue
+        try:
+            found.append(_seeded(definition, seed))
+        except HoraeError as problem:
+            problems.append(Problem(f"seed {seed['id']}", str(problem)))
+    return found, problems
+
+
+def _seeded(definition: Definition, seed: Mapping[str, Any]) -> Schedule:
+    options = {key: value for key, value in seed.items() if key not in ("id", "handler")}
     schedule = scheduled(definition, options)
     if schedule is None:
-        raise DefinitionError(f"The seed {name!r} says not when; give cron, every or after.")
-    return replace(schedule, key=name, declared=False, lock_ttl=None)
+        raise DefinitionError(f"The seed {seed['id']!r} says not when; give cron, every or after.")
+    return replace(schedule, key=str(seed["id"]), declared=False, lock_ttl=None)
+
+
+def _anything(**_: Any) -> None:
+    """Stands for a handler that is not declared yet: it takes any arguments."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from horae.core.fires import MODES, Schedule, check
 from horae.core.retry import span
+from horae.core.running_limits import GROUP, QUEUE, check_limit_name, check_max_running
 from horae.core.schedules import Every
 from horae.declarations import (
     DEFAULT_LOCK_TTL,
@@ -84,6 +85,10 @@ def _table(value: Any) -> dict[str, Any]:
     return value
 
 
+def _most(value: Any) -> int | None:
+    return None if value == "none" else check_max_running(value)
+
+
 # What an item may say: its word in the file, the value that it sets, and how it is read.
 KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "enabled": ("enabled", _flag),
@@ -110,6 +115,7 @@ KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "overlap": ("overlap", _text),
     "jitter": ("jitter", _span),
     "timeout": ("timeout", _span),
+    "stale_timeout": ("stale_timeout", _span),
     "arguments": ("arguments", _table),
 }
 RULES = ("cron", "every", "fixed_rate")
@@ -130,9 +136,21 @@ class JobsFile:
 
     enabled: bool | None = None
     items: Mapping[str, Mapping[str, Override]] = field(default_factory=dict)
+    limits: Mapping[str, Override] = field(default_factory=dict)  # how many jobs may run at once; None lifts
     places: Mapping[str, str] = field(default_factory=dict)  # where each item begins
     paths: tuple[Path, ...] = ()
     problems: tuple[Problem, ...] = ()
+
+
+def module_of(made_in: Mapping[str, Any]) -> tuple[str, Path | None]:
+    """The module that made an application, from its globals, and its folder.
+
+    A script has the name under which others would import it.
+    """
+    name, file = str(made_in.get("__name__", "app")), made_in.get("__file__")
+    if not file:
+        return name, None
+    return Path(file).stem if name == "__main__" else name, Path(file).parent
 
 
 def find_file(named: str | None, folders: Iterable[Path]) -> Path | None:
@@ -162,6 +180,7 @@ def read_files(path: Path | None, environment: str | None) -> JobsFile:
         together = JobsFile(
             together.enabled if stronger.enabled is None else stronger.enabled,
             items,
+            {**together.limits, **stronger.limits},
             {**together.places, **stronger.places},
             together.paths + stronger.paths,
             together.problems + stronger.problems,
@@ -193,7 +212,7 @@ class _Reading:
         if not isinstance(jobs, dict):
             self._note("jobs", None, "write [jobs] and [[jobs.items]]")
             jobs = {}
-        self._refuse_strange(jobs, ("enabled", "items"), None)
+        self._refuse_strange(jobs, ("enabled", "items", "limits"), None)
         enabled = jobs.get("enabled")
         if enabled is not None and not isinstance(enabled, bool):
             self._note("enabled", None, f"enabled = {enabled!r}: write true or false, without quotes")
@@ -212,7 +231,29 @@ class _Reading:
                 places[name] = self._place("id", number)
         if not isinstance(listed, list):
             self._note("items", None, f"write {ITEMS} for each job")
-        return JobsFile(enabled, items, places, (self._path,), tuple(self._problems))
+        limits = self._limits(jobs.get("limits", {}))
+        return JobsFile(enabled, items, limits, places, (self._path,), tuple(self._problems))
+
+    def _limits(self, told: Any) -> dict[str, Override]:
+        """``[jobs.limits]`` with ``global``, and the tables ``groups`` and ``queues`` by name."""
+        if not isinstance(told, dict):
+            self._note("limits", None, "write [jobs.limits] with global, groups and queues")
+            return {}
+        self._refuse_strange(told, ("global", "groups", "queues"), None)
+        found: dict[str, Override] = {}
+        rows = [("global", "global", told["global"])] if "global" in told else []
+        for table, prefix in (("groups", GROUP), ("queues", QUEUE)):
+            named = told.get(table, {})
+            if not isinstance(named, dict):
+                self._note(table, None, f"write [jobs.limits.{table}], name by name")
+                continue
+            rows += [(word, prefix + word, most) for word, most in named.items()]
+        for word, name, most in rows:
+            try:
+                found[check_limit_name(name)] = Override(_most(most), self._place(word, None), word)
+            except HoraeError as problem:
+                self._note(word, None, f"{word} = {most!r}: {problem}")
+        return found
 
     def _item(self, number: int, name: str, item: Mapping[str, Any]) -> dict[str, Override]:
         self._refuse_strange(item, ("id", *KEYS), number)

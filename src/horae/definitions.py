@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import os
 from collections.abc import Awaitable, Callable, Iterator, Set
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -21,6 +22,7 @@ from horae.core.payloads import name as checked_name
 from horae.core.retry import DEFAULT_RETRY, Retry, time_limit
 from horae.errors import DefinitionError, InvalidArguments, InvalidInput, NotFound
 from horae.ports import Limiter
+from horae.settings import stale_timeout as preset_stale_timeout
 
 Runner = Literal["async", "thread", "process"]
 Decide = Callable[[Job, str], timedelta | Awaitable[timedelta | None] | None]
@@ -117,9 +119,14 @@ def define(
     decide: Decide | None = None,
     rate_limit: Limiter | None = None,
     stale_timeout: timedelta | float | None = None,
+    exclusive: bool = False,
     built: type | None = None,
 ) -> Definition:
-    """Check a declaration and make it a definition; whatever cannot work is refused here."""
+    """Check a declaration and make it a definition; whatever cannot work is refused here.
+
+    An *exclusive* job runs once at a time for its concurrency key, which is its name unless given (document 004): to
+    start another is refused, unless the running one has shown no progress for *stale_timeout*.
+    """
     if not callable(function):
         raise DefinitionError(f"{function!r} cannot be a job: decorate a function, or a class with run(ctx).")
     refuse_generator(name, function)
@@ -136,6 +143,11 @@ def define(
         limit, silence = time_limit(timeout), time_limit(stale_timeout, "stale_timeout")
     except InvalidInput as problem:
         raise DefinitionError(f"{name}: {problem}") from None
+    if exclusive:
+        if concurrency_limit != 1:
+            raise DefinitionError(f"{name} is exclusive, so its concurrency_limit is 1; drop one of the two.")
+        concurrency_key = name if concurrency_key is None else concurrency_key
+        silence = preset_stale_timeout(os.environ) if silence is None else silence
     signature, takes_context = _signature(name, function, context_type)
     return Definition(
         name=checked_name(name, "job", 200),

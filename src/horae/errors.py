@@ -11,6 +11,7 @@
     │   ├── InvalidCron         cron text that cannot be read; knows field and position
     │   │   └── NeverFires      cron text that names no day of any year
     │   ├── InvalidInterval     a period or delay that cannot be kept
+    │   │   └── IntervalRefused the interval of a user's task is no number, or not allowed
     │   ├── UnknownZone         a time zone that the zone database does not know
     │   └── AddressRefused      a place that outgoing calls must not go to
     ├── Unauthorized            nobody was recognised
@@ -31,6 +32,7 @@
     ├── LaneLost                somebody else drives the lane now; this step no longer counts
     ├── DefinitionError         a declaration that cannot work              (also a ValueError)
     ├── ConfigurationError      a setting that cannot work
+    │   └── MissingExtra        an extra of the package is not installed    (also an ImportError)
     ├── ServiceUnavailable      the service cannot be reached, or what answers there is not one
     ├── StoreError              the database
     │   ├── StoreUnavailable    cannot be reached, or the outcome of a commit is unknown
@@ -253,6 +255,12 @@ class ConfigurationError(HoraeError):
     code = "invalid_configuration"
 
 
+class MissingExtra(ConfigurationError, ImportError):
+    """A library that an extra of the package brings is not installed; says which to install."""
+
+    code = "missing_extra"
+
+
 class ServiceUnavailable(HoraeError):
     """A client cannot reach the service, or what answers at its URL is not one."""
 
@@ -367,6 +375,12 @@ class InvalidInterval(InvalidInput):
     """A period or delay that cannot be kept: not a number, not positive, or finer than a millisecond."""
 
     code = "invalid_interval"
+
+
+class IntervalRefused(InvalidInterval):
+    """The interval of a user's task is no whole number of seconds, or shorter than the operator allows."""
+
+    code = "interval_refused"
 
 
 class UnknownZone(InvalidInput):

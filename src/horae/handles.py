@@ -19,6 +19,7 @@ from horae.actions.jobs import Enqueued, Request, make_request
 from horae.core.jobs import PRIORITIES, SYSTEM, OnParentDead, Priority, band_of
 from horae.core.machinery import queue_name
 from horae.core.retry import Retry, span, time_limit
+from horae.core.running_limits import check_max_running, limit_name
 from horae.declarations import JobOptions, Problem, declared, refuse
 from horae.definitions import Definition, Definitions
 from horae.errors import ConfigurationError, DefinitionError, InvalidInput
@@ -201,6 +202,7 @@ class Jobs:
     def __init__(self) -> None:
         self.definitions = Definitions()
         self.problems_noted: list[Problem] = []
+        self.running_limits: dict[str, int] = {}  # how many may run at once, by the name of the limit
         self._included_in: Jobs | None = None
 
     @property
@@ -227,6 +229,16 @@ class Jobs:
         """
         return Declare(self, name, options)
 
+    def limit(self, max_running: int, *, group: str | None = None, queue: str | None = None) -> None:
+        """Let at most so many jobs run at once over all workers: of a group, of a queue, or, with neither, of all.
+
+        ``jobs.conf`` wins over this, and what an operator sets wins over both (S3-53).
+        """
+        name = limit_name(group=group, queue=queue)
+        if name in self.running_limits:
+            raise DefinitionError(f"The limit {name} is declared twice; keep one.")
+        self.running_limits[name] = check_max_running(max_running)
+
     def include(self, other: Jobs) -> None:
         """Take over the declarations of another collection; ids must stay unique over all of them."""
         if other._included_in is not None or other is self.home:
@@ -234,6 +246,10 @@ class Jobs:
         problems = []
         for definition in other.definitions:
             problems += self._add(definition)
+        for name in sorted(other.running_limits.keys() & self.running_limits.keys()):
+            text = f"The limit {name} is declared twice; keep one."
+            problems.append(Problem(name, text, cause=DefinitionError(text)))
+        self.running_limits = {**other.running_limits, **self.running_limits}
         self.problems_noted += other.problems_noted
         other._included_in = self
         refuse(problems)

@@ -16,6 +16,7 @@ from datetime import timedelta
 from typing import Any, Self
 
 from horae import clock as house
+from horae.core.figures import MOST, OTHER, Buckets, Family, Point
 from horae.core.limits import Limit
 from horae.core.retry import span
 from horae.errors import ConfigurationError, HoraeError
@@ -24,6 +25,8 @@ from horae.stores.limits_memory import MemoryCalls
 
 log = logging.getLogger("horae.limits")
 MAX_CALLS, WINDOW = 195, 60.0  # five in reserve where a provider allows two hundred a minute
+LONG_WAIT = 1.0  # seconds: a wait that is worth a line of the log
+WAITS = (0.01, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 LOOK_AGAIN = 1.0  # seconds: how long a place in a shared line is left alone
 # Ours first, then the names that document 004 uses.
 MAX_CALLS_NAMES = ("HORAE_RATE_LIMIT_MAX_CALLS", "TUSHARE_RATE_LIMIT_MAX_CALLS")
@@ -51,7 +54,8 @@ class RateLimiter:
         pause_async: Callable[[float], Awaitable[None]] = house.pause_async,
     ) -> None:
         self.limit = Limit(name, max_calls, span(window))
-        self._calls = calls or MemoryCalls(clock or house.SystemClock())
+        self._clock = clock or house.SystemClock()
+        self._calls = calls or MemoryCalls(self._clock)
         self._dice = dice or house.SystemDice()
         self._pause = pause
         self._pause_async = pause_async
@@ -74,6 +78,7 @@ class RateLimiter:
 
     async def acquire(self) -> None:
         """Wait until a call is allowed, and count it."""
+        begun = self._clock.monotonic()
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
         waiter = self._enter(lambda: loop.call_soon_threadsafe(_settle, turn))
@@ -88,9 +93,11 @@ class RateLimiter:
             raise
         finally:
             self._leave(waiter)
+        self._note(begun)
 
     def acquire_sync(self) -> None:
         """The same for threads."""
+        begun = self._clock.monotonic()
         turn = threading.Event()
         waiter = self._enter(turn.set)
         try:
@@ -104,6 +111,7 @@ class RateLimiter:
             raise
         finally:
             self._leave(waiter)
+        self._note(begun)
 
     def try_acquire(self) -> float | None:
         """Count a call and answer None, or answer how many seconds to wait before asking again; never waits itself."""
@@ -123,6 +131,15 @@ class RateLimiter:
 
     def __exit__(self, *_: object) -> None:
         return None
+
+    def _note(self, begun: float) -> None:
+        """Log and measure how long a caller waited: what there is to see of a limit that is too narrow (S4-18)."""
+        waited = self._clock.monotonic() - begun
+        _waited.add(self.limit.name, waited)
+        if waited > 0:
+            level = logging.INFO if waited >= LONG_WAIT else logging.DEBUG
+            facts = {"limiter": self.limit.name, "waited": waited}
+            log.log(level, "a call waited %.3f s for the limit %s", waited, self.limit.name, extra=facts)
 
     # -- asking the log ------------------------------------------------------------------------------------------
 
@@ -192,6 +209,38 @@ class RateLimiter:
                     return
                 except RuntimeError:
                     self._line.popleft()
+
+
+class _Waited:
+    """How long the callers of this process waited, by the name of the limiter."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._by_name: dict[str, Buckets] = {}
+
+    def add(self, name: str, seconds: float) -> None:
+        with self._guard:
+            known = name in self._by_name or len(self._by_name) < MOST
+            self._by_name.setdefault(name if known else OTHER, Buckets(WAITS)).add(seconds)
+
+    def family(self) -> Family:
+        with self._guard:
+            points: dict[tuple[str, ...], Point] = {(name,): each.spread() for name, each in self._by_name.items()}
+        return Family(
+            "horae_rate_limit_wait_seconds",
+            "histogram",
+            "How long callers in this process waited for a rate limiter.",
+            ("limiter",),
+            points,
+        )
+
+
+_waited = _Waited()
+
+
+def families() -> list[Family]:
+    """Return the figures of all rate limiters of this process, for ``/metrics``."""
+    return [_waited.family()]
 
 
 class _Waiter:

@@ -12,8 +12,11 @@ from horae.stores.locks_memory import MemoryLocks
 from horae.stores.store import SqlStore
 
 
-def open_locks(which: str, world: World, *, holder: str = "") -> LockManager:
-    """The lock manager that a word or URL names; *holder* says who we are, for people who look at the locks."""
+def open_locks(which: str, world: World, *, holder: str = "", prefix: str = "horae") -> LockManager:
+    """The lock manager that a word or URL names; *holder* says who we are, for people who look at the locks.
+
+    In Redis the lock of the job ``clean-up`` is the key ``{prefix}:lock:job:clean-up`` (S3-26).
+    """
     if which == "database":
         return DatabaseLocks(cast(SqlStore, world.store), world.clock, world.dice, pause, holder)
     if which == "memory":
@@ -21,7 +24,7 @@ def open_locks(which: str, world: World, *, holder: str = "") -> LockManager:
     if which.partition("://")[0] in ("redis", "rediss", "unix"):
         from horae.stores.locks_redis import RedisLocks  # an extra: only who uses it must have it
 
-        return RedisLocks(which, world.clock, world.dice, pause)
+        return RedisLocks(which, world.clock, world.dice, pause, prefix)
     raise ConfigurationError(
         f"locks = {which!r} is not known; choose 'database', 'memory', a URL such as redis://localhost, or give a "
         "lock manager of your own."

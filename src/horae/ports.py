@@ -22,6 +22,7 @@ from horae.core.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
 from horae.core.limits import Limit
 from horae.core.locks import LockHolder
 from horae.core.reasons import Parent
+from horae.core.running_limits import LimitSource
 from horae.core.values import swift
 
 T = TypeVar("T")
@@ -55,6 +56,7 @@ class Placed:
     number: int
     deduplicated: bool = False
     request_hash: str = ""
+    key: str | None = None  # under which it was stored, where that is not the one asked for
 
 
 make_placed = swift(Placed)
@@ -240,7 +242,17 @@ class QueueRows(Protocol):
     def all(self) -> list[Queue]: ...
     def put(self, queue: Queue) -> None: ...
     def limits(self) -> dict[str, int]: ...
-    def limit(self, name: str, max_running: int | None) -> None: ...
+
+
+class LimitRows(Protocol):
+    """How many jobs may run at once, and who says so."""
+
+    def lock(self, name: str) -> None: ...
+    def sources(self, name: str | None = None, *, app: str | None = None) -> list[LimitSource]: ...
+    def say(self, said: LimitSource) -> None: ...
+    def unsay(self, name: str, app: str) -> None: ...
+    def apply(self, name: str, max_running: int | None) -> None: ...
+    def running(self) -> dict[str, int]: ...
 
 
 class NodeRows(Protocol):
@@ -289,6 +301,7 @@ class ScheduleRows(Protocol):
         """Return whether a later occurrence has become a job since that instant."""
 
     def tallies(self, numbers: Iterable[int]) -> dict[int, Tally]: ...
+    def handler_tallies(self, handlers: Iterable[str]) -> dict[str, Tally]: ...
     def skipped(self, numbers: Iterable[int]) -> set[int]: ...
 
 
@@ -445,6 +458,8 @@ class Tx(Protocol):
     @property
     def queues(self) -> QueueRows: ...
     @property
+    def limits(self) -> LimitRows: ...
+    @property
     def nodes(self) -> NodeRows: ...
     @property
     def ledger(self) -> LedgerRows: ...
@@ -550,7 +565,7 @@ class World:
     clock: Clock
     dice: Dice
     max_payload_bytes: int = 1024 * 1024
-    key_retention: timedelta = timedelta(days=7)
+    shortest_interval: timedelta = timedelta(0)  # at least so far apart are the runs of a user's interval task
     tzdata: str = ""  # the version of the zone database that this process reads
     tracing: Tracing | None = None
 

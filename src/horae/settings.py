@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -21,9 +21,11 @@ DEFAULT_URL = "sqlite:///.horae/horae.db"
 PREFIX = "HORAE_"
 # Read elsewhere, or by the tests; listed so that they are not taken for a mistake.
 ALSO_KNOWN = (
-    "HORAE_FAULT", "HORAE_RATE_LIMIT_", "HORAE_STALE_TIMEOUT_MINUTES", "HORAE_TEST_",
+    "HORAE_FAULT", "HORAE_RATE_LIMIT_", "HORAE_TEST_",
 )  # fmt: skip
-STALE_NAMES = ("HORAE_STALE_TIMEOUT_MINUTES", "SYNC_TASK_STALE_TIMEOUT_MINUTES")  # ours first, then document 004's
+SHORTEST_POLL, LONGEST_POLL = timedelta(milliseconds=100), timedelta(seconds=60)
+# Shorter than an hour, and a repeated call or a late alert would find its key gone.
+SHORTEST_KEPT, LONGEST_KEPT = timedelta(hours=1), timedelta(days=36_500)
 LEVELS = ("debug", "info", "warning", "error")
 SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -43,17 +45,9 @@ def span_from(text: str, what: str = "duration") -> timedelta:
 
 
 def stale_timeout(environment: Mapping[str, str]) -> timedelta:
-    """How long a running job may show no progress, as document 004 sets it: ten minutes unless told otherwise."""
-    for name in STALE_NAMES:
-        if name in environment:
-            try:
-                minutes = float(environment[name])
-            except ValueError:
-                minutes = 0.0
-            if not 0 < minutes < 10**6:
-                raise ConfigurationError(f"{name}={environment[name]!r} is not a number of minutes above zero.")
-            return timedelta(minutes=minutes)
-    return timedelta(minutes=10)
+    """How long an exclusive job may show no progress before the next one may start (S4-23)."""
+    told: timedelta = one_setting(environment, "stale_timeout")
+    return told
 
 
 def queues_from(text: str) -> dict[str, int]:
@@ -94,6 +88,30 @@ def _whole(least: int, most: int) -> Any:
         return int(text)
 
     return read
+
+
+def _poll(text: str) -> timedelta:
+    chosen = span_from(text)
+    if not SHORTEST_POLL <= chosen <= LONGEST_POLL:  # a worker that is silent for minutes is taken for dead
+        raise InvalidInput(f"{text!r} is outside 100ms to 60s.")
+    return chosen
+
+
+def _minutes(text: str) -> timedelta:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = 0.0
+    if not 0 < minutes < 10**6:
+        raise InvalidInput(f"{text!r} is not a number of minutes above zero.")
+    return timedelta(minutes=minutes)
+
+
+def _kept(text: str) -> timedelta:
+    chosen = span_from(text)
+    if not SHORTEST_KEPT <= chosen <= LONGEST_KEPT:
+        raise InvalidInput(f"{text!r} is outside 1h to {LONGEST_KEPT.days}d; write for example 30d.")
+    return chosen
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -143,6 +161,14 @@ class Settings:
         default=timedelta(seconds=30),
         metadata=_from("HORAE_GRACE", "how long a stopping worker waits for what it runs", span_from),
     )
+    poll: timedelta = field(
+        default=timedelta(seconds=60),
+        metadata=_from("HORAE_POLL", "how long a worker sleeps at most before it looks at the store", _poll),
+    )
+    batch: int = field(
+        default=500,
+        metadata=_from("HORAE_BATCH", "how many jobs of a queue a worker claims at a time, at most", _whole(1, 500)),
+    )
     synchronous: Literal["FULL", "NORMAL"] = field(
         default="FULL",
         metadata=_from(
@@ -164,6 +190,10 @@ class Settings:
     environment: str | None = field(
         default=None,
         metadata=_from("HORAE_ENVIRONMENT", "for example `prod`: then `jobs.prod.conf` wins over `jobs.conf`"),
+    )
+    lock_prefix: str = field(
+        default="horae",
+        metadata=_from("HORAE_LOCK_PREFIX", "what stands before the keys of locks in Redis: `PREFIX:lock:job:ID`"),
     )
     otel: bool = field(
         default=False,
@@ -273,6 +303,31 @@ class Settings:
             also="SCHEDULED_TASK_INTERVAL_MIN_SECONDS",
         ),
     )
+    stale_timeout: timedelta = field(
+        default=timedelta(minutes=10),
+        metadata=_from(
+            "HORAE_STALE_TIMEOUT_MINUTES",
+            "how long an exclusive job may show no progress before the next one may start, in minutes",
+            _minutes,
+            also="SYNC_TASK_STALE_TIMEOUT_MINUTES",
+        ),
+    )
+    keep_runs: timedelta = field(
+        default=timedelta(days=30),
+        metadata=_from("HORAE_KEEP_RUNS", "how long finished jobs and their runs stay on record", _kept),
+    )
+    keep_fires: timedelta = field(
+        default=timedelta(days=30),
+        metadata=_from("HORAE_KEEP_FIRES", "how long the record of what became of each fire stays", _kept),
+    )
+    keep_keys: timedelta = field(
+        default=timedelta(days=7),
+        metadata=_from("HORAE_KEEP_KEYS", "how long an idempotency key outlives its job", _kept),
+    )
+    keep_nodes: timedelta = field(
+        default=timedelta(days=1),
+        metadata=_from("HORAE_KEEP_NODES", "how long a worker that fell silent stays on the list", _kept),
+    )
     simulation: bool = field(
         default=False, metadata=_from("HORAE_SIMULATION", "`1`: callers may say what time it is; for tests only", _yes)
     )
@@ -280,14 +335,29 @@ class Settings:
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Settings:
         """The settings that this environment gives."""
-        given = {}
-        for each in fields(cls):
-            for name in filter(None, (each.metadata["env"], each.metadata["also"])):
-                text = _value(environment, name, each.metadata["file"])
-                if text:
-                    given[each.name] = _read(name, each.metadata["read"], text)
-                    break
-        return cls(**given)
+        return cls(**{each.name: _from_environment(environment, each) for each in fields(cls)})
+
+
+def one_setting(environment: Mapping[str, str], name: str) -> Any:
+    """Read one field of the settings alone, for code that must not fail on a mistake in another."""
+    return _from_environment(environment, next(each for each in fields(Settings) if each.name == name))
+
+
+def read_setting(name: str, text: str, where: str) -> Any:
+    """Read a field of the settings from *text* by the rules of the environment; *where* names it in an error."""
+    found = next(each for each in fields(Settings) if each.name == name)
+    try:
+        return found.metadata["read"](text)
+    except InvalidInput as problem:
+        raise InvalidInput(f"{where}: {problem}") from None
+
+
+def _from_environment(environment: Mapping[str, str], setting: Field[Any]) -> Any:
+    for name in filter(None, (setting.metadata["env"], setting.metadata["also"])):
+        text = _value(environment, name, setting.metadata["file"])
+        if text:
+            return _read(name, setting.metadata["read"], text)
+    return setting.default
 
 
 def database_url(environment: Mapping[str, str]) -> str:

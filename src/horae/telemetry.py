@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from horae.core.jobs import Job, Outcome
 from horae.core.traces import Parent, origin_of
-from horae.errors import ConfigurationError
+from horae.errors import MissingExtra
 from horae.ports import Tracing
 from horae.version import VERSION
 
@@ -53,7 +53,7 @@ class OpenTelemetry:
         try:
             from opentelemetry import trace
         except ImportError:
-            raise ConfigurationError(
+            raise MissingExtra(
                 "Tracing is switched on, but OpenTelemetry is not installed. Run: pip install 'horae[otel]'"
             ) from None
         self._tracer: Tracer = trace.get_tracer("horae", VERSION, tracer_provider=provider)

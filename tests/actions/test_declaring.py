@@ -9,7 +9,8 @@ import pytest
 from horae.actions import firing, schedules
 from horae.actions.declaring import (
     GONE,
-    SWITCHED_OFF,
+    OFF_IN_CODE,
+    OFF_IN_FILE,
     Plan,
     bring_in_line,
     declare,
@@ -144,15 +145,17 @@ def test_a_handler_that_nobody_knows_is_kept_inactive_and_lives_again_when_it_is
 
 def test_the_global_switch_stops_everything_and_gives_it_back(world: World, clock: VirtualClock) -> None:
     """S3-17."""
-    plan = Plan("shop", (in_code(),), enabled=False, handlers=frozenset({"greet"}))
+    plan = Plan("shop", (in_code(),), off=OFF_IN_FILE, handlers=frozenset({"greet"}))
     schedules.create(world, a_schedule("stored"))
 
     bring_in_line(world, plan)
     clock.advance(MINUTE)
 
     assert firing.fire_due(world) == []
-    assert {each.inactive for each in schedules.find(world)} == {SWITCHED_OFF}
-    bring_in_line(world, replace(plan, enabled=True))
+    assert {each.inactive for each in schedules.find(world)} == {OFF_IN_FILE}
+    bring_in_line(world, replace(plan, off=OFF_IN_CODE))
+    assert {each.inactive for each in schedules.find(world)} == {OFF_IN_CODE}
+    bring_in_line(world, replace(plan, off=None))
     assert {each.inactive for each in schedules.find(world)} == {None}
 
 

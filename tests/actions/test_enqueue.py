@@ -158,14 +158,62 @@ def governed(**fields: Any) -> Request:
 
 
 def test_a_governed_job_has_a_key_of_its_own_making(world: World) -> None:
-    assert jobs.enqueue(world, governed()).job.key == "memory:m1:verify:2030-01-07T12:00:00Z"
+    """S0-6: object, action and time, joined by colons."""
+    assert jobs.enqueue(world, governed()).job.key == "m1:verify:2030-01-07T12:00:00Z"
 
 
 def test_a_governed_job_is_never_queued_twice_for_one_time(world: World) -> None:
+    """S0-8."""
     jobs.enqueue(world, governed())
 
     assert jobs.enqueue(world, governed()).deduplicated
+    with pytest.raises(KeyConflict):
+        jobs.enqueue(world, governed(priority="high"))
+
+
+OLDER = "memory:m1:verify:2030-01-07T12:00:00Z"
+
+
+def test_a_default_key_of_an_earlier_version_still_stands_for_its_request(world: World) -> None:
+    """S0-8 across an upgrade: the type stood before the object then."""
+    before = jobs.enqueue(world, governed(key=OLDER))
+
+    again = jobs.enqueue(world, governed())
+
+    assert (again.id, again.deduplicated) == (before.id, True)
+    with pytest.raises(KeyConflict):
+        jobs.enqueue(world, governed(priority="high"))
     assert not jobs.enqueue(world, governed(object_type="cognition")).deduplicated
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_objects_of_two_types_that_share_an_id_are_two_jobs_however_often_they_are_asked_for(
+    world: World, ended: bool
+) -> None:
+    """S0-6, S0-8: the document's key names no type, so the second one's key does."""
+    first = jobs.enqueue(world, governed())
+    if ended:
+        [job] = jobs.pull(world, worker_id="w")
+        jobs.ack(world, job.id, job.token)
+
+    second = jobs.enqueue(world, governed(object_type="cognition"))
+
+    assert not second.deduplicated
+    assert second.job.key == "cognition:m1:verify:2030-01-07T12:00:00Z"
+    assert jobs.get(world, second.id).key == second.job.key
+    assert jobs.enqueue(world, governed(object_type="cognition")).id == second.id
+    assert jobs.enqueue(world, governed()).id == first.id
+
+
+def test_objects_of_two_types_in_one_call_are_two_jobs(world: World) -> None:
+    asked = [governed(), governed(object_type="cognition"), governed(), governed(object_type="cognition")]
+
+    placed = jobs.enqueue_many(world, asked)
+    again = jobs.enqueue_many(world, asked)
+
+    assert [each.deduplicated for each in placed] == [False, False, True, True]
+    assert [each.number for each in again] == [each.number for each in placed]
+    assert all(each.deduplicated for each in again)
 
 
 def test_an_instant_is_the_same_in_any_zone(world: World) -> None:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
 
-from horae.actions import jobs
+from horae import Horae
+from horae.actions import firing, jobs, logs, schedules
 from horae.actions.retention import Retention, clean
-from horae.actions.tracking import begin
+from horae.actions.tracking import begin, end
 from horae.clock import SystemDice
+from horae.core.fires import Schedule
+from horae.core.jobs import Outcome
+from horae.core.retry import Retry
+from horae.errors import ConfigurationError
 from horae.ports import Store, World
+from horae.runtime.worker import WorkerSettings
+from horae.settings import Settings
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.testing.clock import VirtualClock
+from horae.testing.conformance_support import at_once
 
 MONTHS = timedelta(days=60)
 
@@ -78,3 +86,103 @@ def test_what_is_running_is_never_forgotten(world: World) -> None:
     clean(world, Retention())
 
     assert jobs.get(world, job.id).state == "running"
+
+
+def test_every_field_of_retention_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker of any application obeys them, and thirty days is what nobody needs to say."""
+    monkeypatch.setenv("HORAE_KEEP_RUNS", "90d")
+    monkeypatch.setenv("HORAE_KEEP_NODES", "2h")
+    with Horae("sqlite://") as app:
+        obeyed = app.worker().settings.retention
+        told = app.worker(WorkerSettings(retention=Retention(runs=timedelta(days=1)))).settings.retention
+
+    days = timedelta(days=1)
+    assert obeyed == Retention(runs=90 * days, fires=30 * days, keys=7 * days, nodes=timedelta(hours=2))
+    assert told == Retention(runs=days)
+    settings = Settings.read({})
+    assert Retention.read(lambda name: getattr(settings, name)) == Retention()
+
+
+@pytest.mark.parametrize("text", ["59m", "0", "-1d", "for ever", "40000d"])
+def test_what_would_be_forgotten_too_soon_is_refused(text: str) -> None:
+    """A key that is gone after a minute lets a repeated call through."""
+    with pytest.raises(ConfigurationError, match="HORAE_KEEP_KEYS"):
+        Settings.read({"HORAE_KEEP_KEYS": text})
+
+
+# -- run counts do not shrink (S3-19) ----------------------------------------------------------------------------
+
+Remove = Callable[[World], object]
+
+
+def by_retention(world: World) -> None:
+    clean(world, Retention())
+
+
+def by_hand(world: World) -> None:
+    logs.clean(world, world.clock.now() - timedelta(days=14), dry_run=False)
+
+
+def ran(world: World, *fails: bool) -> None:
+    """One run of the schedule for each."""
+    for fail in fails:
+        advance(world, timedelta(minutes=1))
+        firing.fire_due(world)
+        [job] = jobs.pull(world, worker_id="w")
+        if fail:
+            jobs.fail(world, job.id, job.token, "no", final=True)
+            jobs.revive(world, job.id)
+            jobs.cancel(world, job.id)  # a dead job keeps its runs; one that was called off does not
+        else:
+            jobs.ack(world, job.id, job.token)
+
+
+def counts(world: World, schedule: Schedule) -> tuple[int, int]:
+    tally = schedules.tally(world, schedule)
+    return tally.run_count, tally.fail_count
+
+
+@pytest.mark.parametrize("remove", [by_retention, by_hand])
+def test_run_counts_of_a_schedule_outlive_its_log(world: World, remove: Remove) -> None:
+    schedule = schedules.create(world, Schedule("minutely", "h", "every", "60", retry=Retry.none()))
+    ran(world, False, True, False)
+    assert counts(world, schedule) == (3, 1)
+    advance(world, MONTHS)
+
+    remove(world)
+    assert logs.count(world) == 0
+    assert counts(world, schedule) == (3, 1)
+    remove(world)
+    ran(world, True)
+
+    assert counts(world, schedule) == (4, 2)
+    assert schedules.tally(world, schedule).last_outcome == "failed"
+    schedules.delete(world, "minutely")
+    advance(world, MONTHS)
+    remove(world)
+    assert world.store.read(lambda tx: tx.schedules.tallies([schedule.number])) == {}
+
+
+def test_run_counts_of_a_handler_without_a_schedule_outlive_its_log(world: World) -> None:
+    finished(world)
+    job = begin(world, "tracked", worker_id="here")
+    end(world, job, Outcome("failed", error="no"))
+    advance(world, MONTHS)
+
+    clean(world, Retention())
+    finished(world)
+
+    told = world.store.read(lambda tx: tx.schedules.handler_tallies(["h", "tracked", "unknown"]))
+    assert {name: (each.run_count, each.fail_count) for name, each in told.items()} == {"h": (2, 0), "tracked": (1, 1)}
+
+
+def test_two_who_clean_up_at_once_count_each_run_once(world: World) -> None:
+    schedule = schedules.create(world, Schedule("minutely", "h", "every", "60"))
+    ran(world, *[False] * 12)
+    advance(world, MONTHS)
+
+    at_once(4, lambda place: (by_retention, by_hand)[place % 2](world))
+    by_retention(world)
+
+    assert logs.count(world) == 0
+    assert counts(world, schedule) == (12, 0)

@@ -441,23 +441,3 @@ def test_a_circle_of_followers_is_refused_with_its_path(world: World) -> None:
         schedules.change(world, "a", {"kind": "after", "expression": "", "after": ("c",)})
 
     assert schedules.get(world, "a").after == ()
-
-
-# -- limits ------------------------------------------------------------------------------------------------------
-
-
-def test_a_limit_says_who_set_it(world: World) -> None:
-    schedules.limit_group(world, "night", 3, actor="ann")
-    schedules.limit_group(world, "night", None, actor="ben")
-
-    entries = world.store.read(lambda tx: tx.audit.find(object_id="group:night", limit=9, before=None))
-    assert [(entry.actor, entry.before, entry.after) for _, entry in entries] == [
-        ("ben", {"max_running": 3}, {"max_running": None}),
-        ("ann", {"max_running": None}, {"max_running": 3}),
-    ]
-
-
-@pytest.mark.parametrize("most", [0, -1])
-def test_a_limit_that_would_stop_everything_is_refused(world: World, most: int) -> None:
-    with pytest.raises(InvalidInput):
-        schedules.limit_everything(world, most)

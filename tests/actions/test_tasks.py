@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from horae.actions import firing, jobs, schedules, tasks, toggles
+from horae.actions.forecast import forecast
 from horae.actions.owners import set_owner
 from horae.actions.tasks import Saved
 from horae.clock import SystemDice
@@ -31,7 +32,7 @@ from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.testing.clock import NOON, VirtualClock
 
-MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 TERMS = Terms()
 TEXT = {"text": "hello"}
 
@@ -89,6 +90,36 @@ def test_a_task_runs_at_its_time_and_goes_on(world: World, clock: VirtualClock) 
     assert len(job.trace_id) == 32
     facts = seen(world, task_id)
     assert (facts.next_run_at, facts.last.finished_at if facts.last else None) == (NOON + 2 * HOUR, NOON + HOUR)
+
+
+def test_a_raised_minimum_reaches_tasks_that_are_there_and_a_lowered_one_gives_them_back(
+    world: World, clock: VirtualClock
+) -> None:
+    """S1-29, S1-32: the worker raises; what the user asked for stays on record."""
+    task_id = task(world, schedule_type="interval", schedule_expr="20")
+    strict = replace(world, shortest_interval=5 * MINUTE)
+    clock.advance(20 * SECOND)
+
+    (job,) = fired(strict)
+    jobs.ack(strict, job.id, job.token)
+    clock.advance(20 * SECOND)
+
+    facts = seen(strict, task_id)
+    assert fired(strict) == []
+    assert facts.next_run_at == NOON + 20 * SECOND + 5 * MINUTE
+    assert facts.notices == (
+        "The interval of 20 seconds is shorter than the operator allows now; the task runs every 300 seconds.",
+    )
+    assert tasks.preview(strict, task_id, owner="alice", count=2).fires == (
+        NOON + 20 * SECOND + 5 * MINUTE,
+        NOON + 20 * SECOND + 10 * MINUTE,
+    )
+    assert [at for at, _ in forecast(strict, 0.2).fires] == [NOON + 20 * SECOND + n * 5 * MINUTE for n in (1, 2)]
+    clock.advance(5 * MINUTE)
+    (job,) = fired(world)
+    jobs.ack(world, job.id, job.token)
+    assert seen(world, task_id).next_run_at == NOON + 6 * MINUTE
+    assert seen(world, task_id).notices == ()
 
 
 def test_two_fires_have_two_trace_ids(world: World, clock: VirtualClock) -> None:
@@ -401,10 +432,10 @@ def test_a_disabled_task_can_be_triggered_with_other_values(world: World) -> Non
     """C-23: its own run record, the schedule untouched, no retry."""
     task_id = task(world, enabled=False)
 
-    done, warnings = tasks.trigger(world, task_id, {"text": "now", "mode": "x"}, owner="alice")
+    done, warnings = tasks.trigger(world, task_id, {"text": "now", "mode": "x", "items": []}, owner="alice")
 
     (job,) = jobs.pull(world, worker_id="w1")
-    assert (job.id, job.payload, job.max_attempts) == (done.job_id, {"text": "now"}, 1)
+    assert (job.id, job.payload, job.max_attempts) == (done.job_id, {"text": "now", "mode": "x"}, 1)
     assert len(warnings) == 1
     assert told(world, task_id) == [("running", "manual", 1)]
     assert not seen(world, task_id).enabled

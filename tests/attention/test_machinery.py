@@ -16,6 +16,7 @@ from horae.actions import attending, firing, jobs, machinery, queues, schedules
 from horae.actions.jobs import Request
 from horae.actions.metrics import survey
 from horae.actions.reasons import why
+from horae.actions.running_limits import set_limit
 from horae.actions.tokens import create_token
 from horae.alerts import watch
 from horae.attention import Act, Attention, Control, Done, Facts, Turn, Wait
@@ -174,7 +175,7 @@ def test_a_pause_or_a_limit_of_everything_else_does_not_hold_them(app: Horae, cl
     agent.add("sleepy")
     agent.run()
     jobs.enqueue(app.world, Request("work"))
-    schedules.limit_everything(app.world, 1)
+    set_limit(app.world, "global", 1)
     assert len(take(app.world.store, now=clock.now())) == 1
     change(app, "INSERT INTO horae_queues (name, sorting, paused_at) VALUES ('horae', 'priority', 1)")
     change(app, "INSERT INTO horae_limits (name, max_running) VALUES ('queue:horae', 1)")
@@ -483,7 +484,7 @@ def test_jobs_of_before_move_into_their_queue_and_a_queue_of_that_name_makes_roo
     queues.pause_queue(app.world, "mail")
     queues.limit_queue(app.world, "mail", 3)
     queues.pause_queue(app.world, BEFORE)
-    go_back(app.engine, "0009_d_machinery", "0008")
+    go_back(app.engine, "0009_machinery", "0008")
     for table, column, before in (("jobs", "queue", ""), ("schedules", "queue", ""), ("queues", "name", ""),
                                   ("limits", "name", "queue:")):  # fmt: skip
         change(app, f"UPDATE horae_{table} SET {column} = '{before}horae' WHERE {column} = '{before}mail'")

@@ -36,6 +36,17 @@ def test_a_sound_application_has_no_findings(horae: Command, shop: Path) -> None
     assert not (shop / "shop.db").exists()
 
 
+def test_an_application_without_jobs_is_refused(horae: Command, shop: Path) -> None:
+    """S3-13: probably a module was not imported."""
+    (shop / "shop.py").write_text('from horae import Horae\n\napp = Horae("sqlite:///shop.db")\n')
+
+    ended = horae("check", "shop:app")
+
+    assert ended.code == 6
+    assert ended.out.startswith("error: shop:app: no job is declared here; write @app.job(…)")
+    assert ended.out.endswith("0 jobs, 1 finding\n")
+
+
 def test_a_check_lists_every_problem_of_code_and_file(horae: Command, shop: Path) -> None:
     (shop / "shop.py").write_text(
         SHOP
@@ -150,3 +161,14 @@ def test_settings_stand_in_columns_however_long_their_names(horae: Command) -> N
 
     column = len("alert_stalled_after  ")
     assert all(line[column - 2 : column] == "  " and line[column] != " " for line in lines)
+
+
+def test_a_reload_tells_which_limits_changed(horae: Command, shop: Path) -> None:
+    """S3-53."""
+    horae("reload", "shop:app")
+    (shop / "jobs.conf").write_text("[jobs.limits]\nglobal = 5\n")
+
+    ended = horae("reload", "shop:app")
+
+    assert ended.out == "limit global: none → 5\n0 of 2 schedules changed\n"
+    assert horae("reload", "shop:app", "--json").json["reload"]["limits"] == {}

@@ -257,7 +257,8 @@ def test_a_bulk_act_only_counts_until_it_is_confirmed(app: Horae, horae: Command
     states_before = {app.get(job_id).state for job_id in dead}
     done = horae("job", "revive", "--all-dead", "--yes")
 
-    assert dry.out == "would revive 3 jobs; add --yes\n"
+    assert (dry.out, dry.code) == ("would revive 3 jobs; add --yes\n", 7)
+    assert horae("job", "revive", "--all-dead").code == 0, "nobody is dead any more"
     assert states_before == {"dead"}
     assert {app.get(job_id).state for job_id in dead} == {"queued"}
     assert "3 of 3 jobs" in done.out

@@ -99,8 +99,8 @@ def test_jobs_are_cancelled_revived_and_tried_again(near: Command, far: Command,
     for job in jobs.pull(served.world, worker_id="w"):
         jobs.fail(served.world, job.id, job.token, "no", final=True)
     assert told(far("job", "revive", first, "--reason", "mended", "--json"))["results"][0]["job"]["state"] == "queued"
-    counted = told(far("job", "retry", "--all-dead", "--json"))
-    assert (counted["dry_run"], counted["ids"]) == (True, [second])
+    counted = far("job", "retry", "--all-dead", "--json")
+    assert (counted.code, counted.json["dry_run"], counted.json["ids"]) == (7, True, [second])
     assert far("job", "retry", "--all-dead", "--yes").code == 0
     assert far("job", "cancel", first).out == f"{first}: cancelled\n"
     assert far("job", "cancel", first).code == near("job", "cancel", first).code == 4
@@ -119,6 +119,16 @@ def test_queues_are_steered(near: Command, far: Command) -> None:
     assert told(far("queue", "limit", "mail", "none", "--json"))["queue"]["max_running"] is None
     assert told(far("queue", "resume", "mail", "--json"))["queue"]["paused_at"] is None
     assert far("queue", "limit", "mail", "0").code == near("queue", "limit", "mail", "0").code == 2
+
+
+def test_limits_are_set_listed_and_reset(near: Command, far: Command) -> None:
+    """S3-53."""
+    assert far("limit", "set", "group:etl", "3").out == "group:etl runs at most 3 jobs at once\n"
+    assert told(far("limit", "set", "global", "none", "--json"))["limit"]["max_running"] is None
+    same(near, far, "limit", "list")
+    assert far("limit", "reset", "group:etl").out == near("limit", "reset", "group:etl").out
+    assert far("limit", "set", "nonsense", "3").code == near("limit", "set", "nonsense", "3").code == 2
+    assert far("limit", "set", "global", "0").code == near("limit", "set", "global", "0").code == 2
 
 
 def test_schedules_are_made_and_steered(near: Command, far: Command) -> None:
@@ -144,7 +154,8 @@ def test_schedules_are_made_and_steered(near: Command, far: Command) -> None:
     for looked in ("show", "history", "preview"):
         same(near, far, "schedule", looked, "far")
     same(near, far, "schedule", "backfill", "far", "--from", "2025-01-01", "--to", "2025-01-03")
-    assert far("schedule", "delete", "far").out.startswith("would delete")
+    asked = far("schedule", "delete", "far")
+    assert (asked.code, asked.out.partition(" far")[0]) == (7, "would delete")
     assert far("schedule", "delete", "far", "--yes").code == 0
     assert far("schedule", "show", "far").code == near("schedule", "show", "far").code == 3
 

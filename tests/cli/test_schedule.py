@@ -290,6 +290,7 @@ def test_delete_only_tells_unless_it_is_meant(horae: Command, digest: dict[str, 
 
     assert asked.out.startswith("would delete digest")
     assert asked.out.endswith("; add --yes\n")
+    assert asked.code == 7, "a script must not take it for done"
     assert (still, meant.code, horae("schedule", "show", "digest").code) == (0, 0, 3)
 
 
@@ -340,10 +341,11 @@ def test_a_backfill_counts_first_and_acts_only_when_told(horae: Command, digest:
     meant = horae(*week, "--yes", "--spread", "10m", "--json")
     again = horae(*week)
 
-    assert asked.out == "would enqueue 5 jobs; add --yes\n"
+    assert (asked.out, asked.code) == ("would enqueue 5 jobs; add --yes\n", 7)
     assert len(meant.json["job_ids"]) == 5
     assert meant.json["fires"][0] == "2024-01-08T01:00:00Z"
     assert again.out == "would enqueue 0 jobs (5 fires of the range became a job already)\n"
+    assert again.code == 0, "there is nothing to confirm"
 
 
 def test_a_backfill_of_one_that_only_follows_is_refused(horae: Command, digest: dict[str, Any]) -> None:

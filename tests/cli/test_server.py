@@ -1,18 +1,24 @@
 """A real server process: it says where it is, answers, ends in order, and refuses to stand open."""
 
 import json
+import queue
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from horae import Horae
+from horae.actions.owners import set_owner
+from horae.core.owners import OwnerSettings
 from tests.cli.conftest import Command, Process
 
 Start = Callable[..., Process]
@@ -61,6 +67,62 @@ def test_sigterm_lets_a_request_finish_that_is_being_sent(horae: Command, start:
     assert answer.startswith(b"HTTP/1.1 201")
     assert server.ended().code == 0
     assert len(horae("job", "list", "--json").json["jobs"]) == 1
+
+
+class Sink(ThreadingHTTPServer):
+    """Keeps what is posted to it."""
+
+    def __init__(self) -> None:
+        self.posted: queue.Queue[dict[str, Any]] = queue.Queue()
+
+        class Keeping(BaseHTTPRequestHandler):
+            def do_POST(handler) -> None:
+                self.posted.put(json.loads(handler.rfile.read(int(handler.headers["content-length"]))))
+                handler.send_response(204)
+                handler.end_headers()
+
+            def log_message(handler, *_: object) -> None: ...
+
+        super().__init__(("127.0.0.1", 0), Keeping)
+
+
+@pytest.fixture
+def sink() -> Iterator[Sink]:
+    with Sink() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_a_dead_letter_alerts_when_only_servers_run_and_one_message_goes_out(
+    horae: Command, start: Start, sink: Sink, environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S0-20: a job pulled over HTTP and failed for good, with no worker anywhere."""
+    database = f"sqlite:///{environment / 'alerts.db'}"
+    monkeypatch.setenv("HORAE_DATABASE_URL", database)
+    monkeypatch.setenv("HORAE_ALERT_WEBHOOK_URL", f"http://127.0.0.1:{sink.server_port}/hook")
+    horae("db", "migrate")
+    with Horae(database) as app:
+        set_owner(app.world, "system", OwnerSettings(("127.0.0.1/32",), allow_http=True, ports=(sink.server_port,)))
+    servers = [start("server", "--port", "0", "--json", "--no-auth") for _ in range(2)]
+    urls = [server.until("started")["url"] for server in servers]
+    with httpx.Client(base_url=urls[0], timeout=30) as http:
+        job_id = http.post("/scheduler/jobs", json={"handler": "fragile"}).json()["job_id"]
+        http.post("/scheduler/jobs/pull", json={"worker_id": "w1"})
+        died = http.post(f"/scheduler/jobs/{job_id}/fail", json={"error": "no route", "final": True}).json()
+
+    told = sink.posted.get(timeout=60)
+    for server in servers:
+        server.started.send_signal(signal.SIGTERM)
+    assert [server.ended().code for server in servers] == [0, 0]
+
+    assert died["status"] == "dead_letter"
+    assert (told["type"], told["data"]["job_id"], told["data"]["error"]) == ("job.dead", job_id, "no route")
+    assert sink.posted.empty()
+    sent = horae("job", "list", "--queue", "alerts", "--json").json["jobs"]
+    assert [job["state"] for job in sent] == ["succeeded"]
 
 
 def test_without_authentication_it_stays_on_this_machine(horae: Command) -> None:

@@ -114,12 +114,61 @@ def test_log_lines_can_be_json(project: Path, horae: Command, start: Start) -> N
     assert {line["job_id"] for line in lines if "nobody answers" in line["message"]} == {"job_1"}
 
 
+def test_a_worker_is_told_how_long_to_keep_things(project: Path, horae: Command, start: Start) -> None:
+    """Several at once; what is left out is as the environment says."""
+    ended = start("worker", "tasks:app", "--until-empty", "--keep", "runs=90d, keys=14d").ended()
+
+    assert ended.code == 0, ended.err
+
+
 def test_a_start_says_what_is_served_and_what_is_not(project: Path, start: Start) -> None:
     ended = start("worker", "tasks:app", "--until-empty", "--queues", "default=2").ended()
 
     assert "default (2 at once)" in ended.err
     assert "add, endless, stubborn" in ended.err
     assert "not served here, though its app declares jobs for it: sums" in ended.err
+
+
+def test_a_worker_for_users_tasks_needs_no_application_and_takes_document_001_s_flags(
+    environment: Path, horae: Command, start: Start
+) -> None:
+    """S1-20, S1-22, S1-34: the line of the document's unit file, as it is printed there."""
+    (environment / "jobs.conf").write_text('[[jobs.items]]\nid = "of-another-application"\nenabled = false\n')
+    enqueue = ("job", "enqueue", "dispatch", "--arg", "text=hello", "--db", "sqlite:///tasks.db")
+    job_id = horae(*enqueue, "--json").json["job"]["id"]
+    flags = ("--poll", "5", "--batch", "10", "--lease", "120")
+
+    worker = start("worker", "--tasks", *flags, "--db", "sqlite:///tasks.db", "--json")
+    begun = worker.until("started")
+    worker.until_it_says("ORCHESTRATOR_URL")
+    worker.started.send_signal(signal.SIGTERM)
+    ended = worker.ended()
+
+    job = horae("job", "show", job_id, "--db", "sqlite:///tasks.db", "--json").json["job"]
+    assert ended.code == 0, ended.err
+    assert {"dispatch", "webhook", "attend"} <= set(begun["jobs"])
+    assert (job["state"], job["attempt"]) == ("queued", 1)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("tasks:app", "--tasks"), "--tasks runs built-in jobs only"),
+        (("--tasks", "--config", "jobs.conf"), "--tasks runs built-in jobs only"),
+        (("tasks:app", "--poll", "2m"), "--poll: '2m' is outside 100ms to 60s"),
+        (("tasks:app", "--poll", "0"), "--poll: '0' is outside 100ms to 60s"),
+        (("tasks:app", "--batch", "0"), "--batch: '0' is not a whole number from 1 to 500"),
+        (("tasks:app", "--batch", "many"), "--batch: 'many' is not a whole number"),
+        (("tasks:app", "--keep", "runs=1m"), "--keep runs: '1m' is outside 1h"),
+        (("tasks:app", "--keep", "logs=1d"), "'logs=1d' does not say what to keep"),
+        (("tasks:app", "--keep", "runs"), "'runs' does not say what to keep"),
+    ],
+)
+def test_flags_that_cannot_work_are_refused(flags: tuple[str, ...], said: str, project: Path, horae: Command) -> None:
+    ended = horae("worker", *flags)
+
+    assert ended.code == 2, ended.err
+    assert said in ended.err
 
 
 @pytest.mark.parametrize(

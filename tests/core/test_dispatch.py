@@ -58,12 +58,39 @@ def test_routing_keys_are_dropped_and_each_is_named_c_38() -> None:
 
 
 @given(st.dictionaries(st.sampled_from([*ROUTING, "text", "context", "other"]), plain))
-def test_whatever_a_payload_holds_the_route_is_the_operators_s1_27(payload: dict[str, Any]) -> None:
+def test_whatever_a_payload_holds_it_cannot_bypass_the_orchestrator_s1_27(payload: dict[str, Any]) -> None:
     left, _ = without_routing(payload | {"text": "a", "context": {}})
     asked = question(left, Routing("chosen", "keywords"), {})
 
     assert (asked["default_agent"], asked["mode"]) == ("chosen", "keywords")
     assert set(asked) == {"text", "context", "default_agent", "mode"}
+
+
+@pytest.mark.parametrize(
+    ("payload", "agent", "mode"),
+    [
+        ({}, "usual", "hybrid"),
+        ({"default_agent": "mine"}, "mine", "hybrid"),
+        ({"mode": "llm"}, "usual", "llm"),
+        ({"default_agent": " mine ", "mode": "keywords"}, "mine", "keywords"),
+        ({"default_agent": None, "mode": "  "}, "usual", "hybrid"),
+    ],
+)
+def test_the_payloads_own_agent_and_mode_win_and_settings_fill_what_is_left_out_s1_25_s1_26_c_38(
+    payload: dict[str, Any], agent: str, mode: str
+) -> None:
+    left, warnings = without_routing({"text": "a", **payload})
+    asked = question(left, Routing("usual", "hybrid"), {})
+
+    assert (asked["default_agent"], asked["mode"]) == (agent, mode)
+    assert not warnings
+
+
+@pytest.mark.parametrize("name", ["default_agent", "mode"])
+@pytest.mark.parametrize("value", [7, ["a"], {}, True, "x" * 201])
+def test_an_agent_or_mode_that_is_no_short_text_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(InvalidPayload, match=name):
+        question({"text": "a", name: value}, Routing(), {})
 
 
 @pytest.mark.parametrize(

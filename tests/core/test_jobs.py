@@ -216,9 +216,9 @@ def test_an_unknown_priority_is_refused() -> None:
         band_of("urgent")
 
 
-def test_the_default_key_names_object_type_object_action_and_time() -> None:
+def test_the_default_key_names_object_action_and_time() -> None:
     """S0-6, with the type that its origin forgot."""
-    assert default_key("memory", "m1", "verify", NOON) == "memory:m1:verify:2030-01-07T12:00:00Z"
+    assert default_key("m1", "verify", NOON) == "m1:verify:2030-01-07T12:00:00Z"
 
 
 def test_the_same_request_has_the_same_hash_in_any_order() -> None:

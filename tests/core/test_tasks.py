@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from horae.core.fires import Schedule
+from horae.core.fires import Schedule, first_fire
 from horae.core.jobs import Run
 from horae.core.retry import Retry
 from horae.core.targets import Rules
+from horae.core.task_rules import EVERY_MINUTE, raised
 from horae.core.tasks import (
-    EVERY_MINUTE,
     RETRY,
     Facts,
     Plan,
@@ -23,7 +23,15 @@ from horae.core.tasks import (
     is_task_id,
     plan,
 )
-from horae.errors import HoraeError, InvalidCron, InvalidInput, InvalidPayload, NeverFires, UnknownZone
+from horae.errors import (
+    HoraeError,
+    IntervalRefused,
+    InvalidCron,
+    InvalidInput,
+    InvalidPayload,
+    NeverFires,
+    UnknownZone,
+)
 from horae.testing.builders import a_job
 from horae.testing.clock import NOON
 
@@ -107,6 +115,82 @@ def test_the_shortest_interval_is_the_operators() -> None:
     assert wished(terms=terms, schedule_type="interval", schedule_expr=0).schedule.expression == "300"
 
 
+def test_a_task_that_is_sent_back_as_it_was_read_is_taken_although_the_minimum_was_raised_since() -> None:
+    """S1-32: it keeps its own interval on record and runs at the least one (S1-29)."""
+    before = stored(schedule_type="interval", schedule_expr=20)
+    terms = Terms(shortest=timedelta(seconds=300))
+
+    made = wished(before, terms=terms, name="renamed", schedule_type="interval", schedule_expr="20")
+
+    assert (made.schedule.title, made.schedule.expression) == ("renamed", "20")
+    with pytest.raises(IntervalRefused):
+        wished(before, terms=terms, schedule_expr="30")
+
+
+def test_enabling_a_task_whose_interval_became_too_short_counts_from_the_least_interval() -> None:
+    """S1-29."""
+    before = replace(stored(schedule_type="interval", schedule_expr=20, enabled=False), starts_at=NOON - MINUTE)
+
+    made = wished(before, terms=Terms(shortest=timedelta(seconds=300)), enabled=True)
+
+    assert made.first == NOON + timedelta(seconds=300)
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "expression", "runs_at"),
+    [
+        (TASK, "every", "20", "300"),
+        (TASK, "every", "300", "300"),
+        (TASK, "every", "301", "301"),
+        (TASK, "cron", "* * * * *", "* * * * *"),
+        ("nightly", "every", "20", "20"),
+    ],
+)
+def test_only_users_intervals_are_raised_to_the_minimum(key: str, kind: Any, expression: str, runs_at: str) -> None:
+    """S1-29, C-28: declared jobs and operators' schedules keep what they say."""
+    schedule = Schedule(key, "dispatch", kind, expression)
+
+    assert raised(schedule, timedelta(seconds=300)).expression == runs_at
+    assert raised(schedule, timedelta(0)) is schedule
+
+
+# -- cron dialects -----------------------------------------------------------------------------------------------
+
+
+def test_a_user_may_choose_or_for_day_and_weekday() -> None:
+    """C-1: both must match unless the task says otherwise; the choice is stored with it."""
+    both = wished(schedule_expr="0 3 15 * 1").schedule
+    either = wished(schedule_expr="0 3 15 * 1", day_match="or").schedule
+
+    assert (both.day_match, either.day_match) == ("and", "or")
+    assert first_fire(either, NOON) == datetime(2030, 1, 14, 3, tzinfo=UTC)
+    assert first_fire(both, NOON) == datetime(2030, 4, 15, 3, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("expr", ["0 9 * * MON-FRI", "0 9 * * 7", "@daily", "0 9 L * *"])
+def test_a_user_may_ask_for_the_wider_dialect(expr: str) -> None:
+    """C-2: strict unless the task says otherwise, and the refusal says what to send."""
+    with pytest.raises(InvalidCron, match="lenient: true"):
+        wished(schedule_expr=expr)
+
+    assert wished(schedule_expr=expr, lenient=True).schedule.lenient
+
+
+def test_a_change_of_dialect_reads_the_stored_text_again_and_computes_the_next_run_anew() -> None:
+    """C-1, C-2."""
+    before = stored(schedule_expr="0 3 15 * MON", lenient=True)
+
+    assert wished(before, day_match="or").retimed
+    assert not wished(before, day_match="and", lenient=True, name="renamed").retimed
+    with pytest.raises(InvalidCron):
+        wished(before, lenient=False)
+
+
+def test_an_unknown_way_to_match_days_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="day_match='xor'"):
+        wished(schedule_expr="0 3 * * *", day_match="xor")
+
+
 @pytest.mark.parametrize(
     ("wish", "error"),
     [
@@ -139,16 +223,16 @@ def test_what_cannot_be_kept_is_refused_when_it_is_saved(wish: dict[str, Any], e
 @pytest.mark.parametrize(
     ("text", "ends"),
     [
-        ("@daily", 'allowed: five fields. Write "0 0 * * *".'),
-        ("@reboot", "allowed: five fields."),
+        ("@daily", 'allowed: five fields. Write "0 0 * * *", or send lenient: true to allow nicknames.'),
+        ("@reboot", "@monthly, @yearly, @annually."),
         ("5", "Give minute, hour, day, month and weekday."),
-        ("0 9 * * MON", "Write 1."),
-        ("0 9 * * 7", "Sunday is 0."),
-        ("0 9 L * *", "a-b/n, lists."),
-        ("0 0 31 2 *", "Change day, month or weekday."),
+        ("0 9 * * MON", "Write 1, or send lenient: true to allow names."),
+        ("0 9 * * 7", "Sunday is 0; send lenient: true to allow 7 as well."),
+        ("0 9 L * *", "Send lenient: true to allow ?, L, W and #."),
+        ("0 0 31 2 *", 'or send day_match: "or" when one of day and weekday should suffice.'),
     ],
 )
-def test_a_user_is_told_nothing_that_only_code_can_do(text: str, ends: str) -> None:
+def test_a_user_is_advised_in_words_that_can_be_sent(text: str, ends: str) -> None:
     with pytest.raises(InvalidCron) as refused:
         wished(schedule_expr=text)
     assert str(refused.value).endswith(ends)
@@ -363,12 +447,13 @@ def test_the_next_run_is_the_retry_or_the_next_fire_whichever_is_first() -> None
 # -- payloads ----------------------------------------------------------------------------------------------------
 
 
-def test_routing_keys_are_dropped_with_a_warning_each() -> None:
-    """S1-27, C-38: document 001's own example carries a mode."""
-    payload, warnings = check_payload("dispatch", {"text": "hello", "mode": "hybrid", "items": []}, Rules())
+def test_mode_and_default_agent_are_kept_and_what_bypasses_the_orchestrator_is_dropped_with_a_warning() -> None:
+    """S1-25, S1-26, S1-27, C-38: document 001's own example carries a mode."""
+    given = {"text": "hello", "mode": "hybrid", "default_agent": "clerk", "items": []}
+    payload, warnings = check_payload("dispatch", given, Rules())
 
-    assert payload == {"text": "hello"}
-    assert [warning.split()[0] for warning in warnings] == ["items", "mode"]
+    assert payload == {"text": "hello", "mode": "hybrid", "default_agent": "clerk"}
+    assert [warning.split()[0] for warning in warnings] == ["items"]
 
 
 def test_a_payload_that_says_nothing_is_kept_with_a_warning() -> None:

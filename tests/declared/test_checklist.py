@@ -64,7 +64,10 @@ CHECKLIST = {
     "trigger runs at once, whatever the switches say": ["test_a_disabled_job_does_not_fire_but_can_be_triggered"],
     "trigger obeys the lock": ["test_a_manual_trigger_obeys_the_lock"],
     "trigger of an unknown id is an error": ["test_a_trigger_of_an_unknown_job_is_an_error"],
-    "the snapshot tells all jobs, last result and counts": ["test_a_failing_run_stops_neither_its_job_nor_others"],
+    "the snapshot tells all jobs, last result and counts": [
+        "test_a_failing_run_stops_neither_its_job_nor_others",
+        "test_a_snapshot_tells_all_jobs_scheduled_stored_and_only_asked_for",
+    ],
 }
 
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from horae import Context, Horae
+from horae import Context, Horae, Jobs, JobStatus
+from horae.actions.running_limits import list_limits, set_limit
 from horae.core.fires import Schedule
-from horae.errors import ConfigurationError, DefinitionError
+from horae.errors import ConfigurationError, DefinitionError, InvalidInput
 
 
 def work(ctx: Context) -> None:
@@ -30,6 +31,10 @@ def write(app: Horae, text: str, name: str = "jobs.conf") -> None:
 
 def plan(app: Horae) -> dict[str, Schedule]:
     return {schedule.key: schedule for schedule in app.plan().schedules}
+
+
+def scheduled(app: Horae) -> list[JobStatus]:
+    return [status for status in app.snapshot() if status.id != "mail"]
 
 
 def findings(app: Horae) -> list[str]:
@@ -107,8 +112,8 @@ def test_the_global_switch_turns_everything_off(app: Horae) -> None:
 
     assert not app.plan().enabled
     app.declare_schedules()
-    assert [status.next_fire_time for status in app.snapshot()] == [None, None, None]
-    assert all("enabled = false" in (status.inactive or "") for status in app.snapshot())
+    assert [status.next_fire_time for status in scheduled(app)] == [None, None, None]
+    assert all("enabled = false" in (status.inactive or "") for status in scheduled(app))
 
 
 def test_turning_the_switch_back_on_lets_everything_go_on_from_now(app: Horae) -> None:
@@ -118,7 +123,30 @@ def test_turning_the_switch_back_on_lets_everything_go_on_from_now(app: Horae) -
     write(app, "[jobs]\nenabled = true")
     app.declare_schedules()
 
-    assert all(status.next_fire_time and not status.inactive for status in app.snapshot())
+    assert all(status.next_fire_time and not status.inactive for status in scheduled(app))
+
+
+@pytest.mark.parametrize(
+    ("in_code", "in_file", "off"),
+    [
+        (True, "", None),
+        (False, "", "Horae(enabled=False) in code"),
+        (False, "[jobs]\nenabled = true", None),
+        (True, "[jobs]\nenabled = false", "enabled = false in jobs.conf"),
+    ],
+)
+def test_the_global_switch_of_the_code_holds_unless_the_file_says_otherwise(
+    app: Horae, in_code: bool, in_file: str, off: str | None
+) -> None:
+    """S3-39; triggers run all the same (S3-30)."""
+    app.enabled = in_code
+    write(app, in_file)
+    app.declare_schedules()
+
+    assert {bool(status.next_fire_time) for status in scheduled(app)} == {off is None}
+    assert all((off or "") in (status.inactive or "") for status in scheduled(app))
+    assert app.trigger("clean") is not None
+    assert Horae("sqlite://", enabled=False).enabled is False
 
 
 def test_the_file_of_the_environment_wins_where_it_says_something(app: Horae) -> None:
@@ -261,3 +289,109 @@ def test_every_problem_is_listed_not_only_the_first(app: Horae) -> None:
     write(app, '[[jobs.items]]\nid = "x"\n[[jobs.items]]\nid = "clean"\nfoo = 1\ncron = "bad"\nmode = "ALL"\n')
 
     assert len(findings(app)) == 4
+
+
+# -- limits ------------------------------------------------------------------------------------------------------
+
+LIMITS = """
+[jobs.limits]
+global = 20
+
+[jobs.limits.groups]
+night = 3
+
+[jobs.limits.queues]
+mail = 2
+"""
+
+
+def limits(app: Horae) -> dict[str, tuple[int | None, str]]:
+    return {name: (each.max_running, each.source) for name, each in app.plan().limits.items()}
+
+
+def test_limits_come_from_code_and_the_file_wins(app: Horae) -> None:
+    """S3-53: over all, by group, by queue."""
+    write(app, "")
+    app.job("roll-up", every=60, group="night")(work)
+    app.limit(50)
+    app.limit(9, group="night")
+    app.limit(1, queue="slow")
+    assert limits(app) == {"global": (50, "code"), "group:night": (9, "code"), "queue:slow": (1, "code")}
+
+    write(app, LIMITS)
+
+    assert limits(app) == {
+        "global": (20, "file"),
+        "group:night": (3, "file"),
+        "queue:mail": (2, "file"),
+        "queue:slow": (1, "code"),
+    }
+
+
+def test_the_file_may_lift_a_limit_of_the_code_and_the_environment_s_file_wins(app: Horae) -> None:
+    app.limit(50)
+    write(app, '[jobs.limits]\nglobal = "none"\n')
+    assert limits(app) == {}
+
+    app.environment = "prod"
+    write(app, "[jobs.limits]\nglobal = 7\n", "jobs.prod.conf")
+
+    assert limits(app) == {"global": (7, "file")}
+
+
+def test_a_worker_that_starts_makes_the_declared_limits_hold_and_takes_them_back(app: Horae) -> None:
+    """S3-53: what an operator set stays."""
+    write(app, LIMITS)
+    app.declare_schedules()
+    set_limit(app.world, "queue:mail", 8)
+    write(app, "[jobs.limits]\nglobal = 4\n")
+    app.declare_schedules()
+
+    held = {each.name: (each.max_running, each.source) for each in list_limits(app.world)}
+    assert held == {"global": (4, "file"), "queue:mail": (8, "api")}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[jobs.limits]\nglobal = 0\n", "jobs.conf:2: global = 0: A limit of 0 cannot be kept"),
+        ("[jobs.limits]\nglobal = true\n", "jobs.conf:2: global = True: A limit of True cannot be kept"),
+        ("[jobs.limits]\ngroup = 3\n", "jobs.conf:2: unknown key 'group'; did you mean 'groups'?"),
+        ("[jobs.limits.groups]\n'a b' = 3\n", "jobs.conf:2: a b = 3: 'a b' cannot name a group"),
+        ("[jobs]\nlimits = 3\n", "jobs.conf:2: write [jobs.limits] with global, groups and queues"),
+        ("[jobs.limits]\nqueues = 3\n", "jobs.conf:2: write [jobs.limits.queues], name by name"),
+    ],
+)
+def test_a_limit_that_cannot_work_is_told_with_its_line(app: Horae, text: str, said: str) -> None:
+    write(app, text)
+
+    assert [finding for finding in findings(app) if finding.startswith(said)], findings(app)
+
+
+def test_a_limit_of_a_group_that_nobody_declares_is_doubtful(app: Horae) -> None:
+    app.job("roll-up", every=60, group="night")(work)
+    write(app, "[jobs.limits.groups]\nnigth = 3\n")
+
+    assert findings(app) == [
+        "jobs.conf:2: no job here declares the group 'nigth' that is limited; did you mean 'night'?"
+    ]
+
+
+def test_a_limit_is_declared_once_over_all_modules(app: Horae) -> None:
+    write(app, "")
+    others = Jobs()
+    others.limit(3, group="night")
+    app.limit(5)
+    app.include(others)
+    assert limits(app) == {"global": (5, "code"), "group:night": (3, "code")}
+
+    with pytest.raises(DefinitionError, match="group:night is declared twice"):
+        app.limit(4, group="night")
+    again = Jobs()
+    again.limit(9)
+    with pytest.raises(DefinitionError, match="global is declared twice"):
+        app.include(again)
+    with pytest.raises(InvalidInput, match="not for both"):
+        app.limit(1, group="a", queue="b")
+    with pytest.raises(InvalidInput, match="cannot be kept"):
+        app.limit(0, group="a")

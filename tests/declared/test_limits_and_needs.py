@@ -162,6 +162,66 @@ def test_the_preset_of_document_004_comes_from_the_environment(
     assert stale_timeout(environment) == expected
 
 
+@pytest.mark.parametrize("variable", ["HORAE_STALE_TIMEOUT_MINUTES", "SYNC_TASK_STALE_TIMEOUT_MINUTES"])
+async def test_an_exclusive_job_is_let_past_a_silent_one_after_the_minutes_of_the_environment(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S4-21, S4-22, S4-23, S4-27: its key is its own name unless it has one."""
+    monkeypatch.setenv(variable, "3")
+    app = Horae("sqlite://")
+
+    @app.job("sync", exclusive=True)
+    def sync(ctx: Context) -> None: ...
+
+    async with Lab(app) as lab:
+        first = sync.enqueue()
+        lab.crash_next(at="settle.before")
+        await lab.settle()
+        lab.clock.advance(timedelta(minutes=2))
+        with pytest.raises(AlreadyRunning) as refused:
+            sync.enqueue()
+        lab.clock.advance(timedelta(minutes=2))
+        second = sync.enqueue()
+        await lab.settle()
+
+        assert refused.value.job_id == first.id
+        assert [run.outcome for run in lab.runs(first)] == ["lost"]
+        assert "stale" in (lab.runs(first)[0].error or "")
+        assert lab.state_of(second) == "succeeded"
+
+
+def test_an_exclusive_job_keeps_what_it_says_itself_and_its_schedule_obeys_it_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S4-23."""
+    monkeypatch.setenv("SYNC_TASK_STALE_TIMEOUT_MINUTES", "3")
+    app = Horae("sqlite://")
+    own = app.job("own", exclusive=True, stale_timeout=60, concurrency_key="sync:{kind}")(lambda kind: None).definition
+    timed = app.job("timed", exclusive=True, every=300)(lambda: None).definition
+    plain = app.job("plain")(lambda: None).definition
+
+    assert (own.stale_timeout, own.concurrency_key) == (timedelta(minutes=1), "sync:{kind}")
+    assert timed.schedule is not None
+    assert timed.schedule.stale_timeout == timedelta(minutes=3)
+    assert (plain.stale_timeout, plain.concurrency_key) == (None, None)
+    assert app.problems() == []
+    with pytest.raises(DefinitionError, match="concurrency_limit is 1"):
+        app.job("many", exclusive=True, concurrency_limit=2)(lambda: None)
+
+
 def test_a_preset_that_is_no_number_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="SYNC_TASK_STALE_TIMEOUT_MINUTES"):
         stale_timeout({"SYNC_TASK_STALE_TIMEOUT_MINUTES": "soon"})
+
+
+@pytest.mark.parametrize("name", ["HORAE_TASK_INTERVAL_MIN_SECONDS", "SCHEDULED_TASK_INTERVAL_MIN_SECONDS"])
+def test_workers_take_the_shortest_interval_of_tasks_from_the_environment(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S1-29, S1-32: ten seconds unless it says otherwise; a mistake in another variable does not matter here."""
+    monkeypatch.setenv("HORAE_PORT", "nonsense")
+    with Horae("sqlite://") as app:
+        assert app.world.shortest_interval == timedelta(seconds=10)
+    monkeypatch.setenv(name, "300")
+    with Horae("sqlite://") as app:
+        assert app.world.shortest_interval == timedelta(minutes=5)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from horae import Horae
-from horae.actions import schedules
-from horae.errors import DefinitionError, NotFound, StoreUnavailable
+from horae.actions import jobs, schedules
+from horae.core.fires import Schedule
+from horae.errors import DefinitionError, StoreUnavailable
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
 
@@ -157,9 +158,42 @@ def test_a_store_that_is_down_is_reported_and_does_not_end_the_start(
     assert app.plan().loads_persisted
 
 
-def test_a_seed_for_a_job_that_nobody_declares_is_refused(sqlite_database_url: str) -> None:
-    with pytest.raises(NotFound, match="sink"):
-        Horae(sqlite_database_url).seed_schedules([{"id": "sink", "cron": "0 3 * * *"}])
+def test_a_seed_for_a_job_that_nobody_declares_is_refused_when_the_application_starts(make_app: MakeApp) -> None:
+    app = make_app("shop")
+    app.seed_schedules([{"id": "sink", "cron": "0 3 * * *"}])
+
+    with pytest.raises(DefinitionError, match="seed sink: its handler 'sink' is declared nowhere"):
+        app.declare_schedules()
+
+
+def test_seeds_may_come_before_the_registry_that_knows_their_handlers(make_app: MakeApp) -> None:
+    """S4-9 to S4-11: seed, then load; the first deployment runs what it seeded."""
+    app = make_app("shop")
+    app.seed_schedules(
+        [
+            {"id": "sync_daily", "cron": "0 18 * * *", "zone": "Asia/Shanghai", "arguments": {"full": True}},
+            {"id": "sync_basic", "cron": "0 19 * * *", "zone": "Asia/Shanghai"},
+        ]
+    )
+
+    first = app.load_persisted_jobs({"sync_daily": lambda full=False: None})
+    second = app.load_persisted_jobs({"sync_basic": lambda: None})
+
+    assert (first, second) == (["sync_daily"], ["sync_basic", "sync_daily"])
+    assert schedules.get(app.world, "sync_daily").payload == {"full": True}
+    again = make_app("shop")
+    again.seed_schedules([{"id": "sync_daily", "cron": "0 1 * * *"}])
+    assert again.load_persisted_jobs({"sync_daily": lambda full=False: None, "sync_basic": lambda: None}) == second
+    assert schedules.get(again.world, "sync_daily").expression == "0 18 * * *"
+
+
+def test_a_seed_whose_arguments_do_not_fit_its_handler_is_refused_with_its_name(make_app: MakeApp) -> None:
+    app = make_app("shop")
+    app.seed_schedules([{"id": "sync", "cron": "0 18 * * *", "arguments": {"ful": True}}])
+    app.job("sync")(lambda full=False: None)
+
+    with pytest.raises(DefinitionError, match=r"seed sync: .*Did you mean full"):
+        app.declare_schedules()
 
 
 @pytest.mark.parametrize(
@@ -177,3 +211,26 @@ def test_a_seed_that_cannot_be_is_refused(sqlite_database_url: str, seed: Any, t
 
     with pytest.raises(DefinitionError, match=told):
         app.seed_schedules([seed])
+
+
+def test_a_snapshot_tells_all_jobs_scheduled_stored_and_only_asked_for(make_app: MakeApp) -> None:
+    """S3-18, S3-19."""
+    app, other = make_app("shop"), make_app("other")
+    app.job("nightly", cron="0 3 * * *")(lambda: None)
+    app.job("mail")(lambda: None)
+    app.job("sync")(lambda: None)
+    app.seed_schedules([{"id": "sync-daily", "handler": "sync", "cron": "0 18 * * *"}])
+    declaring(other, "foreign")
+    app.declare_schedules()
+    schedules.create(app.world, Schedule("by-hand", "nightly", "cron", "0 4 * * *"))
+    for name in ("mail", "nightly"):
+        app.trigger(name)
+    for job in jobs.pull(app.world, worker_id="w"):
+        jobs.ack(app.world, job.id, job.token)
+
+    told = {status.id: (status.schedule, status.last_result, status.run_count) for status in app.snapshot()}
+
+    assert list(told) == ["nightly", "by-hand", "sync-daily", "mail"]
+    assert told["nightly"] == ("At 03:00 every day (UTC)", "SUCCESS", 1)
+    assert told["mail"] == ("when enqueued or triggered", "SUCCESS", 1)
+    assert told["sync-daily"][1:] == (None, 0)

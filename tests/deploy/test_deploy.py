@@ -9,15 +9,19 @@ import os
 import re
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from horae.runtime.worker import WorkerSettings
 from horae.settings import Settings, unknown_names
+from horae.stores.opening import create_store_engine
+from horae.stores.schema import KNOWN, VERSION_TABLE, inspect_schema, migrate
 from tests.support.commands import commands_in, options_of
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -178,6 +182,7 @@ class Machine:
             "HORAE_VENV": str(self.folder / "venv"),
             "HORAE_CONFIG": str(self.folder),
             "HORAE_LOGS": str(self.folder / "logs"),
+            "HORAE_COPIES": str(self.folder / "copies"),
             "HORAE_USER": "nobody-of-this-name",
         }
         return subprocess.run(
@@ -208,6 +213,38 @@ def test_an_update_installs_migrates_and_restarts_the_server_and_then_the_worker
     assert (machine.folder / "horae.db").exists(), "the tables were made where the credential says"
     assert (machine.folder / "logs").is_dir()
     assert done.stderr.count("WARN") == 0
+
+
+def test_an_update_copies_the_database_before_it_migrates(machine: Machine) -> None:
+    """A migration cannot be taken back; the copy has the tables as they were."""
+    database = create_store_engine(f"sqlite:///{machine.folder}/horae.db")
+    migrate(database)
+    with database.begin() as connection:
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{KNOWN[-2]}'"))
+
+    done = machine.update("--package", "horae-1.whl")
+
+    (copy,) = (machine.folder / "copies").glob("before-update-*.db")
+    copied = create_store_engine(f"sqlite:///{copy}")
+    assert done.returncode == 0, done.stderr
+    assert (inspect_schema(copied).found, inspect_schema(database).found) == (KNOWN[-2], KNOWN[-1])
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+
+
+def test_an_update_of_a_database_server_says_that_the_copy_is_yours_to_make(machine: Machine) -> None:
+    (machine.folder / "database-url").write_text("postgresql://horae@nowhere.invalid/horae\n")
+
+    done = machine.update("--dry-run")
+
+    assert "WARN: no copy was made" in done.stderr
+    assert "db migrate" in done.stdout
+
+
+def test_an_update_installs_the_clone_that_it_lies_in(machine: Machine) -> None:
+    """No index has the package."""
+    machine.update()
+
+    assert machine.called()[0] == f"pip install --quiet --upgrade {DEPLOY.parent}[server,postgres]"
 
 
 def test_an_update_without_workers_warns_and_goes_on(machine: Machine) -> None:
@@ -352,3 +389,7 @@ def test_the_readme_of_the_units_names_commands_that_exist() -> None:
 
     assert all(f"{unit.name}" in text for unit in UNITS)
     assert "database-url" in text
+    for words in commands_in(text):
+        options_of(*words)
+    assert text.index("horae db migrate") < text.index("systemctl enable --now")
+    assert "pip install 'horae" not in text, "no index has that package"

@@ -76,3 +76,36 @@ def test_every_file_that_a_page_names_is_there(page: str) -> None:
     named = re.findall(r"`(\w+(?:/\w+)*\.py)`", (ROOT / page).read_text(encoding="utf-8"))
 
     assert [file for file in named if not (ROOT / "src" / "horae" / file).exists()] == []
+
+
+TOOLS = ("curl", "jq")
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=name(page)) for page in pages()])
+def test_a_page_names_the_tools_that_it_needs_beside_ours(page: Path) -> None:
+    """In prose, before or after the block that uses them: a newcomer may not have them."""
+    text = page.read_text(encoding="utf-8")
+    shown = "\n".join(block.text for block in blocks(page) if block.language == "bash")
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+    used = [tool for tool in TOOLS if re.search(rf"(^|[|($]\s*|exec ){tool} ", shown, re.M)]
+
+    assert [tool for tool in used if f"`{tool}`" not in prose] == []
+
+
+EXTRAS = {
+    r"^horae server\b|^from fastapi\b|^from horae\.(outgoing|service)\b": "extra `server`",
+    r"^from horae import (Async)?Client\b": "horae[",  # client, or server, which has it too
+    r"^from opentelemetry\b": "extra `otel`",
+    r"^from mcp\b": "horae[mcp]",
+    r"\bpytest\b": "`pytest`",
+    r"\baiosqlite\b": "sqlalchemy[asyncio]",
+}
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=name(page)) for page in pages()])
+def test_a_page_names_the_extras_that_it_needs(page: Path) -> None:
+    """A newcomer begins with `pip install .` and nothing else."""
+    text = page.read_text(encoding="utf-8")
+    shown = "\n".join(block.text for block in blocks(page) if runs(block))
+
+    assert [words for use, words in EXTRAS.items() if re.search(use, shown, re.M) and words not in text] == []

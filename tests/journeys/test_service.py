@@ -157,8 +157,8 @@ def later(text: str) -> str:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 def test_the_curl_lines_of_document_001_work_as_printed(serve: Serve, sqlite_database_url: str) -> None:
-    """S1-1…S1-8: with a token from the command line. Routing keys are dropped, and the printed date has passed: the
-    answer says both.
+    """S1-1…S1-8: with a token from the command line. The payload's mode is kept (S1-26), and the printed date has
+    passed: the answer says so.
     """
     server = serve(sqlite_database_url)
     alice = server.token("alice")
@@ -169,8 +169,8 @@ def test_the_curl_lines_of_document_001_work_as_printed(serve: Serve, sqlite_dat
 
     once = shell(ONCE, server.url, alice)
     assert (once["schedule_type"], once["next_run_at"], once["enabled"]) == ("once", "2026-02-27T01:30:00Z", True)
-    assert once["payload"] == {"text": "hello"}
-    assert [warning.partition(" ")[0] for warning in once["warnings"]] == ["mode", "next_run_at"]
+    assert once["payload"] == {"text": "hello", "mode": "hybrid"}
+    assert [warning.partition(" ")[0] for warning in once["warnings"]] == ["next_run_at"]
     listed = shell('curl "$API_BASE/scheduled-tasks" -H "Authorization: Bearer $TOKEN"', server.url, alice)
     assert [task["name"] for task in listed["items"]] == ["demo once", "demo interval"]
 

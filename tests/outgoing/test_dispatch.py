@@ -64,16 +64,24 @@ async def test_a_job_of_a_scheduled_task_says_which(telling: Telling, orchestrat
     assert orchestrator.asked[0][0]["context"] == {"user_id": "alice", "scheduled_task_id": f"task-of-{job.id}"}
 
 
-async def test_routing_in_the_payload_is_dropped_with_a_warning_in_the_result_c_38(
+async def test_what_bypasses_the_orchestrator_is_dropped_with_a_warning_in_the_result_s1_27_c_38(
     story: Story, orchestrator: Server
 ) -> None:
-    job = story.jobs.dispatch.enqueue(text="hello", mode="llm", forced_agent="root", items=[1], default_agent="x")
+    job = story.jobs.dispatch.enqueue(text="hello", forced_agent="root", items=[1])
     await story.lab.settle()
 
     warnings = story.ended(job.id)[2]["warnings"]
-    assert [warning.split()[0] for warning in warnings] == ["forced_agent", "items", "default_agent", "mode"]
-    assert orchestrator.asked[0][0]["mode"] == "hybrid"
-    assert orchestrator.asked[0][0]["default_agent"] == "attendance"
+    assert [warning.split()[0] for warning in warnings] == ["forced_agent", "items"]
+    assert set(orchestrator.asked[0][0]) == {"text", "context", "default_agent", "mode"}
+
+
+async def test_the_payload_chooses_default_agent_and_mode_s1_25_s1_26(story: Story, orchestrator: Server) -> None:
+    job = story.jobs.dispatch.enqueue(text="hello", mode="llm", default_agent="clerk")
+    await story.lab.settle()
+
+    asked = orchestrator.asked[0][0]
+    assert (asked["default_agent"], asked["mode"]) == ("clerk", "llm")
+    assert "warnings" not in story.ended(job.id)[2]
 
 
 @pytest.mark.parametrize("text", ["fail please", "empty please"])

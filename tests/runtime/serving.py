@@ -25,6 +25,8 @@ async def serving(
     grace: float = 10.0,
     cancel_grace: float = 6.0,
     queues: dict[str, int] | None = None,
+    batch: int = 500,
+    look_every: float = 60.0,
 ) -> AsyncIterator[Worker]:
     """A worker for as long as the block runs; then it is stopped and has ended."""
     settings = WorkerSettings(
@@ -32,6 +34,8 @@ async def serving(
         lease=timedelta(seconds=lease),
         grace=timedelta(seconds=grace),
         cancel_grace=timedelta(seconds=cancel_grace),
+        batch=batch,
+        look_every=timedelta(seconds=look_every),
     )
     worker = app.worker(settings)
     running = asyncio.create_task(worker.run())

@@ -11,19 +11,19 @@ from horae import Horae
 from horae.actions import alerts, jobs, queues
 from horae.actions.alerts import Alerts, look_round
 from horae.actions.retention import Retention
-from horae.alerts import watch
-from horae.app import CHORES
+from horae.alerts import QUEUE, sender, watch
 from horae.cli.server import add_built_in
 from horae.core.retry import Retry
 from horae.errors import StoreUnavailable
 from horae.ports import Filter, Node, World
 from horae.runtime.database import DatabaseThreads
-from horae.runtime.janitor import Chore, Janitor
+from horae.runtime.janitor import CHORES, Chore, Janitor
 from horae.settings import Settings
 from horae.stores.opening import create_store_engine, open_store
 from horae.testing import Lab
 from horae.testing.builders import a_request
 from horae.testing.clock import NOON, LoadedDice, VirtualClock
+from tests.runtime.serving import until
 
 URL = "https://ops.example/hooks/horae"
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -202,3 +202,27 @@ def test_the_environment_says_whether_anybody_is_told(app: Horae, url: str | Non
 
     assert settings.alert_stalled_after == 10 * MINUTE
     assert [chore.name for chore in app.chores] == chores
+
+
+async def test_a_process_that_only_sends_alerts_runs_nothing_else_and_fires_nothing(app: Horae) -> None:
+    """S0-20: what `horae server` does beside serving."""
+    delivered: list[Any] = []
+    works_app(app, delivered)
+    app.job("nightly", every=1)(lambda: None)
+    watch(app, URL, queue=QUEUE)
+    app.declare_schedules()
+    other = app.enqueue("doomed")
+    doomed = jobs.enqueue(app.world, a_request(queue="mail"))
+    [job] = jobs.pull(app.world, worker_id="w", queues=["mail"])
+    jobs.fail(app.world, job.id, job.token, "no", final=True)
+    look_round(app.world, Alerts(URL, queue=QUEUE))
+
+    worker = sender(app.world, app.definitions.find, app.chores)
+    running = asyncio.create_task(worker.run())
+    await until(lambda: delivered, "the alert")
+    worker.stop()
+    await running
+
+    assert [body["data"]["job_id"] for body in delivered] == [doomed.id]
+    assert (jobs.get(app.world, other.id).state, jobs.find(app.world, Filter(handler="nightly"))) == ("queued", [])
+    assert [chore.name for chore in worker.settings.chores] == ["alerts"]

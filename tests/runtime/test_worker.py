@@ -457,3 +457,29 @@ def test_no_fault_strikes_unless_asked_for() -> None:
     faults = Faults("")
     for point in ("claim.after", "run.before", "settle.before", "settle.after"):
         faults.at(point)
+
+
+# -- how much at a time, and how often ---------------------------------------------------------------------------
+
+
+async def test_a_worker_claims_no_more_at_a_time_than_its_batch(app: Horae) -> None:
+    """S1-22: --batch."""
+    world, store = fickle_world(app)
+    limits: list[int] = []
+    store.trouble["claim"] = lambda claim: limits.append(claim.limit)
+    work = app.job("work")(lambda n: n)
+    jobs = [work.enqueue(n=n) for n in range(7)]
+    with app.using_world(world):
+        async with serving(app, slots=20, batch=3):
+            done = [await ended(app, job) for job in jobs]
+
+    assert [job.result for job in done] == list(range(7))
+    assert set(limits) <= {1, 2, 3}
+
+
+async def test_a_worker_looks_at_the_store_as_often_as_it_is_told(app: Horae) -> None:
+    """S1-20: --poll; without hints from outside it would sleep for a minute."""
+    world, store = fickle_world(app)
+    with app.using_world(world):
+        async with serving(app, look_every=0.1):
+            await until(lambda: store.calls["glance"] >= 5, "five looks")

@@ -1,6 +1,8 @@
 """Who may call, and how a refusal sounds."""
 
+import re
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
@@ -9,6 +11,7 @@ from horae.actions.tokens import create_token, find_tokens, recognise, revoke_to
 from horae.core.access import masked, parse_token
 from horae.errors import InvalidInput, NotFound, Unauthorized
 from horae.ports import World
+from horae.service import problems
 from horae.testing.clock import VirtualClock
 
 
@@ -21,6 +24,19 @@ def test_an_unknown_address_is_a_problem_that_says_where_to_look(nobody: TestCli
     assert answer.status_code == 404
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["code"] == "not_found"
+
+
+def test_the_type_of_a_problem_is_a_name_made_of_its_code(nobody: TestClient, alice: TestClient) -> None:
+    """RFC 9457: stable, and no address that leads nowhere; the reference lists the codes."""
+    told = [nobody.get("/nowhere").json(), nobody.get("/queues").json(), alice.get("/scheduler/jobs/job_9").json()]
+
+    assert [each["type"] for each in told] == [f"urn:horae:error:{each['code']}" for each in told]
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
+    assert "urn:horae:error:" in page
+    assert all(f"`{each['code']}`" in page for each in told)
+    sources = Path(problems.__file__).parent.glob("*.py")
+    used = {code for file in sources for code in re.findall(r'problem\(\s*\d+,\s*"(\w+)"', file.read_text())}
+    assert {code for code in used | set(problems.OWN_CODES) if f"`{code}`" not in page} == set()
 
 
 def test_a_token_is_recognised_and_its_use_is_noted(world: World, clock: VirtualClock) -> None:

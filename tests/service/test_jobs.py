@@ -13,6 +13,7 @@ from horae.actions import jobs as verbs
 from horae.actions.tokens import create_token
 from horae.core.access import Caller
 from horae.core.instants import iso
+from horae.core.jobs import Job
 from horae.ports import Node, World
 from horae.service.holders import Holders
 from horae.service.job_shapes import EXAMPLE as EXAMPLE_JOB
@@ -508,6 +509,22 @@ def test_any_json_can_be_a_result(alice: TestClient, result: Any) -> None:
     job = put(alice)
     pull(alice)
     assert tell(alice, job, "ack", result=result).json()["result"] == result
+
+
+def test_a_job_that_a_caller_s_fail_ends_for_good_is_told_in_this_process(connect: Connect) -> None:
+    """S0-20: and only then; one that is tried again is no news."""
+    heard: list[Job] = []
+
+    async def died(job: Job) -> None:
+        heard.append(job)
+
+    alice = connect("alice", "tasks", "worker", died=died)
+    again, dead = put(alice), put(alice)
+    pull(alice)
+    tell(alice, again, "fail", error="once more")
+    tell(alice, dead, "fail", error="no such file", final=True)
+
+    assert [(job.id, job.state, job.last_error) for job in heard] == [(dead["job_id"], "dead", "no such file")]
 
 
 def test_a_final_failure_is_not_tried_again(alice: TestClient) -> None:

@@ -228,7 +228,9 @@ def test_a_worker_in_the_same_process_tells_with_the_service(connect: Connect, w
 
 def test_the_reference_lists_exactly_what_is_exposed(connect: Connect) -> None:
     """Every row of the table: name, kind, labels and meaning as /metrics tells them."""
-    app = connect("system", "admin", figures=Measures().families, open_metrics=True).app
+    with Horae("sqlite://") as own:
+        own.worker()
+        app = connect("system", "admin", figures=own.figures, open_metrics=True).app
     meter = app.state.meter  # type: ignore[attr-defined]
     told: list[Family] = meter.families()
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| ([^|]*) \| ([^|]*) \|", PAGE.read_text(encoding="utf-8"), re.M)

@@ -70,14 +70,14 @@ def test_the_interval_example_works_as_printed(alice: TestClient) -> None:
 
 
 def test_the_once_example_works_as_printed(alice: TestClient, world: World) -> None:
-    """C-7, C-18, C-38: UTC, long past, and with a routing key."""
+    """C-7, C-18, C-38: UTC, long past, and with a mode of its own (S1-26)."""
     answer = alice.post(PATH, content=ONCE.encode(), headers={"Content-Type": "application/json"})
 
     told = answer.json()
     assert answer.status_code == 201
     assert (told["enabled"], told["next_run_at"], told["schedule_expr"]) == (True, "2026-02-27T01:30:00Z", "")
-    assert told["payload"] == {"text": "hello"}
-    assert [warning.split()[0] for warning in told["warnings"]] == ["mode", "next_run_at"]
+    assert told["payload"] == {"text": "hello", "mode": "hybrid"}
+    assert [warning.split()[0] for warning in told["warnings"]] == ["next_run_at"]
     (job,) = fired(world)
     jobs.ack(world, job.id, job.token, result={"output": "done"})
     after = alice.get(answer.headers["Location"]).json()
@@ -327,8 +327,6 @@ def test_a_deleted_task_is_gone(alice: TestClient) -> None:
     "body",
     [
         {"schedule_type": "weekly"},
-        {"schedule_type": "interval", "schedule_expr": "9"},
-        {"schedule_type": "interval", "schedule_expr": "soon"},
         {"schedule_type": "interval", "schedule_expr": True},
         {"schedule_type": "interval", "schedule_expr": 60.5},
         {"schedule_type": "interval", "schedule_expr": 10**30},
@@ -361,6 +359,28 @@ def test_what_cannot_be_kept_is_a_422_that_says_why(alice: TestClient, body: dic
     assert alice.get(PATH).json()["items"] == []
 
 
+@pytest.mark.parametrize("expr", ["9", 9, "soon", "1.5", "", 10**10])
+def test_an_interval_that_is_too_short_or_no_number_is_a_400(alice: TestClient, expr: str | int) -> None:
+    """S1-32: what document 001's API answers; nothing is stored."""
+    answer = alice.post(PATH, json=HOURLY | {"schedule_type": "interval", "schedule_expr": expr})
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "interval_refused"), answer.text
+    assert alice.get(PATH).json()["items"] == []
+
+
+def test_the_dialect_of_cron_is_stored_with_the_task_and_shown(alice: TestClient) -> None:
+    """C-1, C-2."""
+    either = made(alice, schedule_expr="0 3 15 * MON", day_match="or", lenient=True)
+    plain = made(alice)
+
+    assert (either["day_match"], either["lenient"]) == ("or", True)
+    assert either["words"] == "At 03:00 on the 15th or on Mondays (UTC)"
+    assert (plain["day_match"], plain["lenient"]) == ("and", False)
+    assert alice.get(f"{PATH}/{either['id']}").json()["day_match"] == "or"
+    preview = alice.post(f"{PATH}/preview", json={"schedule_expr": "0 3 15 * 7", "day_match": "or", "lenient": True})
+    assert preview.json()["next"][0]["at"] == "2030-01-13T03:00:00Z"
+
+
 def test_half_a_character_is_refused(alice: TestClient) -> None:
     headers = {"Content-Type": "application/json"}
     for field in ("name", "timezone", "schedule_expr", "next_run_at", "handler"):
@@ -387,7 +407,7 @@ def test_the_operators_limits_are_obeyed(connect: Connect) -> None:
     """S1-32, S1-33."""
     client = connect("alice", "tasks", max_enabled_tasks=1, shortest_interval=timedelta(seconds=300))
 
-    assert client.post(PATH, json=HOURLY | {"schedule_type": "interval", "schedule_expr": 299}).status_code == 422
+    assert client.post(PATH, json=HOURLY | {"schedule_type": "interval", "schedule_expr": 299}).status_code == 400
     made(client)
     assert client.post(PATH, json=HOURLY).status_code == 409
 

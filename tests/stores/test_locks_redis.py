@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 import redis
 
+from horae import Horae
 from horae.clock import SystemClock, SystemDice, pause
-from horae.errors import ConfigurationError, StoreUnavailable
+from horae.errors import ConfigurationError, InvalidName, StoreUnavailable
 from horae.stores.locks_redis import RedisLocks
 from tests.support.servers import RedisServer
 
@@ -31,6 +32,29 @@ def test_the_default_prefix_is_ours(empty_redis_url: str) -> None:
     locks_on(empty_redis_url).with_lock("job:a", 30)
 
     assert redis.Redis.from_url(empty_redis_url).keys() == [b"horae:lock:job:a"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "in_code", "prefix"), [("", None, "horae"), ("neton", None, "neton"), ("neton", "shop", "shop")]
+)
+def test_an_application_names_the_prefix_of_its_locks(
+    empty_redis_url: str, monkeypatch: pytest.MonkeyPatch, variable: str, in_code: str | None, prefix: str
+) -> None:
+    """S3-26: {keyPrefix}:lock:job:{id}; in code, or by HORAE_LOCK_PREFIX."""
+    monkeypatch.setenv("HORAE_LOCK_PREFIX", variable)
+    with Horae("sqlite://") as app:
+        app.locks, app.lock_prefix = empty_redis_url, in_code
+        assert app.locks is not None
+        app.locks.with_lock("job:clean-expired-tokens", 30)
+
+    assert redis.Redis.from_url(empty_redis_url).keys() == [f"{prefix}:lock:job:clean-expired-tokens".encode()]
+
+
+def test_a_prefix_that_would_not_be_one_is_refused(empty_redis_url: str) -> None:
+    with Horae("sqlite://") as app:
+        app.locks, app.lock_prefix = empty_redis_url, "a b"
+        with pytest.raises(InvalidName, match="prefix of Redis keys"):
+            _ = app.locks
 
 
 def test_an_empty_prefix_is_refused(empty_redis_url: str) -> None:

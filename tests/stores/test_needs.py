@@ -118,7 +118,7 @@ def test_children_that_have_waited_for_ever_are_dealt_with_after_an_upgrade(engi
     parents = [verbs.enqueue(world, Request("work", retry=ONCE)) for _ in range(3)]
     requests = [Request("work", after=(parent.id,), concurrency_key="k", concurrency_limit=2) for parent in parents]
     children = verbs.enqueue_many(world, requests)
-    go_back(engine, "0008_d_parents", "0007")
+    go_back(engine, "0008_parents", "0007")
     change(store, "UPDATE horae_jobs SET state = 'dead' WHERE id = :id", id=parents[0].number)
     change(store, "DELETE FROM horae_jobs WHERE id = :id", id=parents[1].number)
 

@@ -1,8 +1,10 @@
 """The version of the tables: made once, by whoever comes first, never half, never backwards."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Column, Engine, Integer, MetaData, Table, inspect, text
 
+from horae.core.running_limits import LimitSource
 from horae.errors import SchemaMissing, SchemaTooNew, StoreUnavailable
+from horae.stores import schema
 from horae.stores.opening import create_store_engine, open_store, store_on
 from horae.stores.schema import HEAD, create_all, inspect_schema, migrate, require_current
 from horae.stores.tables import metadata
@@ -219,3 +223,21 @@ def test_mariadb_by_its_own_name_gets_the_same_tables(mysql_database_url: str) -
         )
         assert [row[0] for row in rows] == ["utf8mb4_bin"]
     engine.dispose()
+
+
+def test_limits_that_were_set_before_their_sources_were_kept_are_known_as_set_by_hand(engine: Engine) -> None:
+    """S3-53: an upgrade changes no limit, and code and file do not win over it."""
+    [script] = (Path(schema.__file__).parent / "migrations" / "versions").glob("*_e_limits_and_totals.py")
+    before = re.findall(r'^down_revision = "(\d+)"', script.read_text(), re.MULTILINE)
+    migrate(engine)
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO horae_limits (name, max_running) VALUES ('group:night', 3)"))
+        connection.execute(text("DROP TABLE horae_limit_sources"))
+        connection.execute(text("DROP TABLE horae_run_totals"))
+        connection.execute(text(f"UPDATE horae_version SET version_num = '{before[0]}'"))
+
+    migrate(engine)
+
+    store = store_on(engine)
+    assert store.read(lambda tx: tx.limits.sources()) == [LimitSource("group:night", "", "api", 3)]
+    store.close()

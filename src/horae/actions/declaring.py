@@ -7,26 +7,30 @@ an application only ever retires its own.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
+from horae.actions.running_limits import declare_limits
 from horae.actions.schedules import CHANGEABLE, MAX_PAGE, added, checked, find, locked, written
 from horae.actions.toggles import DECLARED_BY as BY
 from horae.actions.toggles import forget_toggles
 from horae.core.fires import Schedule, first_fire
 from horae.core.jobs import SYSTEM
-from horae.core.status import JobStatus, status_of
+from horae.core.running_limits import LimitSource
+from horae.core.status import WHEN_ASKED, JobStatus, duration, result_of, status_of
 from horae.errors import Conflict, HoraeError, StoreError
 from horae.ports import ScheduleFilter, Tally, Tx, World
 
 T = TypeVar("T")
 log = logging.getLogger("horae.schedules")
 GONE = "no longer declared in code"
-SWITCHED_OFF = "switched off: [jobs] enabled = false in jobs.conf"
+OFF_IN_FILE = "switched off: [jobs] enabled = false in jobs.conf"
+OFF_IN_CODE = "switched off: Horae(enabled=False) in code"
+SWITCHED_OFF = (OFF_IN_FILE, OFF_IN_CODE)
 TRIES = 5
 
 
@@ -37,9 +41,14 @@ class Plan:
     app: str
     schedules: tuple[Schedule, ...] = ()
     seeds: tuple[Schedule, ...] = ()
-    enabled: bool = True
+    off: str | None = None  # why nothing fires, where somebody turned the global switch off
     handlers: frozenset[str] = frozenset()
     loads_persisted: bool = False
+    limits: Mapping[str, LimitSource] = field(default_factory=dict)  # of what runs at once
+
+    @property
+    def enabled(self) -> bool:
+        return self.off is None
 
 
 def bring_in_line(world: World, plan: Plan, *, starts: bool = False) -> list[Schedule]:
@@ -55,9 +64,11 @@ def bring_in_line(world: World, plan: Plan, *, starts: bool = False) -> list[Sch
         for key in forget_toggles(world, plan.app):
             log.info("the toggle of schedule %s ends with this start", key)
     written_down = declare(world, plan.seeds, seed=True, app=plan.app) if plan.seeds else []
-    written_down += declare(world, plan.schedules, app=plan.app, inactive=None if plan.enabled else SWITCHED_OFF)
+    written_down += declare(world, plan.schedules, app=plan.app, inactive=plan.off)
     for key in retire(world, {schedule.key for schedule in plan.schedules}, app=plan.app):
         log.warning("schedule %s is no longer declared in code; it is kept and does not fire", key)
+    for name in declare_limits(world, plan.app, plan.limits):
+        log.info("the limit %s follows what code and file say now", name)
     _switch(world, plan)
     if plan.loads_persisted:
         load_persisted(world, plan.handlers, app=plan.app)
@@ -151,22 +162,52 @@ def local(world: World, plan: Plan) -> dict[str, Schedule]:
     return ours | stored(world, [schedule.key for schedule in plan.schedules if schedule.mode == "ALL_NODES"])
 
 
-def snapshot(world: World, planned: Sequence[Schedule]) -> list[JobStatus]:
-    """How declared jobs are doing, over the whole cluster; one that is not stored yet has no history."""
-    found = stored(world, [schedule.key for schedule in planned])
-    return statuses(world, [found.get(each.key, each) for each in planned])
+def snapshot(world: World, plan: Plan) -> list[JobStatus]:
+    """How all jobs of an application are doing, over the whole cluster (S3-19).
+
+    Its schedules come first, declared ones as code lists them and then those that were seeded or stored for its
+    handlers, then the handlers that run only when they are asked for. What is not stored yet has no history.
+    """
+    now = world.clock.now()
+
+    def look(tx: Tx) -> list[JobStatus]:
+        known = {each.key: each for each in _pages(tx, ScheduleFilter(owner=SYSTEM))}
+        listed = [known.pop(each.key, each) for each in plan.schedules]
+        others = (each for each in known.values() if each.handler in plan.handlers)
+        listed += [each for each in others if each.sources.get(BY, plan.app) == plan.app]
+        unscheduled = sorted(plan.handlers - {schedule.handler for schedule in listed})
+        counts = tx.schedules.handler_tallies(unscheduled) if unscheduled else {}
+        asked = [_asked_status(name, counts.get(name, Tally())) for name in unscheduled]
+        return _statuses(tx, listed, now) + asked
+
+    return world.store.read(look)
 
 
 def statuses(world: World, schedules: Sequence[Schedule]) -> list[JobStatus]:
     """The same for schedules as the store has them, whoever made them."""
     now = world.clock.now()
+    return world.store.read(lambda tx: _statuses(tx, schedules, now))
 
-    def work(tx: Tx) -> list[JobStatus]:
-        numbers = [schedule.number for schedule in schedules if schedule.number]
-        tallies, skipped = tx.schedules.tallies(numbers), tx.schedules.skipped(numbers)
-        return [_status(each, tallies.get(each.number, Tally()), each.number in skipped, now=now) for each in schedules]
 
-    return world.store.read(work)
+def _statuses(tx: Tx, schedules: Sequence[Schedule], now: datetime) -> list[JobStatus]:
+    numbers = [schedule.number for schedule in schedules if schedule.number]
+    tallies, skipped = tx.schedules.tallies(numbers), tx.schedules.skipped(numbers)
+    return [_status(each, tallies.get(each.number, Tally()), each.number in skipped, now=now) for each in schedules]
+
+
+def _asked_status(handler: str, tally: Tally) -> JobStatus:
+    """The status of a job without a schedule."""
+    return JobStatus(
+        id=handler,
+        enabled=True,
+        schedule=WHEN_ASKED,
+        mode="SINGLE_NODE",
+        last_fire_time=tally.last_started_at,
+        last_duration=duration(tally.last_started_at, tally.last_finished_at),
+        last_result=result_of(tally.last_outcome),
+        run_count=tally.run_count,
+        fail_count=tally.fail_count,
+    )
 
 
 def _status(schedule: Schedule, tally: Tally, was_skipped: bool, *, now: datetime) -> JobStatus:
@@ -190,10 +231,8 @@ def _switch(world: World, plan: Plan) -> None:
     for schedule in _all(world, ScheduleFilter(owner=SYSTEM, declared=False)):
         if schedule.handler not in plan.handlers:
             continue
-        if not plan.enabled and schedule.inactive is None:
-            set_inactive(world, schedule, SWITCHED_OFF)
-        elif plan.enabled and schedule.inactive == SWITCHED_OFF:
-            set_inactive(world, schedule, None)
+        if schedule.inactive is None or schedule.inactive in SWITCHED_OFF:
+            set_inactive(world, schedule, plan.off)
 
 
 def _declared(world: World, schedule: Schedule, seed: bool) -> Schedule:
@@ -248,6 +287,13 @@ def _leaders_first(declared: Sequence[Schedule]) -> list[Schedule]:
 def _all(world: World, wanted: ScheduleFilter) -> Iterator[Schedule]:
     after: Schedule | None = None
     while page := find(world, wanted, limit=MAX_PAGE, after=after):
+        yield from page
+        after = page[-1]
+
+
+def _pages(tx: Tx, wanted: ScheduleFilter) -> Iterator[Schedule]:
+    after: Schedule | None = None
+    while page := tx.schedules.find(wanted, limit=MAX_PAGE, after=after):
         yield from page
         after = page[-1]
 

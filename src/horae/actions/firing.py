@@ -16,6 +16,7 @@ from horae.core.jobs import SYSTEM, NewJob, band_of
 from horae.core.payloads import encode
 from horae.core.retry import LONGEST, Retry
 from horae.core.schedules import Rule
+from horae.core.task_rules import raised
 from horae.errors import HoraeError, InvalidInput, StoreError
 from horae.ports import ScheduleFilter, Tx, World
 
@@ -67,7 +68,8 @@ def _decided(world: World, schedule: Schedule, now: datetime, unfinished: Unfini
     Its fire stays due and is tried again: by a process that can read it, or once somebody has mended it.
     """
     try:
-        here = schedule if schedule.tzdata == world.tzdata else replace(schedule, tzdata=world.tzdata)
+        here = raised(schedule, world.shortest_interval)
+        here = here if here.tzdata == world.tzdata else replace(here, tzdata=world.tzdata)
         firing = decide(here, now, unfinished, world.dice.roll())
         ran = [fire for fire in firing.fires if fire.verdict == "ran"]
         return firing, [_job(world, schedule, fire, alone=len(ran) > 1) for fire in ran]

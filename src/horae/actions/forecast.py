@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from horae.actions.schedules import every
 from horae.core.fires import Schedule, first_fire, next_fire
+from horae.core.task_rules import raised
 from horae.errors import InvalidInput
 from horae.ports import ScheduleFilter, World
 
@@ -38,7 +39,8 @@ def forecast(world: World, hours: float = 24, *, owner: str | None = None, limit
         raise InvalidInput(f"hours={hours:g} is outside more than 0 to {LONGEST.total_seconds() / 3600:g}.")
     now = world.clock.now()
     end = now + ahead
-    known = [each for each in every(world, ScheduleFilter(owner=owner, enabled=True)) if each.is_active]
+    stored = every(world, ScheduleFilter(owner=owner, enabled=True))
+    known = [raised(each, world.shortest_interval) for each in stored if each.is_active]
     coming = [(at, place) for place, each in enumerate(known) if (at := _first(each, now)) is not None and at <= end]
     heapq.heapify(coming)
     told: list[tuple[datetime, Schedule]] = []

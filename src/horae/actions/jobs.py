@@ -36,6 +36,7 @@ from horae.core.jobs import (
     make_new_job,
     request_hash,
     settlement,
+    typed_key,
 )
 from horae.core.machinery import queue_name, refuse_own, unique_name
 from horae.core.payloads import decode, encode, label, name
@@ -133,9 +134,15 @@ def enqueue_many(world: World, requests: Iterable[Request], *, connection: Any =
     return [
         _make_enqueued(where.number, True, False, known[where.number], now)
         if where.deduplicated and where.number in known
-        else _make_enqueued(where.number, where.deduplicated, row.run_at < now, known.get(where.number, row), now)
+        else _make_enqueued(
+            where.number, where.deduplicated, row.run_at < now, known.get(where.number) or _named(row, where), now
+        )
         for row, where in zip(new, placed, strict=True)
     ]
+
+
+def _named(row: NewJob, where: Placed) -> NewJob:
+    return row if where.key is None else replace(row, key=where.key)
 
 
 def _known_jobs(
@@ -171,7 +178,7 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
     if not isinstance(request.retry, Retry):
         raise InvalidInput(f"retry={request.retry!r} is no policy; write for example Retry.fixed(60, attempts=3).")
     payload = encode({} if request.payload is None else request.payload, max_bytes=world.max_payload_bytes)
-    key = _key(request, planned_at)
+    key, typed = _key(request, planned_at)
     needs = request.after
     if request.on_parent_dead not in ON_PARENT_DEAD:
         known = ", ".join(ON_PARENT_DEAD)
@@ -202,6 +209,7 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
         after=tuple(job_number(needed) for needed in needs) if needs else (),
         request_hash="" if key is None else _hash(request, payload),
         on_parent_dead=request.on_parent_dead,
+        typed_key=typed,
     )
 
 
@@ -226,17 +234,22 @@ def _run_at(request: Request, now: datetime) -> datetime:
     return now if request.run_at is None else aware(request.run_at, "run_at")
 
 
-def _key(request: Request, planned_at: datetime) -> str | None:
-    """The caller's own key, or for a governed job the one that its object, action and planned time make."""
+def _key(request: Request, planned_at: datetime) -> tuple[str | None, str | None]:
+    """The caller's own key, or for a governed job the one that its object, action and planned time make (S0-6).
+
+    The second is the typed form of such a default key.
+    """
     if request.object_type is None and request.object_id is None and request.action is None:
-        return _optional(request.key, "key")
+        return _optional(request.key, "key"), None
     if request.object_type not in OBJECT_TYPES:
         raise InvalidInput(f"Unknown object_type {request.object_type!r}; choose one of {', '.join(OBJECT_TYPES)}.")
     if request.action not in OBJECT_ACTIONS:
         raise InvalidInput(f"Unknown action {request.action!r}; choose one of {', '.join(OBJECT_ACTIONS)}.")
     object_id = label(request.object_id or "", "object_id", 150)
-    own = request.key
-    return label(default_key(request.object_type, object_id, request.action, planned_at) if own is None else own, "key")
+    if request.key is not None:
+        return label(request.key, "key"), None
+    default = default_key(object_id, request.action, planned_at)
+    return default, typed_key(request.object_type, default)
 
 
 def _hash(request: Request, payload: str) -> str:

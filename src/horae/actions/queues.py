@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from horae.actions.jobs import counts
+from horae.actions.running_limits import set_limit
 from horae.core.audit import Entry
 from horae.core.jobs import ORDERS, SYSTEM, Order
 from horae.core.machinery import MACHINERY, queue_name
+from horae.core.running_limits import limit_name
 from horae.errors import InvalidInput, NotFound
 from horae.ports import Node, Queue, Tx, World
 
@@ -38,9 +40,9 @@ def limit_queue(world: World, queue: str, max_running: int | None, *, actor: str
     """At most so many jobs of the queue run at once, over all workers; None lifts the limit."""
     if max_running is not None and max_running < 1:
         raise InvalidInput(f"A limit of {max_running} would stop the queue; pause it instead, or use 1 or more.")
-    changed = _change(world, queue, "limit", actor, reason, max_running=max_running)
-    world.store.wake([queue])
-    return changed
+    limit = set_limit(world, limit_name(queue=queue), max_running, actor=actor, reason=reason)
+    found = world.store.read(lambda tx: next((each for each in tx.queues.all() if each.name == queue), Queue(queue)))
+    return replace(found, max_running=limit.max_running)
 
 
 def order_queue(world: World, queue: str, order: Order, *, actor: str = SYSTEM, reason: str = "") -> Queue:

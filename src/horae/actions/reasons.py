@@ -25,6 +25,8 @@ def why(world: World, job: Job) -> tuple[Reason, ...]:
         nodes = [node for node in tx.nodes.all() if node.seen_at > now - SILENT]
         rivals = _running(tx) if job.held or queue.max_running is not None else []
         past = tx.jobs.runs(job.number) if job.token else []
+        limits = tx.queues.limits()
+        taken = tx.limits.running() if limits else {}
         return Around(
             paused_at=queue.paused_at,
             paused_by=queue.paused_by,
@@ -32,6 +34,7 @@ def why(world: World, job: Job) -> tuple[Reason, ...]:
             max_running=queue.max_running,
             running=sum(other.queue == job.queue for other in rivals),
             workers=sum(job.queue in node.queues or job.queue == MACHINERY for node in nodes),
+            limits={name: (most, taken.get(name, 0)) for name, most in limits.items()},
             holders=tuple(other.id for other in rivals if other.concurrency_key == job.concurrency_key),
             parents=tuple(tx.jobs.parents(job.number)) if job.held == "needs" else (),
             last_run=past[-1] if past else None,

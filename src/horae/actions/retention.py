@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from datetime import timedelta
+from typing import Self
 
 from horae.ports import World
 
@@ -18,6 +20,11 @@ class Retention:
     fires: timedelta = timedelta(days=30)
     keys: timedelta = timedelta(days=7)
     nodes: timedelta = timedelta(days=1)
+
+    @classmethod
+    def read(cls, setting: Callable[[str], timedelta]) -> Self:
+        """From settings: ``keep_runs``, ``keep_fires`` and so on."""
+        return cls(**{each.name: setting(f"keep_{each.name}") for each in fields(cls)})
 
 
 def clean(world: World, retention: Retention, *, limit: int = BATCH) -> dict[str, int]:

@@ -21,6 +21,7 @@ from horae.core.jobs import SYSTEM
 from horae.core.machinery import queue_name
 from horae.core.payloads import encode, label, name
 from horae.core.retry import Retry
+from horae.core.task_rules import raised
 from horae.core.tasks import named_first
 from horae.errors import Conflict, InvalidInput, NotFound, VersionConflict
 from horae.ports import ScheduleFilter, Tally, Tx, World
@@ -145,30 +146,6 @@ def resume_group(
     return [resume(world, each.key, owner=owner, actor=actor, reason=reason) for each in members if each.paused_at]
 
 
-def limit_group(world: World, group: str, max_running: int | None, *, actor: str = SYSTEM) -> None:
-    """At most so many jobs of a group run at once, over all workers; None lifts the limit."""
-    _limit(world, f"group:{name(group, 'group')}", max_running, actor)
-
-
-def limit_everything(world: World, max_running: int | None, *, actor: str = SYSTEM) -> None:
-    """At most so many jobs run at once, whatever their queue; None lifts the limit."""
-    _limit(world, "global", max_running, actor)
-
-
-def _limit(world: World, limited: str, max_running: int | None, actor: str) -> None:
-    if max_running is not None and max_running < 1:
-        raise InvalidInput(f"A limit of {max_running} would stop everything; use 1 or more.")
-    after = {"max_running": max_running}
-
-    def write(tx: Tx) -> None:
-        before = {"max_running": tx.queues.limits().get(limited)}
-        tx.queues.limit(limited, max_running)
-        tx.audit.append(Entry(world.clock.now(), actor, "limit", "limit", limited, before=before, after=after))
-
-    world.store.transact(write)
-    world.store.wake(["*"])
-
-
 def delete(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = "") -> None:
     """Forget a schedule and its fires; jobs that it made live on."""
 
@@ -239,7 +216,7 @@ def preview(world: World, schedule: Schedule, count: int = 5) -> list[datetime]:
     check(schedule)
     now = world.clock.now()
     # An interval counts from its creation; one that is only thought of would be created now.
-    schedule = replace(schedule, created_at=schedule.created_at or now)
+    schedule = replace(raised(schedule, world.shortest_interval), created_at=schedule.created_at or now)
     if schedule.max_fires is not None:
         count = min(count, max(0, schedule.max_fires - schedule.fire_count))
     return list(islice(coming(schedule, now), count))
@@ -264,7 +241,7 @@ def timed(world: World, schedule: Schedule, now: datetime, first: datetime | Non
     schedule = replace(schedule, tzdata=world.tzdata)
     if not schedule.is_active or schedule.is_spent or schedule.mode == "ALL_NODES":
         return replace(schedule, next_fire_at=None, next_due_at=None)
-    fire_at = first or named_first(schedule, now) or first_fire(schedule, now)
+    fire_at = first or named_first(schedule, now) or first_fire(raised(schedule, world.shortest_interval), now)
     return replace(schedule, next_fire_at=fire_at, next_due_at=due_at(schedule, fire_at, world.dice.roll()))
 
 

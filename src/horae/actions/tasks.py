@@ -20,10 +20,10 @@ from horae.core.payloads import label
 from horae.core.reasons import Reason
 from horae.core.standing import why_silent
 from horae.core.targets import Rules
+from horae.core.task_rules import PREFIX
 from horae.core.tasks import (
     BY_KEY,
     ID_LENGTH,
-    PREFIX,
     Facts,
     Plan,
     Terms,
@@ -76,13 +76,14 @@ def create(
         if key is not None:
             known = tx.tasks.get(task_id, owner)
             if known is not None:
-                return Saved(_facts(tx, _same_request(known, key, asked)))
+                return Saved(_facts(world, tx, _same_request(known, key, asked)))
             _not_deleted(tx, task_id, owner, key)
         made = plan(Facts(blank(task_id, owner)), wish, terms, settings.rules, now)
         checked(world, made.schedule)
         if made.arms:
             _check_quota(tx, owner, settings, terms)
-        return Saved(Facts(_stored(world, tx, made, asked, actor, now)), made.warnings, is_new=True)
+        facts = Facts(_stored(world, tx, made, asked, actor, now), shortest=world.shortest_interval)
+        return Saved(facts, made.warnings, is_new=True)
 
     saved = world.store.transact(write)
     world.store.wake(["*"])
@@ -141,7 +142,7 @@ def change(
     def write(tx: Tx) -> Saved:
         settings = OwnerSettings.read(tx.owners.lock(whose, now))
         before = _locked(tx, task_id, whose, versions)
-        facts = _facts(tx, before)
+        facts = _facts(world, tx, before)
         made = plan(facts, wish, terms, settings.rules, now)
         checked(world, made.schedule)
         if made.arms:
@@ -153,7 +154,7 @@ def change(
         changed = {name: SOURCE for name in CHANGEABLE if getattr(before, name) != getattr(made.schedule, name)}
         after = replace(made.schedule, sources={**before.sources, **changed})
         after = written(world, tx, before, after, "change", actor, "", made.first)
-        return Saved(_facts(tx, after), made.warnings)
+        return Saved(_facts(world, tx, after), made.warnings)
 
     saved = world.store.transact(write)
     world.store.wake(["*"])
@@ -199,7 +200,7 @@ def _is_silent(job: Job, now: datetime) -> bool:
 
 
 def get(world: World, task_id: str, *, owner: str | None) -> Facts:
-    return world.store.read(lambda tx: _facts(tx, _found(tx, task_id, owner)))
+    return world.store.read(lambda tx: _facts(world, tx, _found(tx, task_id, owner)))
 
 
 def find(world: World, *, owner: str | None, limit: int = 50, after: tuple[str, int, int] | None = None) -> list[Facts]:
@@ -209,7 +210,10 @@ def find(world: World, *, owner: str | None, limit: int = 50, after: tuple[str, 
     def look(tx: Tx) -> list[Facts]:
         page = tx.tasks.find(owner, limit=limit, after=after)
         live = tx.tasks.live([each.number for each in page])
-        return [Facts(each, tuple(live.get(each.number, ())), tx.tasks.last_run(each.number)) for each in page]
+        return [
+            Facts(each, tuple(live.get(each.number, ())), tx.tasks.last_run(each.number), world.shortest_interval)
+            for each in page
+        ]
 
     return world.store.read(look)
 
@@ -240,7 +244,8 @@ def why(world: World, task_id: str, *, owner: str | None) -> tuple[Facts, tuple[
 def preview(world: World, task_id: str, *, owner: str | None, count: int = 5) -> Preview:
     """The next runs of a task."""
     facts = get(world, task_id, owner=owner)
-    return Preview(facts.schedule, tuple(schedules.preview(world, facts.schedule, _checked_count(count))))
+    fires = schedules.preview(world, facts.effective, _checked_count(count))
+    return Preview(facts.effective, tuple(fires), facts.notices)
 
 
 def consider(world: World, wish: Wish, *, owner: str, terms: Terms, count: int = 5) -> Preview:
@@ -293,9 +298,9 @@ def release(world: World, task_id: str, *, owner: str | None, actor: str = SYSTE
 # -- the parts ---------------------------------------------------------------------------------------------------
 
 
-def _facts(tx: Tx, schedule: Schedule) -> Facts:
+def _facts(world: World, tx: Tx, schedule: Schedule) -> Facts:
     live = tx.tasks.live([schedule.number]).get(schedule.number, ())
-    return Facts(schedule, tuple(live), tx.tasks.last_run(schedule.number))
+    return Facts(schedule, tuple(live), tx.tasks.last_run(schedule.number), world.shortest_interval)
 
 
 def _found(tx: Tx, task_id: str, owner: str | None, *, lock: bool = False) -> Schedule:

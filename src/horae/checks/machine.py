@@ -21,11 +21,11 @@ from horae.stores.durability import has_wal_reset_bug
 from horae.version import VERSION
 
 EXTRAS = {
+    "client": ("httpx",),
     "server": ("fastapi", "uvicorn", "httpx"),
     "postgres": ("psycopg",),
     "mysql": ("pymysql",),
     "redis": ("redis",),
-    "nats": ("nats",),
     "mcp": ("mcp",),
     "otel": ("opentelemetry",),
 }

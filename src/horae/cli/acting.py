@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from horae.ports import Filter
 
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the audit.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without, a bulk act only counts.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without, a bulk act only counts (exit code 7).")]
 PAGE = 1000
 
 
@@ -63,6 +63,8 @@ class Bulk:
             number = words.count(len(job_ids), "job")
             told = {"dry_run": True, "verb": self.verb, "count": len(job_ids), "ids": job_ids[:PAGE]}
             self.terminal.result(told, f"would {self.verb} {number}" + ("; add --yes" if job_ids else ""))
+            if job_ids:
+                raise typer.Exit(Exit.UNCONFIRMED)  # or a script would take it for done
             return
         for job_id in job_ids:
             self._one(job_id)

@@ -15,7 +15,7 @@ from horae.cli import attention_showing as shapes
 from horae.cli.attention_showing import Shape
 from horae.cli.terminal import Terminal, opened
 from horae.core.jobs import SYSTEM
-from horae.errors import ConfigurationError
+from horae.errors import MissingExtra
 
 if TYPE_CHECKING:
     from horae.ports import World
@@ -147,7 +147,7 @@ def lanes_reached(terminal: Terminal, *, may_create: bool = False) -> Iterator[L
     try:
         from horae.cli.attention_far import FarLanes
         from horae.cli.remote import client_of
-    except ModuleNotFoundError as problem:
-        raise ConfigurationError(f"--url needs {problem.name}. Run: pip install 'horae[server]'") from None
+    except ImportError as problem:
+        raise MissingExtra(f"--url asks a service. {problem}") from problem
     with client_of(terminal) as client:
         yield FarLanes(client)

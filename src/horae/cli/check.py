@@ -20,6 +20,9 @@ Config = Annotated[
 ]
 
 
+NO_JOBS = "no job is declared here; write @app.job(…), or include the module that declares them: app.include(jobs)"
+
+
 def register(app: typer.Typer) -> None:
     command(app, "check")(check)
 
@@ -47,12 +50,14 @@ def check(
 
     In code and in jobs.conf. Opens no database. Exit code 6 when there is an error, 0 when there is none.
     """
-    from horae.declarations import collecting
+    from horae.declarations import Problem, collecting
 
     with collecting() as noted:
         app = named(terminal, target, config, "check")
     found = list(dict.fromkeys((*noted, *app.problems())))
     jobs = list(app.definitions)
+    if not jobs and not found:
+        found.append(Problem(target or terminal.settings.app or app.name, NO_JOBS))
     told: dict[str, Any] = {
         "jobs": len(jobs),
         "files": [str(path) for path in app.jobs_file().paths],

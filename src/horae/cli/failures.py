@@ -39,6 +39,7 @@ class Exit(enum.IntEnum):
     REFUSED = 4
     CONFLICT = 5
     FINDINGS = 6
+    UNCONFIRMED = 7
     UNAVAILABLE = 69
     TRY_AGAIN = 75
     CONFIGURATION = 78
@@ -53,6 +54,7 @@ MEANING = {
     Exit.REFUSED: "understood, and not allowed: in that state, or to you",
     Exit.CONFLICT: "contradicts what is stored: a key used again, a lease lost, a change in between",
     Exit.FINDINGS: "a check found something that needs you",
+    Exit.UNCONFIRMED: "nothing was done: it only says what it would do until `--yes` is given",
     Exit.UNAVAILABLE: "the database or the service does not answer, or has no room left",
     Exit.TRY_AGAIN: "somebody else is at it, or a worker wants to be started again; repeat",
     Exit.CONFIGURATION: "a setting, a declaration or the tables do not fit",

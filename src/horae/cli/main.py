@@ -18,6 +18,7 @@ from horae.cli import (
     demo,
     doctor,
     job,
+    limit,
     mcp,
     queue,
     reload,
@@ -43,8 +44,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     epilog=(
-        "Every command takes --db, --json, --quiet and --no-color; attention, job, queue, schedule and token also "
-        "take --url. "
+        "Every command takes --db, --json, --quiet and --no-color; attention, job, limit, queue, schedule and token "
+        "also take --url. "
         "Exit codes: docs/reference/command-line.md."
     ),
     **PLAIN,
@@ -52,6 +53,7 @@ app = typer.Typer(
 app.add_typer(job.group, name="job")
 app.add_typer(schedule.group, name="schedule")
 app.add_typer(queue.group, name="queue")
+app.add_typer(limit.group, name="limit")
 app.add_typer(db.group, name="db")
 app.add_typer(config.group, name="config")
 app.add_typer(token.group, name="token")

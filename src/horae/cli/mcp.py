@@ -9,7 +9,7 @@ import typer
 from horae.cli.acting import actor
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.core.jobs import SYSTEM
-from horae.errors import ConfigurationError, InvalidInput
+from horae.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -74,7 +74,7 @@ def _need_extra() -> None:
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.split(".")[0] != "mcp":
             raise
-        raise ConfigurationError("horae mcp needs an extra that is not here: pip install 'horae[mcp]'") from None
+        raise MissingExtra("horae mcp needs 'mcp', which is not installed. Run: pip install 'horae[mcp]'") from None
     assert mcp.server.mcpserver is not None
 
 

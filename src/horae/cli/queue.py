@@ -8,9 +8,9 @@ import typer
 
 from horae.cli import shapes, words
 from horae.cli.acting import Reason, actor
+from horae.cli.limit import max_running_from
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
-from horae.errors import InvalidInput
 
 if TYPE_CHECKING:
     from horae.actions.queues import QueueView
@@ -69,18 +69,10 @@ def limit(
 ) -> None:
     """Let at most N jobs run at once.
 
-    The limit holds over all workers.
+    The limit holds over all workers. `horae limit` knows those of groups and over all, and where each comes from.
     """
-    number = _limit(max_running)
+    number = max_running_from(max_running)
     with reached(terminal) as here:
         changed = here.queues.limit_queue(name, number, actor=actor(terminal), reason=reason)
     told = "has no limit" if number is None else f"runs at most {words.count(number, 'job')} at once"
     terminal.result({"queue": shapes.queue(changed)}, f"{name} {told}")
-
-
-def _limit(text: str) -> int | None:
-    if text == "none":
-        return None
-    if not (text.isascii() and text.isdigit()):
-        raise InvalidInput(f"{text!r} is not a limit; give a number, or none to lift it.")
-    return int(text)

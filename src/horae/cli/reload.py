@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from horae.cli.check import Config, Target, named
 from horae.cli.terminal import Terminal, command
+
+if TYPE_CHECKING:
+    from horae.ports import World
 
 
 def register(app: typer.Typer) -> None:
@@ -25,13 +28,21 @@ def reload(terminal: Terminal, target: Target = None, config: Config = None) -> 
     with named(terminal, target, config, "reload") as app:
         plan = app.plan()
         keys = [schedule.key for schedule in plan.schedules]
-        before = declaring.stored(app.world, keys)
+        before, limits = declaring.stored(app.world, keys), _limits(app.world)
         declaring.bring_in_line(app.world, plan)
-        after = declaring.stored(app.world, keys)
+        after, limits_now = declaring.stored(app.world, keys), _limits(app.world)
     changes = [_change(before.get(key), row) for key, row in after.items() if _version(before.get(key)) != row.version]
     lines = [f"{each['key']}: {', '.join(each['changed']) or 'new'}" for each in changes]
+    moved = {name: limits_now.get(name) for name in limits | limits_now if limits.get(name) != limits_now.get(name)}
+    lines += [f"limit {name}: {limits.get(name) or 'none'} → {most or 'none'}" for name, most in sorted(moved.items())]
     lines.append(f"{len(changes)} of {len(keys)} schedules changed")
-    terminal.result({"reload": {"schedules": len(keys), "changes": changes}}, "\n".join(lines))
+    terminal.result({"reload": {"schedules": len(keys), "changes": changes, "limits": moved}}, "\n".join(lines))
+
+
+def _limits(world: World) -> dict[str, int | None]:
+    from horae.actions.running_limits import list_limits
+
+    return {each.name: each.max_running for each in list_limits(world)}
 
 
 def _version(schedule: Any) -> int:

@@ -18,7 +18,7 @@ from horae.actions.queues import QueueView
 from horae.actions.tokens import unknown
 from horae.cli import remote_values as values
 from horae.cli.terminal import Terminal
-from horae.cli.verbs import FiringVerbs, JobVerbs, QueueVerbs, ReasonVerbs, ScheduleVerbs, TokenVerbs
+from horae.cli.verbs import FiringVerbs, JobVerbs, LimitVerbs, QueueVerbs, ReasonVerbs, ScheduleVerbs, TokenVerbs
 from horae.client.client import Client
 from horae.clock import SystemClock
 from horae.core.access import Token
@@ -26,6 +26,7 @@ from horae.core.audit import Entry
 from horae.core.fires import Fire, Schedule
 from horae.core.jobs import SYSTEM, Job, Run
 from horae.core.reasons import Reason
+from horae.core.running_limits import RunningLimit
 from horae.errors import Forbidden, InvalidInput, Unauthorized
 from horae.ports import Filter, Queue, ScheduleFilter, Tally
 
@@ -63,6 +64,7 @@ class Far:
         self.jobs: JobVerbs = FarJobs(client)
         self.reasons: ReasonVerbs = FarReasons(client)
         self.queues: QueueVerbs = FarQueues(client)
+        self.limits: LimitVerbs = FarLimits(client)
         self.schedules: ScheduleVerbs = FarSchedules(client)
         self.firing: FiringVerbs = FarFiring(client)
         self.tokens: TokenVerbs = FarTokens(client)
@@ -139,6 +141,22 @@ class FarQueues:
 
     def limit_queue(self, queue: str, max_running: int | None, /, *, actor: str, reason: str) -> Queue:
         return values.queue(self._queues.limit(queue, max_running, reason=reason))
+
+
+class FarLimits:
+    """Limits of a service."""
+
+    def __init__(self, client: Client) -> None:
+        self._limits = client.limits
+
+    def list_limits(self) -> list[RunningLimit]:
+        return [values.limit(each) for each in self._limits.list()]
+
+    def set_limit(self, name: str, max_running: int | None, /, *, actor: str, reason: str) -> RunningLimit:
+        return values.limit(self._limits.set(name, max_running, reason=reason))
+
+    def reset_limit(self, name: str, /, *, actor: str, reason: str) -> RunningLimit:
+        return values.limit(self._limits.reset(name, reason=reason))
 
 
 class FarSchedules:

@@ -12,6 +12,7 @@ from horae.core.fires import Fire, FireKind, Schedule, Verdict
 from horae.core.instants import from_iso
 from horae.core.jobs import Job, Priority, Run, job_number
 from horae.core.retry import DEFAULT_RETRY, Kind, Retry
+from horae.core.running_limits import BY_HAND, LimitSource, RunningLimit, Source
 from horae.errors import InvalidInput
 from horae.ports import Queue, Tally
 
@@ -136,6 +137,14 @@ def request_told(request: Request) -> dict[str, Any]:
 
 def queue(told: answers.Queue) -> Queue:
     return Queue(**{each.name: getattr(told, each.name) for each in fields(Queue)})
+
+
+def limit(told: answers.RunningLimit) -> RunningLimit:
+    sources = tuple(
+        LimitSource(told.name, each.app or BY_HAND, cast("Source", each.source), each.max_running)
+        for each in told.sources
+    )
+    return RunningLimit(told.name, sources, told.running)
 
 
 def token(told: answers.Token) -> Token:

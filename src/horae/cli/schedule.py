@@ -250,7 +250,7 @@ def _one_or_group(terminal: Terminal, verb: str, key: str | None, group: str | N
 def delete(
     terminal: Terminal,
     key: Key,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it; without, nothing is deleted.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it; without, nothing is deleted (exit code 7).")] = False,
     owner: Owner = "system",
     reason: Reason = "",
 ) -> None:
@@ -266,6 +266,8 @@ def delete(
             here.schedules.delete(key, owner=owner, actor=actor(terminal), reason=reason)
     said = f"{key} is deleted" if yes else f"would delete {key} ({described(schedule)}); add --yes"
     terminal.result({"dry_run": not yes, "verb": "delete", "schedule": schedule_shapes.schedule(schedule)}, said)
+    if not yes:
+        raise typer.Exit(Exit.UNCONFIRMED)  # or a script would take it for done
 
 
 # -- fire by hand ------------------------------------------------------------------------------------------------
@@ -306,7 +308,7 @@ def backfill(
     start: Annotated[str, typer.Option("--from", metavar="INSTANT", help="The first instant, such as 2030-01-07.")],
     end: Annotated[str, typer.Option("--to", metavar="INSTANT", help="The last instant, included.")],
     spread: Annotated[str, typer.Option("--spread", metavar="SPAN", help="Spread the jobs over so much time.")] = "0",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it; without, the fires are only counted.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it; without, it only counts (exit code 7).")] = False,
     owner: Owner = "system",
     reason: Reason = "",
 ) -> None:
@@ -334,6 +336,8 @@ def backfill(
         "job_ids": list(done.job_ids),
     }
     terminal.result(shape, said)
+    if done.fires and not yes:
+        raise typer.Exit(Exit.UNCONFIRMED)
 
 
 def _tell(terminal: Terminal, here: Verbs, schedule: Schedule, done: str) -> None:

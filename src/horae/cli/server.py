@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,10 +11,13 @@ import typer
 
 from horae.cli.logs import LogFormat, LogLevel, start_told_logging
 from horae.cli.terminal import Terminal, command, shown_url
+from horae.errors import MissingExtra
 from horae.settings import Settings
+from horae.version import VERSION
 
 if TYPE_CHECKING:
     from horae.app import Horae
+    from horae.runtime.hosted import Hosted
     from horae.server import ServiceServer
 
 Host = Annotated[
@@ -64,15 +68,10 @@ def placed(terminal: Terminal, host: str | None, port: int | None) -> Settings:
 
 def known_to(terminal: Terminal, target: str | None) -> Horae:
     """The application named, or one with nothing but the built-in jobs."""
-    from horae.app import Horae
-    from horae.cli.targets import application
+    from horae.cli.targets import application, bare_application
 
     name = target or terminal.settings.app
-    if name is not None:
-        app = application(name, terminal.database)
-    else:
-        settings = terminal.settings
-        app = Horae(settings.database_url, name="server", synchronous=settings.synchronous)
+    app = bare_application("server", terminal.settings) if name is None else application(name, terminal.database)
     add_built_in(app, terminal.settings)
     return app
 
@@ -86,13 +85,47 @@ def add_built_in(app: Horae, settings: Settings) -> None:
         from horae.outgoing import Outgoing
         from horae.outgoing import register as register_outgoing
         from horae.outgoing.sealing import sealer_from
-    except ModuleNotFoundError:
+    except ImportError as problem:
+        if settings.alert_webhook_url is not None:  # or nobody would be told, in silence
+            raise MissingExtra(f"Alerts are sent over HTTP. {problem}") from problem
         return
     register_outgoing(app, Outgoing.read(sealer=sealer_from({"HORAE_SECRET_KEY": settings.secret_key or ""})))
     if settings.alert_webhook_url is not None:
-        from horae.alerts import watch
+        from horae.alerts import QUEUE, watch
 
-        watch(app, settings.alert_webhook_url, stalled_after=settings.alert_stalled_after)
+        watch(app, settings.alert_webhook_url, stalled_after=settings.alert_stalled_after, queue=QUEUE)
+
+
+def with_alerts(queues: Mapping[str, int], settings: Settings) -> dict[str, int]:
+    """Return the queues that a worker serves: those named, and that of the alerts where some are sent."""
+    from horae.alerts import QUEUE, SLOTS
+
+    return {**queues, **({QUEUE: SLOTS} if settings.alert_webhook_url is not None else {})}
+
+
+def send_alerts(app: Horae, settings: Settings) -> Hosted | None:
+    """Send alerts from this process too, so that dead letters are told where no worker runs (S0-20).
+
+    It runs nothing but the webhooks of alerts, and fires no schedule. Any number of processes may do so: an alert is a
+    job with a key, so it is made and delivered once.
+    """
+    from horae.alerts import sender
+    from horae.clock import SystemDice
+    from horae.runtime.hosted import Hosted
+
+    if settings.alert_webhook_url is None:
+        return None
+    return Hosted(
+        lambda: sender(
+            app.world,
+            app.definitions.find,
+            app.chores,
+            retention=app.retention,
+            version=VERSION,
+            grace=settings.grace,
+        ),
+        SystemDice(),
+    )
 
 
 def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:
@@ -130,14 +163,14 @@ def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:
     http = ServiceServer(service, listening, grace=settings.grace, proxies=settings.trusted_proxies, started=tell_start)
     try:
         opening.start()
-        asyncio.run(_until_told(terminal, http))
+        asyncio.run(_until_told(terminal, http, app))
     finally:
         opening.stop()
         listening.close()
         app.close()
 
 
-async def _until_told(terminal: Terminal, http: ServiceServer) -> None:
+async def _until_told(terminal: Terminal, http: ServiceServer, app: Horae) -> None:
     """Serve until a signal; a second one ends at once."""
     import asyncio
     import os
@@ -161,7 +194,12 @@ async def _until_told(terminal: Terminal, http: ServiceServer) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, told, number)
     loop.add_signal_handler(signal.SIGHUP, lambda: logging.getLogger("horae.server").info("SIGHUP: nothing to reload"))
-    async with supervised(SystemClock()):
-        await http.run_until_stopped()
+    alerting = send_alerts(app, terminal.settings)
+    try:
+        async with supervised(SystemClock()):
+            await http.run_until_stopped()
+    finally:
+        if alerting is not None:
+            await alerting.stop()
     terminal.say(f"ended: {http.answered} requests answered")
     terminal.event({"event": "ended", "requests": http.answered})

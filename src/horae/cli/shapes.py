@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from horae.actions.queues import QueueView
     from horae.core.jobs import Job, Run
     from horae.core.reasons import Reason
+    from horae.core.running_limits import RunningLimit
     from horae.ports import Queue
 
 
@@ -80,6 +81,18 @@ def queue(value: Queue) -> dict[str, Any]:
         "paused_at": moment(value.paused_at),
         "paused_by": value.paused_by,
         "pause_reason": value.pause_reason,
+    }
+
+
+def limit(value: RunningLimit) -> dict[str, Any]:
+    return {
+        "name": value.name,
+        "max_running": value.max_running,
+        "source": value.source,
+        "running": value.running,
+        "sources": [
+            {"app": each.app or None, "source": each.source, "max_running": each.max_running} for each in value.sources
+        ],
     }
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from types import ModuleType
 
 from horae.app import Horae
+from horae.configuration import JobsFile
 from horae.errors import ConfigurationError, HoraeError, InvalidInput
+from horae.settings import Settings
 
 
 def application(target: str, database: str | None = None) -> Horae:
@@ -32,6 +34,18 @@ def application(target: str, database: str | None = None) -> Horae:
             )
         app.database = database
     return app
+
+
+def bare_application(name: str, settings: Settings) -> Horae:
+    """Make an application without code of its own, for a process that serves built-in jobs only."""
+    return BareApplication(settings.database_url, name=name, synchronous=settings.synchronous)
+
+
+class BareApplication(Horae):
+    """Has no declared jobs, so a ``jobs.conf`` in the current folder is not about it."""
+
+    def jobs_file(self) -> JobsFile:
+        return JobsFile()
 
 
 def _import(name: str) -> ModuleType:

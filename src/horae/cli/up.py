@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from horae.cli.server import Host, Port, add_built_in, placed
+from horae.cli.server import Host, Port, add_built_in, placed, with_alerts
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.errors import ConfigurationError, StoreError
 from horae.version import VERSION
@@ -66,7 +66,7 @@ async def _tell(terminal: Terminal, told: Story, *, or_any: bool) -> int:
 
     settings = terminal.settings
     terminal.say(f"Horae {VERSION} on {shown_url(settings.database_url)}")
-    queues = dict.fromkeys((QUEUE, "default"), SLOTS)
+    queues = with_alerts(dict.fromkeys((QUEUE, "default"), SLOTS), settings)
     worker = app.worker(WorkerSettings(queues=queues, lease=settings.lease, grace=settings.grace))
     door = Door(terminal, app, worker, or_any=or_any)
     await asyncio.to_thread(door.open)
@@ -101,7 +101,7 @@ class Door:
 
         settings = self.terminal.settings
         try:
-            service = self.app.asgi(settings, figures=self.worker.measures.families)
+            service = self.app.asgi(settings)
         except ConfigurationError as problem:
             if not isinstance(problem.__cause__, ModuleNotFoundError):
                 raise

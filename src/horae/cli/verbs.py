@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from horae.cli.terminal import Terminal, opened
-from horae.errors import ConfigurationError
+from horae.errors import MissingExtra
 
 if TYPE_CHECKING:
     from horae.actions.firing import Backfill, Triggered
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from horae.core.fires import Fire, Schedule
     from horae.core.jobs import Job, Run
     from horae.core.reasons import Reason
+    from horae.core.running_limits import RunningLimit
     from horae.ports import Filter, Queue, ScheduleFilter, Tally, World
 
 
@@ -62,6 +63,16 @@ class QueueVerbs(Protocol):
     def resume_queue(self, queue: str, /, *, actor: str, reason: str) -> Queue: ...
 
     def limit_queue(self, queue: str, max_running: int | None, /, *, actor: str, reason: str) -> Queue: ...
+
+
+class LimitVerbs(Protocol):
+    """Of ``horae.actions.running_limits``."""
+
+    def list_limits(self) -> list[RunningLimit]: ...
+
+    def set_limit(self, name: str, max_running: int | None, /, *, actor: str, reason: str) -> RunningLimit: ...
+
+    def reset_limit(self, name: str, /, *, actor: str, reason: str) -> RunningLimit: ...
 
 
 class ScheduleVerbs(Protocol):
@@ -145,6 +156,7 @@ class Verbs(Protocol):
     jobs: JobVerbs
     reasons: ReasonVerbs
     queues: QueueVerbs
+    limits: LimitVerbs
     schedules: ScheduleVerbs
     firing: FiringVerbs
     tokens: TokenVerbs
@@ -166,12 +178,13 @@ class Near:
     """A database that is opened here."""
 
     def __init__(self, world: World) -> None:
-        from horae.actions import firing, jobs, queues, reasons, schedules, tokens
+        from horae.actions import firing, jobs, queues, reasons, running_limits, schedules, tokens
 
         self.now = world.clock.now
         self.jobs = cast("JobVerbs", Bound(world, jobs))
         self.reasons = cast("ReasonVerbs", Bound(world, reasons))
         self.queues = cast("QueueVerbs", Bound(world, queues))
+        self.limits = cast("LimitVerbs", Bound(world, running_limits))
         self.schedules = cast("ScheduleVerbs", Bound(world, schedules))
         self.firing = cast("FiringVerbs", Bound(world, firing))
         self.tokens = cast("TokenVerbs", Bound(world, tokens))
@@ -191,6 +204,6 @@ def reached(terminal: Terminal, *, may_create: bool = False) -> Iterator[Verbs]:
 def _asked() -> Callable[[Terminal], AbstractContextManager[Verbs]]:
     try:
         from horae.cli.remote import asked
-    except ModuleNotFoundError as problem:
-        raise ConfigurationError(f"--url needs {problem.name}. Run: pip install 'horae[server]'") from None
+    except ImportError as problem:
+        raise MissingExtra(f"--url asks a service. {problem}") from problem
     return asked

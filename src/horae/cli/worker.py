@@ -1,29 +1,36 @@
-"""``horae worker module:app``: run the jobs of an application."""
+"""``horae worker module:app``: run an application's jobs; ``horae worker --tasks``: run users' tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from horae.cli.check import Config, named
 from horae.cli.logs import LogFormat, LogLevel, start_told_logging
-from horae.cli.server import add_built_in
+from horae.cli.server import add_built_in, with_alerts
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.cli.words import span
-from horae.errors import ConfigurationError, InvalidInput
-from horae.settings import queues_from, span_from
+from horae.errors import InvalidInput, MissingExtra
+from horae.settings import Settings, queues_from, read_setting, span_from
 
 if TYPE_CHECKING:
     from horae.app import Horae
-    from horae.runtime.worker import Worker
+    from horae.runtime.worker import Worker, WorkerSettings
+
+
+KEPT = ("runs", "fires", "keys", "nodes")
 
 
 def register(app: typer.Typer) -> None:
-    examples = ("horae worker shop:app", "horae worker shop:app --queues mail=10,default=2")
+    examples = (
+        "horae worker shop:app",
+        "horae worker shop:app --queues mail=10,default=2",
+        "horae worker --tasks --poll 5s --batch 10 --lease 120s",
+    )
     command(app, "worker", examples=examples)(worker)
 
 
@@ -32,6 +39,9 @@ def worker(
     target: Annotated[
         str | None, typer.Argument(metavar="MODULE:APP", help="Where the application is; else $HORAE_APP.")
     ] = None,
+    tasks: Annotated[
+        bool, typer.Option("--tasks", help="Run users' tasks, webhooks and dispatches; needs no application.")
+    ] = False,
     queues: Annotated[
         str | None,
         typer.Option("--queues", metavar="A=N,B=N", help="Queues and slots; else all that the app declares, 50 each."),
@@ -46,6 +56,28 @@ def worker(
             "--grace",
             metavar="SPAN",
             help="How long to wait for running jobs when stopping; else $HORAE_GRACE, else 30s.",
+        ),
+    ] = None,
+    poll: Annotated[
+        str | None,
+        typer.Option(
+            "--poll",
+            metavar="SPAN",
+            help="How long to sleep at most before looking again; else $HORAE_POLL, else 60s. New work wakes it.",
+        ),
+    ] = None,
+    batch: Annotated[
+        str | None,
+        typer.Option(
+            "--batch", metavar="N", help="How many jobs of a queue to claim at a time; else $HORAE_BATCH, else 500."
+        ),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            "--keep",
+            metavar="WHAT=SPAN,…",
+            help="How long to keep runs, fires, keys and nodes, as runs=90d,keys=14d; else $HORAE_KEEP_RUNS and so on.",
         ),
     ] = None,
     config: Config = None,
@@ -64,8 +96,8 @@ def worker(
 ) -> None:
     """Run an application's jobs until Ctrl-C.
 
-    Ctrl-C and SIGTERM end it in order: nothing more is claimed, what runs may finish within the grace, the rest is
-    cancelled and given back. A second signal ends at once.
+    With --tasks it runs users' tasks and needs no application. Ctrl-C and SIGTERM end it in order: nothing more is
+    claimed, what runs may finish within the grace, the rest is cancelled and given back. A second signal ends at once.
     """
     settings = terminal.settings
     chosen = replace(
@@ -73,33 +105,56 @@ def worker(
         queues=settings.queues if queues is None else queues_from(queues),
         lease=settings.lease if lease is None else span_from(lease, "lease"),
         grace=settings.grace if grace is None else span_from(grace, "grace"),
+        poll=settings.poll if poll is None else read_setting("poll", poll, "--poll"),
+        batch=settings.batch if batch is None else read_setting("batch", batch, "--batch"),
+        **({} if keep is None else _kept(keep)),
     )
     if chosen.lease.total_seconds() < 1:
         raise InvalidInput(f"A lease of {span(chosen.lease)} is too short to be kept; use one second or more.")
     start_told_logging(terminal, log_format, log_level)
     told = replace(terminal, settings=chosen)
     metrics = None if metrics_port is None else (metrics_host, metrics_port)
-    _serve(told, named(told, target, config, "worker"), until_empty, metrics)
+    app = _for_tasks(told, target, config) if tasks else named(told, target, config, "worker")
+    _serve(told, app, until_empty, metrics)
+
+
+def _for_tasks(terminal: Terminal, target: str | None, config: str | None) -> Horae:
+    """Make an application of built-in jobs only (document 001's worker)."""
+    from horae.cli.targets import bare_application
+
+    if target is not None or config is not None:
+        extra = "an application" if target is not None else "--config"
+        raise InvalidInput(
+            f"--tasks runs built-in jobs only, so {extra} has no effect; leave one of them out. "
+            "A worker of an application runs users' tasks too."
+        )
+    try:
+        import horae.outgoing  # noqa: F401 - only to see whether it can be
+    except ImportError as problem:
+        raise MissingExtra(f"Users' tasks call out over HTTP. {problem}") from problem
+    return bare_application("tasks", terminal.settings)
 
 
 def _serve(terminal: Terminal, app: Horae, until_empty: bool, metrics: tuple[str, int] | None) -> None:
     from horae.cli.serving import Serving, run_to_its_end
+    from horae.cli.targets import BareApplication
     from horae.core.jobs import SLOTS
     from horae.declarations import raise_for
-    from horae.runtime.worker import WorkerSettings
 
     settings = terminal.settings
     names = sorted(each.name for each in app.definitions)
     add_built_in(app, settings)
+    if isinstance(app, BareApplication):
+        names = sorted(each.name for each in app.definitions)
     found = app.problems()
     raise_for(found)
     for each in found:
         terminal.say(f"warning: {each}")
     app.wait_for_store()
     queues = settings.queues or dict.fromkeys(sorted({"default", *(each.queue for each in app.definitions)}), SLOTS)
-    worker = app.worker(WorkerSettings(queues=queues, lease=settings.lease, grace=settings.grace))
+    worker = app.worker(_settings(settings, with_alerts(queues, settings)))
     serving = Serving(terminal, worker)
-    close = None if metrics is None else _tell_figures(worker, *metrics)
+    close = None if metrics is None else _tell_figures(app, *metrics)
     try:
         started = partial(_tell_start, terminal, app, worker, names)
         ended = run_to_its_end(terminal, serving.run(until_empty=until_empty, started=started))
@@ -111,13 +166,38 @@ def _serve(terminal: Terminal, app: Horae, until_empty: bool, metrics: tuple[str
         raise typer.Exit(ended)
 
 
-def _tell_figures(worker: Worker, host: str, port: int) -> Callable[[], None]:
+def _kept(text: str) -> dict[str, Any]:
+    """Read ``runs=90d,keys=14d`` as fields of the settings."""
+    found: dict[str, Any] = {}
+    for part in (part.strip() for part in text.split(",")):
+        what, equals, span_text = part.partition("=")
+        if not equals or what not in KEPT:
+            raise InvalidInput(f"--keep: {part!r} does not say what to keep; write for example runs=90d,keys=14d.")
+        found[f"keep_{what}"] = read_setting(f"keep_{what}", span_text, f"--keep {what}")
+    return found
+
+
+def _settings(settings: Settings, queues: Mapping[str, int]) -> WorkerSettings:
+    from horae.actions.retention import Retention
+    from horae.runtime.worker import WorkerSettings
+
+    return WorkerSettings(
+        queues=queues,
+        lease=settings.lease,
+        grace=settings.grace,
+        look_every=settings.poll,
+        batch=settings.batch,
+        retention=Retention.read(lambda name: getattr(settings, name)),
+    )
+
+
+def _tell_figures(app: Horae, host: str, port: int) -> Callable[[], None]:
     """Answer Prometheus beside the work; what is called in the end stops it."""
     try:
         from horae.service.exposition import serve
     except ImportError:
-        raise ConfigurationError("--metrics-port needs prometheus-client. Run: pip install 'horae[server]'") from None
-    return serve(worker.measures.families, host=host, port=port)
+        raise MissingExtra("--metrics-port needs prometheus-client. Run: pip install 'horae[server]'") from None
+    return serve(app.figures, host=host, port=port)
 
 
 def _tell_start(terminal: Terminal, app: Horae, worker: Worker, names: list[str]) -> None:

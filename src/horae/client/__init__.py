@@ -1,4 +1,4 @@
-"""The Python client of the HTTP service. Needs the extra ``server``."""
+"""The Python client of the HTTP service. Needs the extra ``client``."""
 
 from horae.client.client import AsyncClient, Client
 

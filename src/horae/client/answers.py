@@ -139,6 +139,26 @@ class QueueDetail(Queue):
 
 
 @dataclass(frozen=True)
+class LimitSource(Told):
+    """What one source says about a limit; ``app`` is None where somebody set it by hand."""
+
+    source: str
+    max_running: int | None = None
+    app: str | None = None
+
+
+@dataclass(frozen=True)
+class RunningLimit(Told):
+    """How many jobs may run at once, and who says so: ``api``, ``file`` or ``code``."""
+
+    name: str
+    running: int
+    sources: tuple[LimitSource, ...]
+    max_running: int | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True)
 class Worker(Told):
     """A process that takes part."""
 

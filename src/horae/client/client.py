@@ -5,7 +5,14 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Generic, Self
 
-import httpx
+try:
+    import httpx
+except ModuleNotFoundError as missing:
+    from horae.errors import MissingExtra
+
+    raise MissingExtra(
+        f"The client needs {missing.name!r}, which is not installed. Run: pip install 'horae[client]'"
+    ) from missing
 
 from horae.client.admin import Admin
 from horae.client.attention import Attention
@@ -13,6 +20,7 @@ from horae.client.calls import AsyncSender, S, Sender
 from horae.client.compat import Compat
 from horae.client.health import Health
 from horae.client.jobs import Jobs
+from horae.client.limits import Limits
 from horae.client.owners import Owners
 from horae.client.queues import Audit, Queues, Workers
 from horae.client.schedules import Schedules
@@ -31,6 +39,7 @@ class Rooms(Generic[S]):
         self.attention: Attention[S] = Attention(sender)
         self.schedules: Schedules[S] = Schedules(sender)
         self.queues: Queues[S] = Queues(sender)
+        self.limits: Limits[S] = Limits(sender)
         self.workers: Workers[S] = Workers(sender)
         self.audit: Audit[S] = Audit(sender)
         self.admin: Admin[S] = Admin(sender)

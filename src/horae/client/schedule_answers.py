@@ -207,6 +207,8 @@ class Task(Told):
     updated_at: datetime | None = None
     reason: str | None = None
     warnings: tuple[str, ...] = ()
+    day_match: str = "and"
+    lenient: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ class Terms(TypedDict, total=False):
     payload: Mapping[str, Any]
     next_run_at: datetime | str
     handler: str
+    day_match: str
+    lenient: bool
 
 
 class Tasks(Room[S]):

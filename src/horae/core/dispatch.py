@@ -1,6 +1,7 @@
 """What an orchestrator is asked, and whether its answer is one (document 001).
 
-A payload says what to do, never who does it: keys that would route around the orchestrator are dropped and named.
+A payload may say which agent answers by default and how the orchestrator chooses (S1-25, S1-26). Keys that would route
+around the orchestrator are dropped and named (S1-27).
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any
 from horae.core.payloads import encode
 from horae.errors import DispatchFailed, InvalidPayload
 
-ROUTING = ("agent", "forced_agent", "items", "default_agent", "mode")
+ROUTING = ("agent", "forced_agent", "items")  # a payload with these would bypass the orchestrator
+LONGEST_CHOICE = 200
 PATH = "/dispatch/execute"
 KEPT_BYTES = 64 * 1024
 CUT = " … (cut)"
@@ -21,7 +23,7 @@ CUT = " … (cut)"
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """What the operator, not the payload, says about who answers and how that is chosen."""
+    """Who answers and how that is chosen, where the payload leaves it out."""
 
     default_agent: str = "attendance"
     mode: str = "hybrid"
@@ -31,7 +33,7 @@ def without_routing(payload: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
     """The payload without the keys that would override routing, and a warning for each that was there."""
     kept = {key: value for key, value in payload.items() if key not in ROUTING}
     warnings = [
-        f"{key} was dropped: a payload cannot choose its route; the orchestrator does."
+        f"{key} was dropped: a payload cannot bypass the orchestrator; name a default_agent instead."
         for key in ROUTING
         if key in payload
     ]
@@ -50,9 +52,19 @@ def question(payload: Mapping[str, Any], routing: Routing, known: Mapping[str, A
     return {
         "text": text,
         "context": {**(context or {}), **facts},
-        "default_agent": routing.default_agent,
-        "mode": routing.mode,
+        "default_agent": _choice(payload, "default_agent") or routing.default_agent,
+        "mode": _choice(payload, "mode") or routing.mode,
     }
+
+
+def _choice(payload: Mapping[str, Any], name: str) -> str | None:
+    """Return the payload's own value; None where it is left out, null or blank."""
+    value = payload.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str) or len(value) > LONGEST_CHOICE:
+        raise InvalidPayload(f"{name} must be text of at most {LONGEST_CHOICE} characters; leave it out for the usual.")
+    return value.strip() or None
 
 
 def answer_of(body: bytes) -> dict[str, Any]:

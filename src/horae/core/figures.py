@@ -6,6 +6,7 @@ grow without end. A label is a queue, a handler, a state or the like; never an o
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -28,6 +29,24 @@ class Spread:
     def __add__(self, other: Spread) -> Spread:
         both = tuple(mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True))
         return Spread(self.bounds, both, self.total + other.total)
+
+
+class Buckets:
+    """One histogram under way."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def spread(self) -> Spread:
+        return Spread(self.bounds, tuple(self.counts), self.total)
 
 
 Point = float | Spread

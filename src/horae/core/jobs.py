@@ -185,6 +185,7 @@ class NewJob:
     after: tuple[int, ...] = ()  # the jobs that must succeed first
     request_hash: str = ""
     on_parent_dead: OnParentDead = "cancel"
+    typed_key: str | None = None  # beside a default key: see :func:`typed_key`
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,9 +262,14 @@ def band_of(priority: str) -> int:
     return PRIORITIES.index(priority)
 
 
-def default_key(object_type: str, object_id: str, action: str, planned_at: datetime) -> str:
-    """The idempotency key of a governed job whose caller gave none."""
-    return f"{object_type}:{object_id}:{action}:{iso(planned_at)}"
+def default_key(object_id: str, action: str, planned_at: datetime) -> str:
+    """The idempotency key of a governed job whose caller gave none (S0-6)."""
+    return f"{object_id}:{action}:{iso(planned_at)}"
+
+
+def typed_key(object_type: str, default: str) -> str:
+    """The default key of earlier versions, and of a job whose default key an object of another type has taken."""
+    return f"{object_type}:{default}"
 
 
 def request_hash(request: Mapping[str, Any]) -> str:

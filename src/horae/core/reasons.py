@@ -5,8 +5,8 @@ A job that waits always has at least one; when its cause goes away, the job move
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from horae.core.instants import iso
@@ -45,6 +45,7 @@ class Around:
     pause_reason: str | None = None
     max_running: int | None = None
     running: int = 0
+    limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # name: at most, and how many run under it
     workers: int = 0
     holders: tuple[str, ...] = ()
     parents: tuple[Parent, ...] = ()
@@ -94,7 +95,11 @@ def _waiting(job: Job, around: Around, now: datetime) -> Iterator[Reason]:
         yield Reason(
             "queue_limit", f"its queue runs at most {around.max_running} at once, and {around.running} are running"
         )
-    nothing_else = around.paused_at is None and not job.held and job.run_at <= now
+    most, running = around.limits.get("global", (0, 0))
+    is_full = bool(most) and running >= most
+    if is_full:
+        yield Reason("global_limit", f"at most {most} jobs run at once over all, and {running} are running")
+    nothing_else = around.paused_at is None and not job.held and job.run_at <= now and not is_full
     if nothing_else and around.workers and (around.max_running is None or around.running < around.max_running):
         yield Reason("due", f"due since {iso(job.run_at)}; next when a worker of its queue has a free slot")
 
@@ -123,6 +128,10 @@ def _lost(parent: Parent) -> str:
 
 
 def _held(job: Job, around: Around) -> Reason:
+    if job.held_for is not None and job.held_for.startswith("group:"):
+        most, running = around.limits.get(job.held_for, (0, 0))
+        group = job.held_for.removeprefix("group:")
+        return Reason("group_limit", f"its group {group} runs at most {most} at once, and {running} are running")
     if job.concurrency_key is None:
         return Reason("held", "it waits for other jobs to end")
     by = f", taken by {', '.join(around.holders)}" if around.holders else ""

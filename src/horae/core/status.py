@@ -10,12 +10,13 @@ from horae.core.fires import Mode, Schedule
 from horae.core.standing import described
 
 Result = Literal["SUCCESS", "FAILED", "SKIPPED"]
+WHEN_ASKED = "when enqueued or triggered"
 RESULTS: dict[str, Result] = {"succeeded": "SUCCESS", "skipped": "SKIPPED"}
 
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """One declared job."""
+    """One job: a schedule, or a handler that runs only when it is asked for."""
 
     id: str
     enabled: bool
@@ -30,6 +31,14 @@ class JobStatus:
     inactive: str | None = None  # why it does not fire though it is enabled
 
 
+def duration(started_at: datetime | None, finished_at: datetime | None) -> timedelta | None:
+    return finished_at - started_at if started_at is not None and finished_at is not None else None
+
+
+def result_of(outcome: str | None) -> Result | None:
+    return None if outcome is None else RESULTS.get(outcome, "FAILED")
+
+
 def status_of(
     schedule: Schedule,
     *,
@@ -41,7 +50,7 @@ def status_of(
     fail_count: int = 0,
 ) -> JobStatus:
     """The status of a schedule, given what the history knows of its runs."""
-    took = finished_at - started_at if started_at is not None and finished_at is not None else None
+    took = duration(started_at, finished_at)
     return JobStatus(
         id=schedule.key,
         enabled=schedule.is_on,
@@ -49,7 +58,7 @@ def status_of(
         mode=schedule.mode,
         last_fire_time=schedule.last_fire_at or started_at,
         last_duration=None if outcome == "skipped" else took,
-        last_result=None if outcome is None else RESULTS.get(outcome, "FAILED"),
+        last_result=result_of(outcome),
         next_fire_time=next_fire_at,
         run_count=run_count,
         fail_count=fail_count,

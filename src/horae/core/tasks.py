@@ -12,10 +12,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from horae.core.attention import NORMAL, base_priority
-from horae.core.cron import Cron
 from horae.core.dispatch import Routing, question, without_routing
 from horae.core.fires import Kind, Schedule
 from horae.core.instants import EPOCH, MICROSECOND, from_iso, iso
@@ -25,21 +24,19 @@ from horae.core.payloads import label, name
 from horae.core.readings import instant_from, second_of
 from horae.core.retry import Retry
 from horae.core.targets import Rules
+from horae.core.task_rules import PREFIX, day_match_of, expression_of, is_task, raised, why_raised
 from horae.core.webhooks import check_webhook
 from horae.core.zones import zone_named
-from horae.errors import InvalidCron, InvalidInput, InvalidPayload
+from horae.errors import InvalidInput, InvalidPayload
 
 TaskType = Literal["cron", "interval", "once"]
-PREFIX = "task_"
+DayMatch = Literal["and", "or"]
 ID_LENGTH = 32
 KINDS: dict[str, Kind] = {"cron": "cron", "interval": "every", "once": "once"}
 TYPES: dict[str, TaskType] = {"cron": "cron", "every": "interval", "once": "once"}
 NAME = "Scheduled Task"
 LONGEST_NAME = 200
 LONGEST_ZONE = 64
-EVERY_MINUTE = "* * * * *"
-FALLBACK = 60  # seconds: what an interval of zero or less means (S1-29)
-LONGEST_INTERVAL = 10**9
 RETRY = Retry.fixed(60, attempts=5)  # S1-28, with the cap of C-11 and C-30
 DISPATCH, WEBHOOK, ATTEND = "dispatch", "webhook", "attend"
 ATTENDED = ("lane", "kind", "payload", "priority")
@@ -47,8 +44,6 @@ RESERVED = ("ctx", "self")  # what a handler's own parameters are called
 NO_HANDLER = "There is no handler"
 BY_KEY = "request"  # the source of this "value" is the hash of the request that made the task
 _ID = re.compile(rf"{PREFIX}[0-9a-f]{{{ID_LENGTH}}}")
-_FOR_CODE = re.compile(r"(^|[,;] (or )?)pass (lenient|day_match)=.*|(^Known nicknames|, with seconds).*", re.IGNORECASE)
-_INTEGER = re.compile(r"[+-]?[0-9]{1,12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +70,8 @@ class Wish:
     payload: Mapping[str, Any] | None = None
     next_run_at: str | None = None
     handler: str | None = None
+    day_match: str | None = None  # cron: whether day and weekday must both match (C-1)
+    lenient: bool | None = None  # cron: whether names, 7 for Sunday and the like are read (C-2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +95,18 @@ class Facts:
     schedule: Schedule
     live: tuple[Job, ...] = ()  # waiting or running, the oldest first
     last: Run | None = None
+    shortest: timedelta = timedelta(0)  # the least interval at which it may run
+
+    @property
+    def effective(self) -> Schedule:
+        """The schedule at which it runs (S1-29)."""
+        return raised(self.schedule, self.shortest)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What its user should know whenever the task is shown."""
+        text = why_raised(self.schedule, self.shortest)
+        return () if text is None else (text,)
 
     @property
     def running(self) -> Job | None:
@@ -151,7 +160,7 @@ class Facts:
 def named_first(schedule: Schedule, now: datetime) -> datetime | None:
     """The first run of a task that its user has named and that lies ahead, whatever its rule says."""
     starts_at = schedule.starts_at
-    return starts_at if schedule.key.startswith(PREFIX) and starts_at is not None and starts_at > now else None
+    return starts_at if is_task(schedule) and starts_at is not None and starts_at > now else None
 
 
 def by_hand(job: Job) -> bool:
@@ -188,6 +197,8 @@ def plan(before: Facts, wish: Wish, terms: Terms, rules: Rules, now: datetime, *
         queue=terms.queues.get(handler) or (was.queue if handler == was.handler else "default"),
         zone=zone,
         kind=was.kind if wish.schedule_type is None else _kind(wish.schedule_type),
+        day_match=was.day_match if wish.day_match is None else cast(DayMatch, day_match_of(wish.day_match)),
+        lenient=was.lenient if wish.lenient is None else wish.lenient,
         inactive=_inactive(was, handler, terms),
     )
     if wish.enabled is not None:
@@ -199,12 +210,30 @@ def plan(before: Facts, wish: Wish, terms: Terms, rules: Rules, now: datetime, *
         draft, warnings = replace(draft, payload=payload), [*warnings, *told]
     asked = None if wish.next_run_at is None else _asked(wish.next_run_at.strip(), zone, warnings)
     was_on = before.enabled and not is_new
-    if draft.kind != "once" and (wish.schedule_expr is not None or draft.kind != was.kind or is_new):
-        expr = "" if wish.schedule_expr is None else str(wish.schedule_expr)
-        draft = replace(draft, expression=_expression(draft, expr.strip(), terms, warnings))
-    timing = _once if draft.kind == "once" else _rhythm
-    schedule, first, retimed = timing(was, draft, asked, was_on, now, warnings)
+    expr = _asked_rule(was, draft, wish)
+    if expr is not None:
+        draft = replace(draft, expression=expression_of(draft, expr, terms.shortest, warnings))
+    if draft.kind == "once":
+        schedule, first, retimed = _once(was, draft, asked, was_on, now, warnings)
+    else:
+        schedule, first, retimed = _rhythm(was, draft, asked, was_on, now, warnings, terms.shortest)
     return Plan(schedule, first, schedule.is_on and not was_on, retimed, tuple(warnings))
+
+
+def _asked_rule(was: Schedule, draft: Schedule, wish: Wish) -> str | None:
+    """Return the text of a rule that must be read anew; None where the stored one stays as it is.
+
+    A task that is sent back as it was read stays as it is, also where the operator allows only longer intervals by now.
+    """
+    if draft.kind == "once":
+        return None
+    is_same_kind = was.number != 0 and draft.kind == was.kind
+    expr = None if wish.schedule_expr is None else str(wish.schedule_expr).strip()
+    if not is_same_kind:
+        return expr or ""
+    if draft.kind == "cron" and (draft.day_match, draft.lenient) != (was.day_match, was.lenient):
+        return was.expression if expr is None else expr
+    return None if expr == was.expression else expr
 
 
 def _once(
@@ -232,66 +261,30 @@ def _once(
 
 
 def _rhythm(
-    was: Schedule, draft: Schedule, asked: datetime | None, was_on: bool, now: datetime, warnings: list[str]
+    was: Schedule,
+    draft: Schedule,
+    asked: datetime | None,
+    was_on: bool,
+    now: datetime,
+    warnings: list[str],
+    shortest: timedelta,
 ) -> Timed:
     """Cron or interval: from the instant that is asked for, or by the rule from now on."""
     same_rule = was.number != 0 and (draft.kind, draft.expression) == (was.kind, was.expression)
-    same_rule = same_rule and (draft.kind != "cron" or draft.zone == was.zone)
+    if draft.kind == "cron":
+        own, old = ((each.zone, each.day_match, each.lenient) for each in (draft, was))
+        same_rule = same_rule and own == old
     draft = replace(draft, max_fires=None, overlap="skip")
     if asked is None and same_rule and draft.is_on == was_on:
         return draft, None, False
     if asked is None and same_rule and was.starts_at is not None and was.starts_at > now:
         asked = was.starts_at  # its first run was named and has not come yet
     if asked is None and draft.kind == "every":
-        asked = now + timedelta(seconds=int(draft.expression))  # S1-29: after + seconds
+        asked = now + timedelta(seconds=int(raised(draft, shortest).expression))  # S1-29: after + seconds
     if asked is not None and asked <= now:
         warnings.append(f"next_run_at {iso(asked)} has passed; the task runs at once.")
         asked = now if was.last_fire_at is None else max(now, was.last_fire_at + MICROSECOND)
     return replace(draft, starts_at=asked), asked, True
-
-
-def _expression(draft: Schedule, text: str, terms: Terms, warnings: list[str]) -> str:
-    if draft.kind == "every":
-        return _seconds(text, terms, warnings)
-    if not text:
-        warnings.append(f"schedule_expr is empty; the task runs every minute ({EVERY_MINUTE}).")
-        return EVERY_MINUTE
-    if _cron(text, draft.zone).parsed.has_seconds:
-        raise InvalidInput(
-            f"The cron {text!r} has six fields; a task has five and runs at most once a minute. "
-            "For a quicker rhythm use schedule_type interval."
-        )
-    return text
-
-
-def _cron(text: str, zone: str) -> Cron:
-    """A user cannot follow advice to pass something to a function, nor have a sixth field."""
-    try:
-        return Cron(text, zone)
-    except InvalidCron as wrong:
-        kept = _FOR_CODE.sub("", wrong.advice)
-        raise type(wrong)(
-            wrong.expression,
-            field=wrong.field,
-            position=wrong.position,
-            found=wrong.found,
-            allowed=wrong.allowed.replace("five or six fields", "five fields"),
-            advice=f"{kept.rstrip('.')}." if kept else "",
-        ) from None
-
-
-def _seconds(text: str, terms: Terms, warnings: list[str]) -> str:
-    if not _INTEGER.fullmatch(text):
-        raise InvalidInput(f"The schedule_expr of an interval is a whole number of seconds such as 60, not {text!r}.")
-    seconds, least = int(text), terms.shortest.total_seconds()
-    if seconds <= 0:
-        seconds = max(FALLBACK, int(least))
-        warnings.append(f"An interval of {text} seconds cannot be kept; it is {seconds} seconds.")
-    if seconds < least:
-        raise InvalidInput(f"An interval of {seconds} seconds is too short; the least is {least:g} seconds.")
-    if seconds > LONGEST_INTERVAL:
-        raise InvalidInput(f"An interval of {seconds} seconds is too long; the most is {LONGEST_INTERVAL:,} seconds.")
-    return str(seconds)
 
 
 def check_payload(handler: str, payload: Mapping[str, Any], rules: Rules) -> tuple[dict[str, Any], Sequence[str]]:

@@ -12,11 +12,17 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import cast
 
-import httpcore
-import httpx
-
 from horae.core.targets import Rules, Target
-from horae.errors import AddressRefused, CallFailed
+from horae.errors import AddressRefused, CallFailed, MissingExtra
+
+try:
+    import httpcore
+    import httpx
+except ModuleNotFoundError as missing:
+    raise MissingExtra(
+        f"Outgoing calls need {missing.name!r}, which is not installed. Run: pip install 'horae[server]'"
+    ) from missing
+
 from horae.outgoing.transport import CheckedTransport, Resolver, system_resolver
 from horae.version import VERSION
 

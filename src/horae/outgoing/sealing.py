@@ -15,10 +15,15 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from horae.errors import ConfigurationError, MissingExtra, SecretsLocked
 
-from horae.errors import ConfigurationError, SecretsLocked
+try:
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+except ModuleNotFoundError as missing:
+    raise MissingExtra(
+        f"Secrets need {missing.name!r}, which is not installed. Run: pip install 'horae[server]'"
+    ) from missing
 
 NAME = "HORAE_SECRET_KEY"
 KEY_BYTES, NONCE_BYTES = 32, 12

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
 from horae.actions import tracking
-from horae.actions.declaring import SWITCHED_OFF, Plan, bring_in_line, local
+from horae.actions.declaring import Plan, bring_in_line, local
 from horae.core.fires import Schedule
 from horae.core.jobs import Job, Outcome
 from horae.errors import HoraeError, StoreError
@@ -181,8 +181,7 @@ class Declared:
         return True
 
     def _arm(self, known: dict[str, Schedule]) -> None:
-        off = None if self._plan.enabled else SWITCHED_OFF
-        declared = {schedule.key: replace(schedule, inactive=off) for schedule in _local(self._plan)}
+        declared = {schedule.key: replace(schedule, inactive=self._plan.off) for schedule in _local(self._plan)}
         self._timers.set((declared | known).values())
 
     # -- running -------------------------------------------------------------------------------------------------

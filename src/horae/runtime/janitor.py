@@ -9,7 +9,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from horae.actions import jobs, machinery
+from horae.actions.audit import seal_audit
 from horae.actions.retention import BATCH, Retention, clean
+from horae.actions.sealing import seal_left
 from horae.errors import HandlerFailed, HoraeError
 from horae.ports import World
 from horae.runtime.calling import call_through
@@ -28,6 +31,15 @@ class Chore:
     name: str
     every: timedelta
     work: Callable[[World], object]
+
+
+# What every worker does beside an application's own chores.
+CHORES = (
+    Chore("seal the audit", timedelta(seconds=30), seal_audit),
+    Chore("seal journals", timedelta(minutes=5), seal_left),
+    Chore("repair what Horae keeps", timedelta(minutes=1), machinery.repair),
+    Chore("settle children of ended jobs", timedelta(minutes=1), jobs.settle_children),
+)
 
 
 @dataclass(slots=True)

@@ -6,11 +6,10 @@ look-up for each series. A reader in another thread may see a sum that is one va
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from horae.core.figures import MOST, OTHER, Family, Spread
+from horae.core.figures import MOST, OTHER, Buckets, Family
 from horae.core.fires import Firing
 from horae.core.jobs import Job
 from horae.ports import Clock
@@ -18,24 +17,6 @@ from horae.ports import Clock
 DELAYS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 DURATIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
 NOT_RUN = frozenset({"snoozed", "skipped"})  # put off before or instead of running: their times would say nothing
-
-
-class Buckets:
-    """One histogram under way."""
-
-    __slots__ = ("bounds", "counts", "total")
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.total = 0.0
-
-    def add(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
-
-    def spread(self) -> Spread:
-        return Spread(self.bounds, tuple(self.counts), self.total)
 
 
 class Measures:

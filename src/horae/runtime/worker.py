@@ -24,6 +24,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from horae.actions import jobs as verbs
+from horae.actions.retention import Retention
 from horae.core.jobs import Change, Job, Outcome
 from horae.core.machinery import MACHINERY, queue_name
 from horae.errors import HoraeError, StoreError
@@ -53,7 +54,6 @@ from horae.runtime.worker_settings import WorkerSettings as WorkerSettings
 
 T = TypeVar("T")
 log = logging.getLogger("horae.worker")
-MAX_CLAIM = 500
 SMALL_CLAIM = 50  # above it a claim takes half of the slots, so that one half is settled while the other is claimed
 LOOK_WHILE_BUSY = timedelta(seconds=1)  # also a worker that never runs dry must see cancellations and lost leases
 BLOCKED_WAIT = timedelta(milliseconds=250)
@@ -82,7 +82,7 @@ class Worker:
         self.node_id = f"{socket.gethostname()}:{os.getpid()}:{world.dice.name(6)}"
         self.resolve = resolve
         self.declared = declared or Declared(world, listeners)
-        self._started_at = world.clock.now()
+        self._started_at = self._claimed_at = world.clock.now()
         self._task: asyncio.Task[Any] | None = None  # in which it runs
         self._database = DatabaseThreads()
         self._threads = Threads(sum(settings.queues.values()))
@@ -98,15 +98,13 @@ class Worker:
         self._reaper = Reaper(world, self._database, self._teller.dead)
         self.measures = Measures()
         self._scheduler = Scheduler(world, self._database, self.measures.fired)
-        self._janitor = Janitor(world, self._database, settings.retention, settings.chores)
         self._machinery = Machinery(world, self._database, self.node_id)
+        self._janitor = Janitor(world, self._database, settings.retention or Retention(), settings.chores)
         self._held: dict[tuple[int, int], Attempt] = {}
         self._busy: Counter[str] = Counter()
         self._beaten_at: datetime | None = None
         self._stopping, self._expects_work = False, True
-        self._quiet = QUIET_FIRST
-        self._looked_at = float("-inf")
-        self._claimed_at = self._started_at
+        self._quiet, self._looked_at = QUIET_FIRST, float("-inf")
         self.counts = self.measures.counts
 
     # -- life ----------------------------------------------------------------------------------------------------
@@ -129,7 +127,8 @@ class Worker:
         beside: list[asyncio.Task[None]] = []
         try:
             await self.declared.open(self)
-            beside.append(asyncio.create_task(self._scheduler.run(), name="horae-scheduler"))
+            if self.settings.fires:
+                beside.append(asyncio.create_task(self._scheduler.run(), name="horae-scheduler"))
             beside.append(asyncio.create_task(self._janitor.run(), name="horae-janitor"))
             await self._serve_on()
             self._scheduler.stop()
@@ -220,7 +219,7 @@ class Worker:
         started, more = 0, False
         self._claimed_at = self.world.clock.now()
         for queue, slots in self.settings.queues.items():
-            free = min(slots - self._busy[queue], MAX_CLAIM, max(slots // 2, SMALL_CLAIM))
+            free = min(slots - self._busy[queue], self.settings.batch, max(slots // 2, SMALL_CLAIM))
             if free > 0 and not self._stopping:
                 jobs = await self._claimed(queue, free)
                 if jobs:
@@ -249,7 +248,8 @@ class Worker:
         """When is the next thing due, does anybody want a job of ours to stop; and now and then: we are alive."""
         now = self.world.clock.now()
         open_queues = [queue for queue, slots in self.settings.queues.items() if self._busy[queue] < slots]
-        beat = self._beaten_at is None or now - self._beaten_at >= self.settings.look_every * 0.9
+        pause = max(self.settings.look_every * 0.9, timedelta(seconds=4))  # to poll often is no reason to write often
+        beat = self._beaten_at is None or now - self._beaten_at >= pause
         node = self._node(now) if beat else None
         worker_id = self.node_id if self._held else None
         glance = await self._database.call(lambda: self.world.store.glance(open_queues, node=node, worker_id=worker_id))

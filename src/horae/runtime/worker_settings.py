@@ -22,11 +22,13 @@ class WorkerSettings:
     grace: timedelta = timedelta(seconds=30)
     cancel_grace: timedelta = timedelta(seconds=6)  # for what has been cancelled to end, before it is given back
     look_every: timedelta = timedelta(seconds=60)
+    batch: int = 500  # jobs of one queue in one claim, at most
     version: str = ""
     fault: str = ""
-    retention: Retention = field(default_factory=Retention)
+    retention: Retention | None = None  # None: as the application says
     rates: Mapping[str, Limiter] = field(default_factory=dict)  # how often jobs of a queue may start
     chores: tuple[Chore, ...] = ()
+    fires: bool = True  # whether it turns due schedules into jobs
 
     def __post_init__(self) -> None:
         for queue in self.queues:

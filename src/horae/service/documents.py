@@ -34,6 +34,7 @@ TAGS = {
     "scheduler (document 004)": "Document 004's own words for it.",
     "administration": "Document 003's own words for it.",
     "queues": "See, pause and limit them.",
+    "limits": "How many jobs run at once: over all, in a group, in a queue.",
     "workers": "Who serves.",
     "tokens": "Who may call.",
     "audit": "Who did what.",

@@ -186,7 +186,7 @@ EXAMPLE: dict[str, Any] = {
     "priority": "medium",
     "attempt": 0,
     "max_attempts": 3,
-    "idempotency_key": "cognition:cg_123:revalidate:2030-02-21T00:00:00Z",
+    "idempotency_key": "cg_123:revalidate:2030-02-21T00:00:00Z",
     "status": "running",
     "last_error": None,
     "queue": SCHEDULER,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
@@ -10,6 +10,7 @@ from typing import Any
 
 from horae.core.access import Caller
 from horae.core.figures import Family
+from horae.core.jobs import Job
 from horae.ports import Sealer
 from horae.service.limits import Rates
 
@@ -40,4 +41,5 @@ class Options:
     open_metrics: bool = False  # whether /metrics answers without a token
     figures: Callable[[], Iterable[Family]] = field(default=tuple)  # what a worker in this process tells of itself
     monotonic: Callable[[], float] | None = None  # seconds that never jump; None: requests are not timed
+    died: Callable[[Job], Awaitable[None]] | None = None  # called with each job that a caller's `fail` ends for good
     sealer: Sealer | None = None  # None: no key, so no secrets can be kept

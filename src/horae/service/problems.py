@@ -23,6 +23,7 @@ from horae.errors import (
     Conflict,
     Forbidden,
     HoraeError,
+    IntervalRefused,
     InvalidCron,
     InvalidInput,
     KeysUnavailable,
@@ -39,9 +40,10 @@ from horae.errors import (
 
 log = logging.getLogger("horae.service")
 MEDIA = "application/problem+json"
-TYPE = "https://horae.invalid/problems/{code}"
+TYPE = "urn:horae:error:{code}"  # a name, not an address: docs/reference/errors.md lists the codes
 # The first line that fits decides, so a class stands before its parents.
 STATUS: tuple[tuple[type[HoraeError], int], ...] = (
+    (IntervalRefused, 400),  # what document 001's API answers
     (InvalidInput, 422),
     (Unauthorized, 401),
     (Forbidden, 403),
@@ -56,6 +58,17 @@ STATUS: tuple[tuple[type[HoraeError], int], ...] = (
     (StoreError, 503),
     (HoraeError, 500),
 )
+# Codes of the service alone, which no error of the library has; docs/reference/errors.md lists them too.
+OWN_CODES = {
+    "method_not_allowed": "405: the address knows other methods; the header `Allow` names them.",
+    "too_large": "413: the body is longer than `HORAE_MAX_BODY_BYTES`.",
+    "too_slow": "408: the body did not arrive in time.",
+    "unsupported_media": "415: the body is compressed, or of a type that is not read here.",
+    "wrong_host": "421: the service is not known under the name in `Host`.",
+    "cross_site": "403: a page of another site tried to change something.",
+    "refused": "Anything else that the HTTP layer refuses.",
+    "internal_error": "500: something went wrong here; `request_id` finds it in the log.",
+}
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 MOST_TOLD = 50  # of the places where an input does not fit
 LONGEST_NAME = 64

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Self
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, BackgroundTasks, Depends, Path, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -182,7 +182,9 @@ def ack(job_id: JobId, body: Ack, world: Here, holders: Known, caller: Worker) -
 
 
 @router.post("/{job_id}/fail", operation_id="fail_job", summary="The attempt failed", description=TOKENLESS)
-def fail(job_id: JobId, body: Fail, world: Here, holders: Known, caller: Worker) -> JobShape:
+def fail(
+    job_id: JobId, body: Fail, world: Here, service: How, holders: Known, caller: Worker, later: BackgroundTasks
+) -> JobShape:
     job = verbs.fail(
         world,
         job_id,
@@ -193,6 +195,8 @@ def fail(job_id: JobId, body: Fail, world: Here, holders: Known, caller: Worker)
         final=body.final,
         owner=caller.sees,
     )
+    if job.state == "dead" and service.options.died is not None:
+        later.add_task(service.options.died, job)  # after the answer, so that no listener delays it (S0-20)
     return JobShape.of(job)
 
 

@@ -83,6 +83,14 @@ class TaskBody(BaseModel):
         description="`dispatch` unless said otherwise; `webhook` posts to `payload.url`; `attend` gives the agent "
         "`payload.lane` a task of `payload.kind`.",
     )
+    day_match: Annotated[Text, Field(max_length=16)] | None = Field(
+        default=None,
+        description="Cron that names day and weekday: `and` (the default) runs where both match, `or` where one does.",
+        examples=["and"],
+    )
+    lenient: StrictBool | None = Field(
+        default=None, description="Read names (MON, JAN), 7 for Sunday, `@daily`, `?`, L, W and # in cron."
+    )
 
     def wish(self) -> Wish:
         return Wish(**{name: getattr(self, name) for name in Wish.__slots__})
@@ -113,6 +121,8 @@ class TaskShape(BaseModel):
     version: int = Field(description="Grows with every change; what `If-Match` is compared with.", examples=[1])
     handler: str = Field(examples=["dispatch"])
     words: str = Field(description="The schedule in words, English or Chinese.", examples=["Every minute"])
+    day_match: str = Field(description="`and` or `or`; matters where cron names day and weekday.", examples=["and"])
+    lenient: bool = Field(description="Whether its cron is read in the wider dialect.")
     inactive: bool = Field(description="It does not run although it is enabled; `reason` says why.")
     reason: str | None = Field(description="Why it does not run, where somebody may expect it to.")
     warnings: list[str] = Field(description="What was understood otherwise than it was said.")
@@ -137,10 +147,12 @@ class TaskShape(BaseModel):
             updated_at=schedule.updated_at,
             version=schedule.version,
             handler=schedule.handler,
-            words=described(schedule, language),
+            words=described(facts.effective, language),
+            day_match=schedule.day_match,
+            lenient=schedule.lenient,
             inactive=schedule.inactive is not None or schedule.paused_at is not None,
             reason=facts.reason,
-            warnings=list(told),
+            warnings=[*told, *facts.notices],
         )
 
 

@@ -6,6 +6,7 @@ The keyed way round; jobs without names go through the stores' own hot statement
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -31,9 +32,54 @@ class Insertion:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
-    def insert(self, new: Sequence[NewJob], now: datetime) -> list[Placed]:
+    def insert(self, asked: Sequence[NewJob], now: datetime) -> list[Placed]:
         """Store jobs; one whose key or unique name is known becomes the job that has it."""
-        known = self._known(new)
+        if all(job.typed_key is None for job in asked):
+            return self._insert(asked, now, self._known(asked))
+        try:
+            placed = self._insert_typed(asked, now, self._known(asked))
+        except KeyConflict:  # perhaps an object of another type has taken the default key since we looked
+            placed = self._insert_typed(asked, now, self._known(asked, latest=True))
+        return placed
+
+    def _insert_typed(self, asked: Sequence[NewJob], now: datetime, known: dict[Name, tuple[int, str]]) -> list[Placed]:
+        """Store jobs with default keys, each under its typed key where the default is not free for it.
+
+        A key of the older, typed form still stands for its request, and two objects of different types that share an
+        id are two jobs.
+        """
+        fresh: dict[Name, NewJob] = {}
+        new = []
+        for job in asked:
+            renamed = replace(job, key=job.typed_key) if self._is_taken(job, known, fresh) else job
+            fresh |= dict.fromkeys(_names(renamed), renamed)
+            new.append(renamed)
+        placed = self._insert(new, now, known)
+        return [
+            where if job.key == before.key else replace(where, key=job.key)
+            for before, job, where in zip(asked, new, placed, strict=True)
+        ]
+
+    def _is_taken(self, job: NewJob, known: dict[Name, tuple[int, str]], fresh: dict[Name, NewJob]) -> bool:
+        if job.typed_key is None:
+            return False
+        default, typed = ("key", job.owner, job.key or ""), ("key", job.owner, job.typed_key)
+        if typed in known or typed in fresh:
+            return True
+        if default in known:
+            number, request_hash = known[default]
+            return request_hash != job.request_hash and self._type_of(number) not in (None, job.object_type)
+        return default in fresh and fresh[default].object_type not in (None, job.object_type)
+
+    def _type_of(self, number: int) -> str | None:
+        live = self.connection.execute(select(jobs.c.object_type).where(jobs.c.id == number)).scalar()
+        if live is not None:
+            return str(live)
+        final = select(runs.c.object_type).where(runs.c.job_id == number, runs.c.state.is_not(None))
+        ended = self.connection.execute(final).scalar()
+        return None if ended is None else str(ended)
+
+    def _insert(self, new: Sequence[NewJob], now: datetime, known: dict[Name, tuple[int, str]]) -> list[Placed]:
         placed: list[Placed | None] = [None] * len(new)
         fresh: dict[Name, int] = {}
         twins: dict[int, int] = {}
@@ -102,7 +148,7 @@ class Insertion:
 
     def _known(self, new: Sequence[NewJob], *, latest: bool = False) -> dict[Name, tuple[int, str]]:
         """Who has these names; *latest*: also what was committed after this transaction's first look."""
-        wanted = sorted({name for job in new for name in _names(job)})
+        wanted = sorted({name for job in new for name in (*_names(job), *_typed(job))})
         found: dict[Name, tuple[int, str]] = {}
         for scope, owner in sorted({name[:2] for name in wanted}):
             texts = [name[2] for name in wanted if name[:2] == (scope, owner)]
@@ -193,6 +239,10 @@ def _hash_behind(name: Name, job: NewJob) -> str:
 def _names(job: NewJob) -> list[Name]:
     told = (("key", job.key), ("unique", job.unique))
     return [(scope, job.owner, name) for scope, name in told if name is not None]
+
+
+def _typed(job: NewJob) -> list[Name]:
+    return [] if job.typed_key is None else [("key", job.owner, job.typed_key)]
 
 
 def _deduplicated(job: NewJob, number: int, request_hash: str) -> Placed:

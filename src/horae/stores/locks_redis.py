@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from horae.core.payloads import name
 from horae.errors import ConfigurationError
 from horae.ports import Clock, Dice
 from horae.stores.locks import Locks
@@ -42,7 +43,7 @@ class RedisLocks(Locks):
         if not prefix:
             raise ConfigurationError("A prefix for the Redis keys is needed, so that they cannot meet another's.")
         self._client = redis_client(server)
-        self._prefix = prefix
+        self._prefix = name(prefix, "prefix of Redis keys")
 
     def entry(self, key: str) -> str:
         """The Redis key behind a business key."""

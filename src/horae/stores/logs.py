@@ -26,8 +26,11 @@ from sqlalchemy import (
 from horae.core.instants import micros
 from horae.core.jobs import LOCAL, Run
 from horae.ports import LogFilter, Logged
+from horae.stores.dialects import BY_NAME
+from horae.stores.driver import Driver
 from horae.stores.rows import run_from
 from horae.stores.tables import fires, jobs, runs, schedules
+from horae.stores.totals import COUNTED, add_removed
 
 # What a line of the log tells; payloads stay where they are.
 TOLD = ("outcome", "attempt", "handler", "queue", "owner", "worker_id", "started_at", "finished_at", "error",
@@ -79,12 +82,17 @@ class Logs:
         return int(self.connection.execute(query).scalar_one())
 
     def remove_old(self, wanted: LogFilter, before: datetime, *, limit: int) -> int:
-        """Remove a few of them; how many there were."""
-        query = _narrowed(select(runs.c.job_id, runs.c.token), runs, wanted).where(*_forgettable(before))
-        rows = self.connection.execute(query.order_by(runs.c.finished_at).limit(limit)).all()
+        """Remove a few of them; how many there were. They stay counted."""
+        columns = [runs.c[name] for name in ("job_id", "token", *COUNTED)]
+        query = _narrowed(select(*columns), runs, wanted).where(*_forgettable(before))
+        query = query.order_by(runs.c.finished_at).limit(limit).with_for_update(skip_locked=True)
+        rows = self.connection.execute(query).all()
         if rows:
-            among = tuple_(runs.c.job_id, runs.c.token).in_([tuple(row) for row in rows])
+            among = tuple_(runs.c.job_id, runs.c.token).in_([tuple(row[:2]) for row in rows])
             self.connection.execute(delete(runs).where(among))
+            dialect = BY_NAME[self.connection.dialect.name]
+            driver = Driver(self.connection.connection.driver_connection, dialect.placeholder)
+            add_removed(driver, dialect, [(row[2], row[3], row[4]) for row in rows])
         return len(rows)
 
     def _with_triggers(self, page: list[Logged]) -> list[Logged]:

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
-from horae.errors import ConfigurationError
+from horae.errors import ConfigurationError, MissingExtra
 from horae.stores.dialects import BY_NAME, SQLITE
 from horae.stores.schema import create_all, migrate, require_current
 from horae.stores.sqlite import SqliteStore, create_sqlite_engine
@@ -65,7 +65,7 @@ def create_store_engine(url: str, synchronous: Any = "FULL") -> Engine:
         return create_mysql_engine(text)
     except (ModuleNotFoundError, NoSuchModuleError) as problem:
         extra = EXTRAS.get(BY_NAME[kind].name, kind)
-        raise ConfigurationError(
+        raise MissingExtra(
             f"The driver for {kind} is not installed ({problem}). Run: pip install 'horae[{extra}]'"
         ) from problem
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, select, text, update
+from sqlalchemy import Connection, Table, select, text, update
 
 from horae.ports import Queue
 from horae.stores.dialects import BY_NAME
-from horae.stores.driver import Driver
 from horae.stores.rows import queue_from, to_micros
-from horae.stores.slots import Slots
 from horae.stores.tables import limits, queues
 
 
@@ -38,18 +36,10 @@ class Queues:
         rows = self.connection.execute(select(limits.c.name, limits.c.max_running))
         return {row.name: row.max_running for row in rows}
 
-    def limit(self, name: str, max_running: int | None) -> None:
-        """Set or lift a limit; it holds from the next claim on."""
-        if max_running is None:
-            self.connection.execute(delete(limits).where(limits.c.name == name))
-        else:
-            self._upsert(limits, {"name": name, "max_running": max_running})
-        dialect = BY_NAME[self.connection.dialect.name]
-        driver = Driver(self.connection.connection.driver_connection, dialect.placeholder)
-        Slots(dialect).changed(driver, name)
-
     def put(self, queue: Queue) -> None:
-        """Replace the settings; the caller has read them in this transaction."""
+        """Replace the settings, but for the limit, which has sources of its own; the caller has read them in this
+        transaction.
+        """
         row = {
             "name": queue.name,
             "sorting": queue.order,
@@ -58,7 +48,6 @@ class Queues:
             "pause_reason": queue.pause_reason,
         }
         self._upsert(queues, row)
-        self.limit(f"queue:{queue.name}", queue.max_running)
 
     def _upsert(self, table: Table, row: dict[str, Any]) -> None:
         """Two people may set up the same new queue at once: then the later one wins, and neither fails."""

@@ -7,7 +7,7 @@ from functools import wraps
 from hashlib import sha1
 from typing import Any, ParamSpec, TypeVar
 
-from horae.errors import ConfigurationError, StoreError, StoreUnavailable
+from horae.errors import ConfigurationError, MissingExtra, StoreError, StoreUnavailable
 
 try:
     from redis import Redis
@@ -15,7 +15,7 @@ try:
     from redis.exceptions import NoScriptError, RedisError
     from redis.exceptions import TimeoutError as RedisTimeoutError
 except ImportError as missing:
-    raise ConfigurationError("The Redis client is not installed. Run: pip install 'horae[redis]'") from missing
+    raise MissingExtra("The Redis client is not installed. Run: pip install 'horae[redis]'") from missing
 
 __all__ = ["Redis", "Script", "in_our_words", "redis_client"]
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from horae.core.instants import micros
+from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver, marks
+from horae.stores.totals import COUNTED, add_removed
 
 # table: its key, and which rows are old. A key is kept while its job is there, so that it can still answer for it.
+RUNS = "horae_runs"
 OLD = {
     "horae_runs": (("job_id", "token"), "finished_at < %s"),
     "horae_fires": (("schedule_id", "kind", "fire_at"), "recorded_at < %s"),
@@ -30,11 +34,28 @@ OLD = {
 }
 
 
-def forget(driver: Driver, table: str, before: datetime, limit: int) -> int:
-    """Delete up to *limit* old rows of one table; how many there were."""
+def forget(driver: Driver, dialect: Dialect, table: str, before: datetime, limit: int) -> int:
+    """Delete up to *limit* old rows of one table; how many there were. Removed runs stay counted."""
+    if table == RUNS:
+        return _forget_runs(driver, dialect, before, limit)
     key, old = OLD[table]
+    rows = driver.rows(f"SELECT {', '.join(key)} FROM {table} WHERE {old} LIMIT {int(limit)}", [micros(before)])
+    _delete(driver, table, rows)
+    return len(rows)
+
+
+def _forget_runs(driver: Driver, dialect: Dialect, before: datetime, limit: int) -> int:
+    key, old = OLD[RUNS]
+    sql = f"SELECT {', '.join((*key, *COUNTED))} FROM {RUNS} WHERE {old} ORDER BY finished_at LIMIT {int(limit)}"
+    rows = driver.rows(sql + dialect.locking, [micros(before)])
+    _delete(driver, RUNS, [row[: len(key)] for row in rows])
+    add_removed(driver, dialect, [row[len(key) :] for row in rows])
+    return len(rows)
+
+
+def _delete(driver: Driver, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    key, _ = OLD[table]
     listed = ", ".join(key)
-    rows = driver.rows(f"SELECT {listed} FROM {table} WHERE {old} LIMIT {int(limit)}", [micros(before)])
     if rows:
         match = " AND ".join(f"{name} = %s" for name in key)
         conditions = " OR ".join([f"({match})"] * len(rows))
@@ -42,4 +63,3 @@ def forget(driver: Driver, table: str, before: datetime, limit: int) -> int:
         if len(key) == 1:
             conditions = f"{listed} IN ({marks(len(rows))})"
         driver.change(f"DELETE FROM {table} WHERE {conditions}", values)
-    return len(rows)

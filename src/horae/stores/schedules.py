@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, get_args
 
-from sqlalchemy import Connection, and_, case, delete, func, insert, not_, or_, select, tuple_, update
+from sqlalchemy import Connection, and_, delete, func, insert, not_, or_, select, tuple_, update
 from sqlalchemy.exc import IntegrityError
 
 from horae.core.fires import Fire, FireKind, Schedule, Unfinished
@@ -23,9 +23,9 @@ from horae.stores.schedule_rows import (
     schedule_from,
     schedule_row,
 )
-from horae.stores.tables import fires, follows, jobs, runs, schedules
+from horae.stores.tables import fires, follows, jobs, run_totals, schedules
+from horae.stores.totals import HANDLER, SCHEDULE, tallies
 
-RAN = ("succeeded", "failed", "timed_out", "lost")  # what was given back, put off or called off does not count as run
 FIRE_KINDS = get_args(FireKind)
 FIRE_SELECT = [fires.c[name] for name in FIRE_COLUMNS]
 
@@ -100,6 +100,8 @@ class Schedules:
         self.connection.execute(delete(fires).where(fires.c.schedule_id == number))
         either = or_(follows.c.schedule_id == number, follows.c.followed_id == number)
         self.connection.execute(delete(follows).where(either))
+        mine = and_(run_totals.c.scope == SCHEDULE, run_totals.c.name == str(number))
+        self.connection.execute(delete(run_totals).where(mine))
         self.connection.execute(delete(schedules).where(schedules.c.id == number))
 
     def follow(self, number: int, followed: Iterable[int]) -> None:
@@ -206,36 +208,12 @@ class Schedules:
         return set(found.scalars())
 
     def tallies(self, numbers: Iterable[int]) -> dict[int, Tally]:
-        """Runs and failures of schedules, counted from the history, and how the last one went."""
-        listed = list(numbers)
-        counted = self.connection.execute(
-            select(
-                runs.c.schedule_id,
-                func.count().label("runs"),
-                func.sum(case((runs.c.outcome == "succeeded", 0), else_=1)),
-                func.max(runs.c.finished_at),
-            )
-            .where(runs.c.schedule_id.in_(listed), runs.c.outcome.in_(RAN))
-            .group_by(runs.c.schedule_id)
-        ).all()
-        latest = {row[0]: row[3] for row in counted}
-        lasts: dict[int, Any] = {}
-        if latest:
-            each = (and_(runs.c.schedule_id == one, runs.c.finished_at == end) for one, end in latest.items())
-            ends = and_(or_(*each), runs.c.outcome.in_(RAN))
-            columns = (runs.c.schedule_id, runs.c.outcome, runs.c.started_at, runs.c.finished_at, runs.c.error)
-            lasts = {row.schedule_id: row for row in self.connection.execute(select(*columns).where(ends))}
-        return {
-            row[0]: Tally(
-                run_count=int(row[1]),
-                fail_count=int(row[2] or 0),
-                last_outcome=lasts[row[0]].outcome,
-                last_started_at=at(lasts[row[0]].started_at),
-                last_finished_at=at(lasts[row[0]].finished_at),
-                last_error=lasts[row[0]].error,
-            )
-            for row in counted
-        }
+        """Runs and failures of schedules, those removed from the history too, and how the last one went."""
+        return tallies(self.connection, SCHEDULE, list(numbers))
+
+    def handler_tallies(self, handlers: Iterable[str]) -> dict[str, Tally]:
+        """The same for runs without a schedule, by handler; reads the whole history of such runs."""
+        return tallies(self.connection, HANDLER, list(handlers))
 
 
 def unfinished_from(rows: Iterable[Sequence[Any]]) -> Unfinished:

@@ -34,6 +34,7 @@ from horae.stores.owners import Owners
 from horae.stores.queues import Queues
 from horae.stores.retention import forget
 from horae.stores.rows import chunks
+from horae.stores.running_limits import RunningLimits
 from horae.stores.schedules import Schedules
 from horae.stores.schema import require_current
 from horae.stores.secrets import Secrets
@@ -72,6 +73,10 @@ class Transaction:
     @cached_property
     def queues(self) -> Queues:
         return Queues(self.connection)
+
+    @cached_property
+    def limits(self) -> RunningLimits:
+        return RunningLimits(self.connection)
 
     @cached_property
     def nodes(self) -> Nodes:
@@ -267,7 +272,7 @@ class SqlStore(ABC):
         return self.driven(lambda driver: self.hot.glance(driver, queues, node, worker_id))
 
     def forget(self, table: str, before: datetime, limit: int) -> int:
-        return self.driven(lambda driver: forget(driver, table, before, limit))
+        return self.driven(lambda driver: forget(driver, self.dialect, table, before, limit))
 
     def let_in_forgotten(self) -> set[str]:
         queues = self.driven(self.hot.slots.forgotten)

@@ -211,6 +211,31 @@ limits = Table(
     **BYTEWISE,
 )
 
+# What each source says about a limit: code or file of an application, or a person through a verb (app is empty then;
+# max_running may be too, which lifts the limit). What follows from it is in horae_limits, which claims read.
+limit_sources = Table(
+    "horae_limit_sources",
+    metadata,
+    Column("name", Name, nullable=False),
+    Column("app", Name, nullable=False),
+    Column("source", String(8), nullable=False),
+    Column("max_running", Integer),
+    PrimaryKeyConstraint("name", "app"),
+    **BYTEWISE,
+)
+
+# How many runs of a schedule, or of a handler without one, were removed from horae_runs: added to those still there.
+run_totals = Table(
+    "horae_run_totals",
+    metadata,
+    Column("scope", String(8), nullable=False),  # schedule: name is its number; handler: runs without a schedule
+    Column("name", Name, nullable=False),
+    Column("run_count", BigInteger, nullable=False),
+    Column("fail_count", BigInteger, nullable=False),
+    PrimaryKeyConstraint("scope", "name"),
+    **BYTEWISE,
+)
+
 # A job that waits for others to succeed; stores/needs.py says what the states mean.
 needs = Table(
     "horae_needs",

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, no
 from horae.core.fires import Schedule
 from horae.core.instants import micros
 from horae.core.jobs import Job, Run
-from horae.core.tasks import PREFIX
+from horae.core.task_rules import PREFIX
 from horae.ports import TaskRun
 from horae.stores.rows import JOB_SELECT, job_from, run_from, running_run
 from horae.stores.schedule_rows import SCHEDULE_SELECT, schedule_from

@@ -242,6 +242,7 @@ class ControlConformance:
         queue = Queue("mail", "run_at", 3, NOON, "ann", "too many 🦉")
 
         store.transact(lambda tx: tx.queues.put(queue))
+        store.transact(lambda tx: tx.limits.apply("queue:mail", 3))
         store.transact(lambda tx: tx.queues.put(Queue("Mail")))
 
         assert store.read(lambda tx: (tx.queues.get("mail"), tx.queues.get("none"))) == (queue, None)

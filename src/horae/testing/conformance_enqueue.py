@@ -130,6 +130,29 @@ class EnqueueConformance:
 
         assert len(set(put(store, *(a_new_job(key=name, request_hash=name) for name in names)))) == len(names)
 
+    def test_a_default_key_gives_way_to_a_typed_one_that_is_known_and_to_another_type(self, store: Store) -> None:
+        """S0-6, S0-8: keys of earlier versions named the type; two types may share an id."""
+        memory = a_new_job(key="o:verify", typed_key="memory:o:verify", object_type="memory", request_hash="m")
+        other = a_new_job(key="o:verify", typed_key="cognition:o:verify", object_type="cognition", request_hash="c")
+        [older] = put(store, a_new_job(key="memory:o:verify", object_type="memory", request_hash="m"))
+
+        placed = store.insert([memory, other, other], now=NOON)
+
+        assert [where.deduplicated for where in placed] == [True, False, True]
+        assert (placed[0].number, placed[1].key) == (older, None)
+        assert store.insert([other], now=NOON)[0].number == placed[1].number
+
+    def test_two_types_that_ask_for_one_default_key_at_once_are_two_jobs(self, store: Store) -> None:
+        def ask(place: int) -> Placed:
+            kind = ("memory", "cognition")[place % 2]
+            new = a_new_job(key="o:verify", typed_key=f"{kind}:o:verify", object_type=kind, request_hash=kind)
+            return store.insert([new], now=NOON)[0]
+
+        placed = at_once(20, ask)
+
+        assert len({where.number for where in placed}) == 2
+        assert sum(not where.deduplicated for where in placed) == 2
+
     def test_each_owner_has_keys_of_its_own(self, store: Store) -> None:
         jobs = [a_new_job(key="k", owner=owner, request_hash=owner) for owner in ("ann", "bob", "Ann")]
 

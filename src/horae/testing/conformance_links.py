@@ -10,6 +10,7 @@ import pytest
 
 from horae.actions import firing, queues, schedules
 from horae.actions import jobs as verbs
+from horae.actions.running_limits import set_limit
 from horae.core.jobs import Job, Outcome, settlement
 from horae.core.retry import Retry
 from horae.errors import Conflict, NotFound
@@ -246,7 +247,7 @@ class LinkConformance(InVirtualTime):
     def test_threads_together_keep_the_limit_of_a_group(self, world: World, clock: VirtualClock) -> None:
         """I11: by places that nobody can have twice, not by counting."""
         _fire_group(world, clock, 12)
-        schedules.limit_group(world, "night", 3)
+        set_limit(world, "group:night", 3)
 
         taken = at_once(4, lambda place: take(world.store, 5, worker=f"w{place}", now=clock.now()))
 
@@ -255,7 +256,7 @@ class LinkConformance(InVirtualTime):
     def test_threads_together_keep_the_limit_of_everything(self, world: World) -> None:
         for place in range(12):
             enqueue(world, queue=f"q{place % 4}")
-        schedules.limit_everything(world, 3)
+        set_limit(world, "global", 3)
 
         taken = at_once(4, lambda place: take(world.store, 5, queue=f"q{place}", worker=f"w{place}"))
 
@@ -265,9 +266,9 @@ class LinkConformance(InVirtualTime):
         _fire_group(world, clock, 4)
         enqueue(world, concurrency_key="k")
         enqueue(world, concurrency_key="k")
-        schedules.limit_group(world, "night", 2)
+        set_limit(world, "group:night", 2)
         queues.limit_queue(world, "default", 4)
-        schedules.limit_everything(world, 9)
+        set_limit(world, "global", 9)
 
         taken = Counter(job.group or job.concurrency_key for job in take(world.store, now=clock.now()))
 
@@ -304,9 +305,9 @@ class LinkConformance(InVirtualTime):
 
 def _limit(world: World, limited: str, most: int | None) -> None:
     if limited == "group":
-        schedules.limit_group(world, "night", most)
+        set_limit(world, "group:night", most)
     else:
-        schedules.limit_everything(world, most)
+        set_limit(world, "global", most)
 
 
 def _fire_group(world: World, clock: VirtualClock, count: int) -> datetime:

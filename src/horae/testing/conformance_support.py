@@ -83,6 +83,8 @@ def lease_of(job: Job) -> Lease:
 def configure(store: Store, queue: str = "default", **settings: Any) -> None:
     def write(tx: Any) -> None:
         tx.queues.put(replace(tx.queues.get(queue) or Queue(queue), **settings))
+        if "max_running" in settings:
+            tx.limits.apply(f"queue:{queue}", settings["max_running"])
 
     store.transact(write)
 
