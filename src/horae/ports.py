@@ -222,7 +222,7 @@ class JobRows(Protocol):
 
 
 class QueueRows(Protocol):
-    def get(self, name: str) -> Queue | None: ...
+    def get(self, name: str, *, lock: bool = False) -> Queue | None: ...
     def all(self) -> list[Queue]: ...
     def put(self, queue: Queue) -> None: ...
     def limits(self) -> dict[str, int]: ...
@@ -408,8 +408,8 @@ class Tx(Protocol):
 
     @property
     def connection(self) -> Any: ...
-    def lent(self) -> AbstractContextManager[Any]:
-        """The connection for somebody else's statements; they cannot commit it."""
+    def lent(self, limit: timedelta | None = None) -> AbstractContextManager[Any]:
+        """The connection for somebody else's statements, each bounded by *limit*; they cannot commit it."""
 
     @property
     def jobs(self) -> JobRows: ...
@@ -474,8 +474,12 @@ class Store(Protocol):
     def hears(self) -> bool:
         """Whether hints from other processes arrive; if not, sleepers look often."""
 
-    def transact(self, work: Callable[[Tx], T]) -> T: ...
-    def read(self, work: Callable[[Tx], T]) -> T: ...
+    def transact(self, work: Callable[[Tx], T], *, hot: bool = False) -> T:
+        """Write in one transaction; *hot* is for what a caller waits for, and gives up sooner."""
+
+    def read(self, work: Callable[[Tx], T], *, unbounded: bool = False) -> T:
+        """Look at one moment, with as many statements as it takes; *unbounded* for an export, which may take long."""
+
     def read_time(self) -> datetime | None:
         """The database's own clock, where several hosts share it; None where the system's clock rules."""
 

@@ -128,7 +128,7 @@ def test_on_the_wall_clock_nothing_that_happened_is_left_out(horae: Command, mon
     from horae.cli import demo_running
     from horae.cli.demo_story import Spans
 
-    at_once = demo_running.Narrator.rows
+    at_once = Narrator.rows
 
     def slowly(self: Narrator, **told: bool) -> list[Row]:
         found = list(at_once(self, **told))
@@ -136,7 +136,7 @@ def test_on_the_wall_clock_nothing_that_happened_is_left_out(horae: Command, mon
         return found
 
     monkeypatch.setattr(demo_running, "SHORT", Spans(timedelta(seconds=0.05)))
-    monkeypatch.setattr(demo_running.Narrator, "rows", slowly)
+    monkeypatch.setattr(Narrator, "rows", slowly)
     events = [json.loads(line) for line in horae("demo", "attention", "--real", "--json").out.splitlines()]
 
     ends = {each["task"]: each["path"][-1] for each in events if each["event"] == "moved"}
@@ -179,7 +179,7 @@ def test_a_view_of_four_lines_counts_down(environment: Path) -> None:
     views = [
         four_lines(view_after(telling.agent.at(line.seq), line.seq, line.at), line.at) for line in (parked, resumed)
     ]
-    telling.agent.app._world.store.close()  # type: ignore[union-attr]
+    telling.agent.app.world.store.close()
 
     assert views == [
         ["FOCUS    -", "STACK    t1 report (40)", "BACKLOG  -", "WAITING  t2 alert (90), ack:db-1, 10:00 left"],

@@ -76,7 +76,7 @@ def _change(world: World, queue: str, verb: str, actor: str, reason: str, **chan
     name(queue, "queue")
 
     def write(tx: Tx) -> Queue:
-        before = tx.queues.get(queue) or Queue(queue)
+        before = tx.queues.get(queue, lock=True) or Queue(queue)
         after = replace(before, **changes)
         tx.queues.put(after)
         was, told = ({key: _told(getattr(each, key)) for key in changes} for each in (before, after))

@@ -107,4 +107,5 @@ def opened(settings: Settings) -> SqlStore:
     """The store behind the settings, without touching its tables."""
     from horae.stores.opening import create_store_engine, store_on
 
-    return store_on(create_store_engine(settings.database_url, settings.synchronous))
+    limits = settings.timeouts
+    return store_on(create_store_engine(settings.database_url, settings.synchronous, limits), limits)

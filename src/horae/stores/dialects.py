@@ -22,6 +22,8 @@ class Dialect:
     position_function: str  # where a text begins in another, compared byte by byte
     rows_need_values: bool  # (a, b) IN (VALUES (1, 2)) instead of (a, b) IN ((1, 2))
     time_micros: str  # the database's own time in microseconds, NULL where the system's clock rules
+    no_limits: tuple[str, ...] = ()  # lift every limit of a session of ours
+    limits_end_with_transaction: bool = True  # so that lifting them concerns nobody else
 
 
 SQLITE = Dialect(
@@ -53,6 +55,11 @@ POSTGRES = Dialect(
     last_number="",
     position_function="strpos",
     time_micros="(extract(epoch from clock_timestamp()) * 1000000)::bigint",
+    no_limits=(
+        "SET LOCAL statement_timeout = 0",
+        "SET LOCAL lock_timeout = 0",
+        "SET LOCAL idle_in_transaction_session_timeout = 0",
+    ),
 )
 MYSQL = Dialect(
     name="mysql",
@@ -68,5 +75,10 @@ MYSQL = Dialect(
     last_number="",
     position_function="instr",
     time_micros="TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
+    no_limits=(
+        "SET SESSION innodb_lock_wait_timeout = 3600"
+        "/*M!100300 , SESSION idle_transaction_timeout = 0, SESSION max_statement_time = 0 */",
+    ),
+    limits_end_with_transaction=False,
 )
 BY_NAME = {"sqlite": SQLITE, "postgresql": POSTGRES, "mysql": MYSQL, "mariadb": MYSQL}

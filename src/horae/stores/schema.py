@@ -124,17 +124,39 @@ def _locked(engine: Engine) -> Iterator[Connection]:
     name = BY_NAME[engine.dialect.name].name
     with engine.connect() as connection:
         if name == "postgresql":
-            with connection.begin():
+            with connection.begin(), unbounded(connection):
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
                 yield connection
         elif name == "mysql":
-            if connection.execute(text(f"SELECT GET_LOCK('{LOCK}', 600)")).scalar() != 1:
-                raise StoreBusy("Another process has been migrating this database for ten minutes. Look at it.")
-            try:
-                yield connection
-                connection.commit()
-            finally:
-                connection.execute(text(f"SELECT RELEASE_LOCK('{LOCK}')"))
+            with unbounded(connection):
+                if connection.execute(text(f"SELECT GET_LOCK('{LOCK}', 600)")).scalar() != 1:
+                    raise StoreBusy("Another process has been migrating this database for ten minutes. Look at it.")
+                try:
+                    yield connection
+                    connection.commit()
+                finally:
+                    connection.execute(text(f"SELECT RELEASE_LOCK('{LOCK}')"))
         else:
             with connection.begin():  # BEGIN IMMEDIATE: the file itself is the lock
                 yield connection
+
+
+@contextmanager
+def unbounded(connection: Connection) -> Iterator[None]:
+    """Let the statements on a connection of ours take as long as they take: whoever changes tables waits for others.
+
+    Inside a transaction where the database has settings for one; a connection that keeps them is thrown away.
+    """
+    driver: Any = connection.connection.driver_connection
+    if not hasattr(driver, "limit"):  # an engine of the caller's own has the limits that the caller gave it
+        yield
+        return
+    driver.limit = None
+    dialect = BY_NAME[connection.dialect.name]
+    for setting in dialect.no_limits:
+        connection.exec_driver_sql(setting)
+    try:
+        yield
+    finally:
+        if not dialect.limits_end_with_transaction and not connection.closed and not connection.invalidated:
+            connection.detach()  # closed for good when its block ends

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from horae.core.jobs import NewJob
+from horae.core.timeouts import Timeouts
 from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull, StoreUnavailable
 from horae.stores.dialects import SQLITE
 from horae.stores.driver import Driver, marks
@@ -27,7 +29,9 @@ from horae.stores.rows import INSERT_COLUMNS, new_job_row
 from horae.stores.store import SqlStore
 
 BUSY_TIMEOUT_MS = 30_000
+CLOSE_PATIENCE = 2.0  # seconds
 WATCH_EVERY = 0.05
+WATCH_AGAIN = 1.0  # seconds until a watch that failed begins anew
 MAX_GROUP = 5_000
 INSERT = f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES ({marks(len(INSERT_COLUMNS))})"
 NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}  # the second: none for the index of the log
@@ -131,8 +135,8 @@ class _Ticket:
 class SqliteStore(SqlStore):
     """The store of the first minute, and of everything that fits one machine."""
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine, SQLITE)
+    def __init__(self, engine: Engine, timeouts: Timeouts | None = None) -> None:
+        super().__init__(engine, SQLITE, timeouts)
         self.in_memory = _in_memory(engine)
         self._lock = threading.Lock()
         self._writer: int | None = None
@@ -151,12 +155,17 @@ class SqliteStore(SqlStore):
                 "This thread is already inside a Horae transaction on this SQLite file and would wait for itself. "
                 "Inside ctx.once, or a transaction of your own, pass connection=… so that the call joins it."
             )
-        with self._lock:
-            self._writer = me
-            try:
-                yield
-            finally:
-                self._writer = None
+        if not self._lock.acquire(timeout=BUSY_TIMEOUT_MS / 1000):
+            raise StoreBusy(
+                f"Another transaction of this process has held the SQLite file for {BUSY_TIMEOUT_MS // 1000} seconds. "
+                "End it sooner: what runs inside ctx.once keeps every other write waiting."
+            )
+        self._writer = me
+        try:
+            yield
+        finally:
+            self._writer = None
+            self._lock.release()
 
     @contextmanager
     def driving(self) -> Iterator[Driver]:
@@ -210,16 +219,17 @@ class SqliteStore(SqlStore):
 
     def _write_waiting(self, ticket: _Ticket) -> None:
         """Write this ticket and whoever waits behind it in one transaction, unless somebody already has."""
-        if ticket.is_written():
-            return
-        try:
-            with self._alone():
-                if not ticket.is_written():
-                    self._write_group(self._next_group(ticket))
-        except StoreBusy:
-            with suppress(ValueError):
-                self._waiting.remove(ticket)
-            raise
+        while not ticket.is_written():
+            try:
+                with self._alone():
+                    if not ticket.is_written():
+                        self._write_group(self._next_group(ticket))
+            except StoreBusy:
+                try:
+                    self._waiting.remove(ticket)
+                except ValueError:
+                    continue  # somebody is writing it right now, and will say how that went
+                raise
 
     def _next_group(self, ticket: _Ticket) -> list[_Ticket]:
         group, size = [ticket], len(ticket.jobs)
@@ -259,7 +269,7 @@ class SqliteStore(SqlStore):
 
     # -- errors --------------------------------------------------------------------------------------------------
 
-    def translated(self, problem: Exception) -> Exception:
+    def translated(self, problem: Exception, *, sent: bool = True) -> Exception:
         if not isinstance(problem, sqlite3.Error):
             return problem
         text = str(problem)
@@ -297,10 +307,14 @@ class SqliteStore(SqlStore):
     def close(self) -> None:
         if self._watch is not None:
             self._watch.stop()
-        with self._lock:
-            if self._hot_connection is not None:
-                self._hot_connection.close()
-                self._hot_connection = None
+            self._watch = None
+        if self._lock.acquire(timeout=CLOSE_PATIENCE):  # a transaction that never ends must not keep a process alive
+            try:
+                if self._hot_connection is not None:
+                    self._hot_connection.close()
+                    self._hot_connection = None
+            finally:
+                self._lock.release()
         super().close()
 
 
@@ -313,6 +327,12 @@ class _Watch(threading.Thread):
         self._ended = threading.Event()
 
     def run(self) -> None:
+        while not self._ended.is_set():
+            with suppress(sqlite3.Error, SQLAlchemyError):  # a disk in trouble; whoever writes to it says so
+                self._look_on()
+            self._ended.wait(WATCH_AGAIN)
+
+    def _look_on(self) -> None:
         with self._store.engine.connect() as connection:
             cursor = connection.connection.cursor()
             seen = None

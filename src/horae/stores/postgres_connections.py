@@ -1,0 +1,160 @@
+"""Connections to PostgreSQL that cannot wait for ever.
+
+A server, or a proxy before it, that has stopped still has a kernel that acknowledges what we send: keepalives,
+``tcp_user_timeout`` and the server's own timeouts see nothing wrong. So the client counts, too, and closes a connection
+on which nothing has come for too long (docs/decisions/0080-silent-databases.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.abc import PQGen
+from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
+
+from horae.core.timeouts import Timeouts, client_limit, milliseconds
+from horae.stores.isolation import says_everybody
+
+T = TypeVar("T")
+INTERVAL = 0.1  # seconds between two looks of psycopg at a silent connection
+CHECKS_CLIENTS = 140_000  # the first version that notices, during a long statement, that its client is gone
+
+
+class Silent(psycopg.OperationalError):
+    """The server has not answered in time; the connection is closed."""
+
+
+class BoundedConnection(psycopg.Connection[Any]):
+    """Gives up when nothing has come for ``limit`` seconds; None waits as long as it takes."""
+
+    limit: float | None = None
+
+    def wait(self, gen: PQGen[T], interval: float = INTERVAL, *more: Any, **options: Any) -> T:
+        """Let psycopg wait for the answer to whatever it has sent: every statement, commit and rollback comes by."""
+        if self.limit is None:
+            return super().wait(gen, interval, *more, **options)
+        try:
+            return super().wait(_counting(gen, interval, self.limit), interval, *more, **options)
+        except Silent:
+            self.close()  # what comes later would be taken for the answer to something else
+            raise
+
+
+def _counting(gen: PQGen[T], interval: float, limit: float) -> Generator[Any, Any, T]:
+    """The same generator; raises once the intervals in which nothing came add up to the limit.
+
+    Counted and not measured: a process that was stopped itself does not blame the server for it.
+    """
+    left = limit
+    try:
+        state = next(gen)
+        while True:
+            ready = yield state
+            if not ready:
+                left -= interval
+                if left <= 0:
+                    raise Silent(f"no answer for {limit:g} seconds")
+            state = gen.send(ready)
+    except StopIteration as ended:
+        answer: T = ended.value
+        return answer
+
+
+def create_postgres_engine(url: str, timeouts: Timeouts) -> Engine:
+    """An engine whose connections are bounded on both sides; what the URL says itself stands."""
+    parsed = make_url(url)
+    given = {name: value for name, value in _network(timeouts).items() if name not in parsed.query}
+    engine = create_engine(
+        parsed,
+        pool_size=5,
+        max_overflow=20,
+        pool_pre_ping=True,
+        pool_timeout=timeouts.hot.total_seconds(),
+        connect_args=given,
+    )
+
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: Any, _record: Any, arguments: Any, parameters: Any) -> DBAPIConnection:
+        made = BoundedConnection.connect(*arguments, **parameters)
+        made.limit = client_limit(timeouts.connect)
+        return made  # type: ignore[return-value]
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: BoundedConnection, _: Any) -> None:
+        connection.execute(_session(timeouts, connection.info.server_version))
+        connection.commit()
+
+    bound_pool(engine, timeouts)
+    says_everybody(engine)
+    return engine
+
+
+def bound_pool(engine: Engine, timeouts: Timeouts) -> None:
+    """An idle connection gets little time to show that it is alive; one in use gets that of a statement."""
+    ping, statement = timeouts.ping.total_seconds(), client_limit(timeouts.statement)
+
+    @event.listens_for(engine, "checkin")
+    def rest(connection: Any, _: Any) -> None:
+        if connection is not None:
+            connection.limit = ping
+
+    @event.listens_for(engine, "checkout")
+    def work(connection: Any, *_: Any) -> None:
+        connection.limit = statement
+
+
+def _network(timeouts: Timeouts) -> dict[str, int]:
+    """What libpq and the kernel can see: an attempt to connect, a host that is gone."""
+    third = max(1, round(timeouts.silence.total_seconds() / 3))
+    return {
+        "connect_timeout": math.ceil(timeouts.connect.total_seconds()),
+        "keepalives": 1,
+        "keepalives_idle": third,
+        "keepalives_interval": third,
+        "keepalives_count": 2,
+        "tcp_user_timeout": milliseconds(timeouts.silence),
+    }
+
+
+def _session(timeouts: Timeouts, version: int) -> str:
+    """What the server sees to: its own statements, transactions in which nothing happens, hosts that are gone."""
+    third = max(1, round(timeouts.silence.total_seconds() / 3))
+    settings = {
+        "statement_timeout": milliseconds(timeouts.statement),
+        "lock_timeout": milliseconds(timeouts.lock),
+        "idle_in_transaction_session_timeout": milliseconds(timeouts.idle),
+        "tcp_keepalives_idle": third,
+        "tcp_keepalives_interval": third,
+        "tcp_keepalives_count": 2,
+        "tcp_user_timeout": milliseconds(timeouts.silence),
+    }
+    if version >= CHECKS_CLIENTS:
+        settings["client_connection_check_interval"] = milliseconds(timeouts.silence)
+    return _set(settings)
+
+
+def hot_session(timeouts: Timeouts) -> str:
+    """Every hot statement has one right plan, along its index; the statistics of a queue are always of yesterday.
+
+    Nobody thinks in the middle of a hot transaction: one that is idle belongs to a process that froze.
+    """
+    plans = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off; "
+    settings = {
+        "statement_timeout": milliseconds(timeouts.hot),
+        "idle_in_transaction_session_timeout": milliseconds(min(timeouts.silence, timeouts.idle)),
+    }
+    return f"{plans}SET jit = off; {_set(settings)}"
+
+
+def _set(settings: dict[str, int]) -> str:
+    return "; ".join(f"SET {name} = {value}" for name, value in settings.items())
+
+
+def took_too_long(problem: Exception) -> bool:
+    """The server stopped it itself: surely rolled back."""
+    return isinstance(problem, pg.QueryCanceled | pg.IdleInTransactionSessionTimeout)
