@@ -72,10 +72,15 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """What a renewal found: who is still held, and who should stop."""
+    """What a renewal found: who is still held, and who should stop.
+
+    ``busy`` are those of the held whose lease was not extended, because a transaction keeps their row locked; while it
+    does, nobody can hand them on either.
+    """
 
     held: frozenset[int]
     cancelled: frozenset[int]
+    busy: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +249,8 @@ class LedgerRows(Protocol):
 
     def get(self, number: int, name: str) -> str | None: ...
     def put(self, number: int, name: str, result: str, now: datetime) -> None: ...
+    def renew(self, number: int, until: datetime) -> None:
+        """Extend the lease of the job that ``begin`` locked."""
 
 
 class ScheduleRows(Protocol):

@@ -32,6 +32,7 @@ from horae.core.jobs import (
     default_key,
     job_number,
     make_new_job,
+    renewal_pause,
     request_hash,
     settlement,
 )
@@ -413,17 +414,33 @@ def checkpoint(world: World, lease: Lease, value: Any) -> None:
         raise LeaseLost(lease.job_id, lease.token)
 
 
-def once(world: World, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any:
-    """Run ``work(connection)`` and remember its result in one transaction; a later attempt gets the result back."""
+def once(
+    world: World,
+    lease: Lease,
+    step: str,
+    work: Callable[[Any], Any],
+    *,
+    limit: timedelta | None = None,
+    held_for: timedelta | None = None,
+) -> Any:
+    """Run ``work(connection)`` and remember its result in one transaction; a later attempt gets the result back.
+
+    Its statements may take *limit*, what is left of the job's time. While it runs, the job's row is locked, so that
+    nobody can renew its lease or hand it on; where that took long, the lease goes on for *held_for* with the commit.
+    """
     label(step, "step")
+    began = world.clock.monotonic()
 
     def write(tx: Tx) -> Any:
         tx.ledger.begin(lease.job_number, lease.token)
         known = tx.ledger.get(lease.job_number, step)
         if known is None:
-            with tx.lent() as connection:
+            with tx.lent(limit) as connection:
                 known = encode({"value": work(connection)}, "result", world.max_payload_bytes)
             tx.ledger.put(lease.job_number, step, known, world.clock.now())
+        took = timedelta(seconds=world.clock.monotonic() - began)
+        if held_for is not None and took > renewal_pause(held_for) / 2:
+            tx.ledger.renew(lease.job_number, world.clock.now() + held_for)
         return decode(known)["value"]
 
     return world.store.transact(write)

@@ -13,6 +13,8 @@ class Dialect:
     partial_indexes: bool  # an index over the waiting rows only
     locking: str  # appended to a select whose rows are about to be claimed
     waiting_lock: str  # appended to a select that must wait for the row
+    brief_lock: str  # the same, for a moment only
+    brief_lock_settings: tuple[str, ...]  # what must be said before, in the same transaction
     insert_ignore: tuple[str, str]  # what stands before INTO and after VALUES so that a known key changes nothing
     placeholder: str
     shares_clock: bool  # several hosts may use it, so its clock rules
@@ -31,6 +33,8 @@ SQLITE = Dialect(
     partial_indexes=True,
     locking="",
     waiting_lock="",
+    brief_lock="",
+    brief_lock_settings=(),
     insert_ignore=("INSERT INTO", "ON CONFLICT DO NOTHING"),
     placeholder="?",
     shares_clock=False,
@@ -46,6 +50,8 @@ POSTGRES = Dialect(
     partial_indexes=True,
     locking=" FOR UPDATE SKIP LOCKED",
     waiting_lock=" FOR UPDATE",
+    brief_lock=" FOR UPDATE",
+    brief_lock_settings=("SET LOCAL lock_timeout = '500ms'",),
     insert_ignore=("INSERT INTO", "ON CONFLICT DO NOTHING"),
     placeholder="%s",
     shares_clock=True,
@@ -66,6 +72,8 @@ MYSQL = Dialect(
     partial_indexes=False,
     locking=" FOR UPDATE SKIP LOCKED",
     waiting_lock=" FOR UPDATE",
+    brief_lock=" FOR UPDATE /*M!100300 WAIT 1 */",
+    brief_lock_settings=(),
     insert_ignore=("INSERT IGNORE INTO", ""),
     placeholder="%s",
     shares_clock=True,

@@ -421,8 +421,8 @@ def _is_stale(connection: psycopg.Connection[Any]) -> bool:
 
 
 def _is_plain(settlement: Settlement) -> bool:
-    """Nothing but a run row to write: no retry, no name to free, nobody else concerned."""
-    ends = settlement.change.state in ("succeeded", "cancelled")
+    """Nothing but a run row to write: no retry, no name to free, nobody else concerned, no lease to be looked at."""
+    ends = settlement.change.state in ("succeeded", "cancelled") and settlement.expired_before is None
     return ends and not settlement.unique and not settlement.linked and settlement.entry is None
 
 

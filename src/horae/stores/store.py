@@ -33,6 +33,7 @@ T = TypeVar("T")
 C = TypeVar("C")
 MAX_TRIES = 8
 INSERT_CHUNK = 1000
+MAX_PATIENCE = 2  # jobs of one renewal whose locked rows are waited for, a moment each
 
 
 class SqlStore(ABC):
@@ -46,6 +47,7 @@ class SqlStore(ABC):
         self.hot = self.make_hot()
         self.firings = self.make_firings()
         self.insert_chunk = INSERT_CHUNK
+        self._turn = 0
         self._listeners: list[Callable[[str], None]] = []
         self._listeners_lock = threading.Lock()
 
@@ -206,8 +208,31 @@ class SqlStore(ABC):
         return rejected
 
     def renew(self, leases: Iterable[Lease], *, until: datetime) -> Renewed:
-        held = list(leases)
-        return self.driven(lambda driver: self.hot.renew(driver, held, until))
+        asked = {(lease.job_number, lease.token): lease for lease in leases}
+        answer = self.driven(lambda driver: self.hot.renew(driver, list(asked.values()), until))
+        busy = sorted(answer.busy)
+        self._turn += 1  # with many locked rows others come first each time
+        for place in range(min(len(busy), MAX_PATIENCE)):
+            number = busy[(self._turn + place) % len(busy)]
+            same = [lease for lease in asked.values() if lease.job_number == number]
+            answer = self._renew_patiently(answer, same, until)
+        return answer
+
+    def _renew_patiently(self, answer: Renewed, leases: Sequence[Lease], until: datetime) -> Renewed:
+        """Once more for one job whose row was locked: in most cases by a write of its own handler, which is short."""
+
+        def attempt() -> Renewed:
+            with self.driving() as driver:
+                return self.hot.renew(driver, leases, until, patient=True)
+
+        try:
+            now = self.persistently(attempt, timedelta(0))
+        except StoreBusy:
+            return answer  # locked for longer: while it is, nobody can hand the job on
+        mine = {lease.job_number for lease in leases}
+        return Renewed(
+            answer.held - mine | now.held, answer.cancelled - mine | now.cancelled, answer.busy - mine | now.busy
+        )
 
     def expired(self, *, now: datetime, limit: int) -> list[Job]:
         return self.driven(lambda driver: self.hot.expired(driver, now, limit))
