@@ -104,10 +104,12 @@ class Journey:
 
     # -- processes -----------------------------------------------------------------------------------------------
 
-    def worker(self, *, fault: str = "", ready: bool = True, **settings: Any) -> Member:
+    def worker(
+        self, *, fault: str = "", ready: bool = True, environment: dict[str, str] | None = None, **settings: Any
+    ) -> Member:
         """A worker process with a lease of one second, unless told otherwise."""
         told = json.dumps({"lease": 1.0, "grace": 1.0, **settings})
-        member = self.python("-m", "tests.journeys.program", told, HORAE_FAULT=fault)
+        member = self.python("-m", "tests.journeys.program", told, HORAE_FAULT=fault, **(environment or {}))
         if ready:
             member.until("ready")
         return member

@@ -19,6 +19,8 @@ from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, Self
 
+from sqlalchemy import Connection, text
+
 import horae.clock
 from horae import Context, Horae, Retry
 from horae.actions import jobs as verbs
@@ -86,6 +88,20 @@ def build(url: str | None = None) -> Horae:
             write_down("refused", ctx, str(refused))
         write_down("passed", ctx)
         return os.getpid()
+
+    @app.job("ledgered", retry=Retry.none())
+    def ledgered(ctx: Context, gate: str) -> int:
+        """Waits for its gate inside the transaction of its ledger."""
+
+        def wait(connection: Connection) -> int:
+            connection.execute(text("SELECT 1"))
+            write_down("inside", ctx)
+            ends = time.monotonic() + PATIENCE
+            while not (home() / gate).exists() and time.monotonic() < ends:
+                time.sleep(0.02)
+            return os.getpid()
+
+        return ctx.once("wait", wait)
 
     return app
 

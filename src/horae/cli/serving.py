@@ -6,12 +6,14 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 
 from horae.actions import jobs
 from horae.cli.failures import Exit
 from horae.cli.terminal import Terminal
 from horae.cli.words import span
+from horae.errors import StoreError
 from horae.ports import Filter
 from horae.runtime.loop import Alarm
 from horae.runtime.systemd import READY, STOPPING, notify, supervised
@@ -81,7 +83,10 @@ class Serving:
     async def _until_empty(self) -> None:
         """Stop once the served queues hold neither waiting nor running jobs."""
         alarm = Alarm(self.worker.world.clock)
-        while not await asyncio.to_thread(self._is_empty):
+        while True:
+            with suppress(StoreError):  # a store that does not answer is not empty
+                if await self.worker.ask(self._is_empty):
+                    break
             await alarm.sleep(None, LOOK_EVERY)
         self.worker.stop()
 

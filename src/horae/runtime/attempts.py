@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from horae.core.jobs import Job, Outcome
+from horae.core.jobs import Change, Job, Outcome
 from horae.ports import Limiter
 from horae.runtime.context import Context
+from horae.runtime.executor import Handler, time_limit
 
+log = logging.getLogger("horae.worker")
 Ask = Callable[[Callable[[], float | None]], Awaitable[float | None]]
 
 FIRST_WAIT = timedelta(seconds=30)  # for a job whose handler is unknown here
 LONGEST_WAIT = timedelta(minutes=10)
+SHORTEST = 0.1  # seconds: zero would be no limit at all
 
 
 @dataclass(slots=True)
@@ -59,6 +63,12 @@ def ended_by(attempt: Attempt) -> Outcome:
     return Outcome("failed", error="CancelledError: the handler cancelled itself")
 
 
+def time_left(attempt: Attempt, handler: Handler | None, now: float) -> timedelta | None:
+    """How much of its time limit an attempt has left, by the monotonic clock; None where it has none."""
+    limit = None if handler is None else time_limit(handler, attempt.job)
+    return None if limit is None else timedelta(seconds=max(SHORTEST, limit - (now - attempt.begun)))
+
+
 async def slowed_down(ask: Ask, *limiters: Limiter | None) -> Outcome | None:
     """Put the attempt off where a rate limit of its queue or its definition has no room; None: it may run."""
     for limiter in limiters:
@@ -71,3 +81,12 @@ async def slowed_down(ask: Ask, *limiters: Limiter | None) -> Outcome | None:
 def facts(job: Job) -> dict[str, str]:
     """What a line of the log says of the job it is about."""
     return {"job_id": job.id, "run_id": job.run_id, "handler": job.handler, "queue": job.queue}
+
+
+def log_ending(job: Job, outcome: Outcome, change: Change | None) -> None:
+    """Say aloud what somebody may have to look at; None as *change*: the ending was refused."""
+    if change is None:
+        log.warning("the ending of %s came too late: it has been handed on", job.id, extra=facts(job))
+    elif outcome.ending in ("failed", "timed_out"):
+        line = (outcome.error or "").partition("\n")[0]
+        log.warning("%s (%s) failed, now %s: %s", job.id, job.handler, change.state, line, extra=facts(job))

@@ -1,21 +1,33 @@
-"""The few threads on which asyncio code calls the verbs, which are plain and synchronous."""
+"""The few threads on which asyncio code calls the verbs, which are plain and synchronous.
+
+Daemon threads: a store that has fallen silent must not keep a process from ending.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
+
+from horae.runtime.threads import Threads
 
 T = TypeVar("T")
 
 
 class DatabaseThreads:
     def __init__(self, count: int = 4) -> None:
-        self._threads = ThreadPoolExecutor(count, thread_name_prefix="horae-db")
+        self._threads = Threads(count, name="horae-db")
 
-    async def call(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+    async def call(self, work: Callable[[], T], *, abandoned: Callable[[T], None] | None = None) -> T:
+        """What *work* answers. When the caller is cancelled first, *abandoned* gets what comes later."""
+        future: asyncio.Future[T] = self._threads.submit(work)
+        if abandoned is None:
+            return await future
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            future.add_done_callback(lambda late: late.exception() or abandoned(late.result()))
+            raise
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()

@@ -7,6 +7,8 @@ any thread; it never sleeps longer than it is told.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from horae.ports import Clock, Dice
@@ -47,6 +49,13 @@ class Alarm:
         self._rung.clear()
         return rang
 
+    async def until(self, holds: Callable[[], bool], at_most: timedelta) -> None:
+        """Until a condition holds, looked at whenever the bell rings, or the time is up."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(at_most.total_seconds()):
+                while not holds():
+                    await self.sleep(None, at_most)
+
 
 class Backoff:
     """Growing, jittered pauses while something outside does not answer."""
@@ -65,3 +74,13 @@ class Backoff:
 
     async def pause(self) -> None:
         await asyncio.sleep(self.next().total_seconds())
+
+
+async def ended(patience: float, *tasks: asyncio.Task[None]) -> None:
+    """Wait for tasks that have been told to end; one that waits for a silent store is not waited for any longer."""
+    _, late = await asyncio.wait(tasks, timeout=patience)
+    for task in late:
+        task.cancel()
+    for ended in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(ended, Exception):
+            raise ended

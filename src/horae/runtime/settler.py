@@ -20,6 +20,7 @@ from horae.runtime.faults import Faults
 from horae.runtime.loop import Backoff
 
 MAX_BATCH = 500
+MAX_WAITS = 2  # endings of one batch that may each wait for a locked row
 AWAY = (StoreUnavailable, StoreBusy, StoreFull, SchemaMissing, SchemaTooNew)  # the store's trouble, not the ending's
 log = logging.getLogger("horae.worker")
 Settled = Callable[[Job, Outcome, Change | None], None]
@@ -35,6 +36,7 @@ class Settler:
         self._faults = faults
         self._waiting: list[tuple[Job, Outcome]] = []
         self._writing: asyncio.Task[None] | None = None
+        self._backoff = Backoff(world.dice)
 
     def add(self, job: Job, outcome: Outcome) -> None:
         self._waiting.append((job, outcome))
@@ -56,7 +58,14 @@ class Settler:
                 batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
                 changes = await self._write(batch)
                 for job, outcome in batch:
-                    self._tell(job, outcome, changes[job.id])
+                    if job.id in changes:
+                        self._tell(job, outcome, changes[job.id])
+                left = [(job, outcome) for job, outcome in batch if job.id not in changes]
+                self._waiting += left  # behind the others, who need not wait for them
+                if not left:
+                    self._backoff.reset()
+                elif len(left) == len(self._waiting):
+                    await self._backoff.pause()
         finally:
             self._writing = None
 
@@ -67,28 +76,33 @@ class Settler:
             log.exception("the ending of %s is written, but could not be told", job.id)
 
     async def _write(self, batch: list[tuple[Job, Outcome]]) -> dict[str, Change | None]:
-        backoff = Backoff(self._world.dice)
-        while True:
-            self._faults.at("settle.before")
-            try:
-                changes = await self._database.call(lambda: settle(self._world, batch))
-            except AWAY as problem:
-                if not backoff.failures:
-                    log.warning("%d endings wait for the store: %s", len(batch), problem)
-                await backoff.pause()
-                continue
-            except Exception as problem:
-                if len(batch) > 1:
-                    return await self._one_by_one(batch)
-                return await self._as_failure(*batch[0], problem)
-            self._faults.at("settle.after")
-            return changes
+        """What became of each; who is missing could not be written now and is tried again."""
+        self._faults.at("settle.before")
+        try:
+            changes = await self._database.call(lambda: settle(self._world, batch))
+        except AWAY as problem:
+            if isinstance(problem, StoreBusy) and len(batch) > 1:
+                return await self._one_by_one(batch)  # the row of one may be locked; the others need not wait for it
+            if not self._backoff.failures:
+                log.warning("%d endings wait for the store: %s", len(batch), problem)
+            return {}
+        except Exception as problem:
+            if len(batch) > 1:
+                return await self._one_by_one(batch)
+            return await self._as_failure(*batch[0], problem)
+        self._faults.at("settle.after")
+        return changes
 
     async def _one_by_one(self, batch: list[tuple[Job, Outcome]]) -> dict[str, Change | None]:
         """An ending the store refuses must not take its neighbours with it."""
         changes: dict[str, Change | None] = {}
+        waited = 0
         for ending in batch:
-            changes |= await self._write([ending])
+            written = await self._write([ending])
+            waited += not written
+            if waited > MAX_WAITS:
+                break  # it is not this one or that one: the store as a whole is busy
+            changes |= written
         return changes
 
     async def _as_failure(self, job: Job, outcome: Outcome, problem: Exception) -> dict[str, Change | None]:

@@ -14,27 +14,26 @@ import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
 from horae.actions import jobs as verbs
-from horae.actions.retention import Retention
-from horae.core.jobs import SLOTS, Change, Job, Lease, Outcome
+from horae.core.jobs import Change, Job, Lease, Outcome
 from horae.errors import HoraeError, StoreError
-from horae.ports import Claim, Glance, Limiter, Node, World
-from horae.runtime.attempts import Attempt, as_fated, ended_by, facts, put_off, slowed_down
+from horae.ports import Claim, Glance, World
+from horae.runtime.attempts import Attempt, as_fated, ended_by, log_ending, put_off, slowed_down, time_left
 from horae.runtime.context import Context
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.declared import Declared
 from horae.runtime.executor import Executor, Handler, Processes, told
 from horae.runtime.faults import Faults
-from horae.runtime.janitor import Chore, Janitor
+from horae.runtime.janitor import Janitor
 from horae.runtime.listeners import Listeners, Teller
-from horae.runtime.loop import Alarm, Backoff
+from horae.runtime.loop import Alarm, Backoff, ended
 from horae.runtime.measuring import Measures
 from horae.runtime.reaper import Reaper
 from horae.runtime.renewer import Renewer
@@ -43,6 +42,9 @@ from horae.runtime.settler import Settler
 from horae.runtime.threads import Threads
 from horae.runtime.tracing import traced
 from horae.runtime.watchdog import Watchdog
+from horae.runtime.worker_settings import WorkerSettings
+
+__all__ = ["Worker", "WorkerSettings"]
 
 T = TypeVar("T")
 log = logging.getLogger("horae.worker")
@@ -52,22 +54,9 @@ LOOK_WHILE_BUSY = timedelta(seconds=1)  # also a worker that never runs dry must
 BLOCKED_WAIT = timedelta(milliseconds=250)
 QUIET_FIRST = timedelta(milliseconds=50)  # how often to look where no hints arrive: soon after work, then less and less
 QUIET_LAST = timedelta(seconds=1)
-
-
-@dataclass(frozen=True)
-class WorkerSettings:
-    """How a worker serves."""
-
-    queues: Mapping[str, int] = field(default_factory=lambda: {"default": SLOTS})
-    lease: timedelta = timedelta(seconds=30)
-    grace: timedelta = timedelta(seconds=30)
-    cancel_grace: timedelta = timedelta(seconds=6)  # for what has been cancelled to end, before it is given back
-    look_every: timedelta = timedelta(seconds=60)
-    version: str = ""
-    fault: str = ""
-    retention: Retention = field(default_factory=Retention)
-    rates: Mapping[str, Limiter] = field(default_factory=dict)  # how often jobs of a queue may start
-    chores: tuple[Chore, ...] = ()
+# A store that has fallen silent must not keep a worker from ending. Seconds, each of them beyond the grace:
+ROUND_PATIENCE = 2.0  # for a claim or a look that was under way when the worker was told to end
+LAST_WORDS = 2.0  # to take the node off the list, and for the renewal under way
 
 
 class Worker:
@@ -104,6 +93,7 @@ class Worker:
         self._busy: Counter[str] = Counter()
         self._beaten_at: datetime | None = None
         self._stopping, self._expects_work = False, True
+        self._told_to_stop = asyncio.Event()
         self._quiet = QUIET_FIRST
         self._looked_at = float("-inf")
         self._claimed_at = self._started_at
@@ -118,12 +108,26 @@ class Worker:
         self._settler = Settler(self.world, self._database, self._settled, self._faults)
         self._renewer = Renewer(self.world, self.settings.lease, self._told_by_renewer)
         self._renewer.start()
-        self._watchdog = Watchdog(self.world.clock, self.settings.lease, lambda: bool(self._held))
+        busy, expire = lambda: bool(self._held), self._renewer.expire
+        self._watchdog = Watchdog(self.world.clock, self.settings.lease, busy, expire)
         self._watchdog.start()
         unsubscribe = self._subscribe()
         await self.declared.open(self)
         scheduling = asyncio.create_task(self._scheduler.run(), name="horae-scheduler")
         cleaning = asyncio.create_task(self._janitor.run(), name="horae-janitor")
+        serving = asyncio.create_task(self._serve_on(), name="horae-serving")
+        try:
+            await self._told_to_stop.wait()
+        finally:
+            self.stop()
+            unsubscribe()
+            self._scheduler.stop()
+            self._janitor.stop()
+            await ended(ROUND_PATIENCE, serving)
+            patience = self.settings.cancel_grace.total_seconds()
+            await asyncio.gather(self._end(), ended(patience, scheduling, cleaning))
+
+    async def _serve_on(self) -> None:
         backoff = Backoff(self.world.dice)
         try:
             while not self._stopping:
@@ -138,11 +142,7 @@ class Worker:
                     log.exception("a round of this worker failed; it goes on")
                     await self._pause(backoff.next())
         finally:
-            unsubscribe()
-            self._scheduler.stop()
-            self._janitor.stop()
-            await asyncio.gather(scheduling, cleaning)
-            await self._end()
+            self.stop()
 
     def reload(self) -> None:
         """Read jobs.conf again; from the loop's thread."""
@@ -151,16 +151,14 @@ class Worker:
     def stop(self) -> None:
         """Ask the worker to end; from the loop's thread."""
         self._stopping = True
+        self._told_to_stop.set()
         if hasattr(self, "_alarm"):
             self._alarm.ring()
 
     async def _pause(self, duration: timedelta) -> None:
         """Rest however often the bell rings; only the end of the worker cuts it short."""
         self._expects_work = True  # whatever rings meanwhile is looked for afterwards
-        with suppress(TimeoutError):
-            async with asyncio.timeout(duration.total_seconds()):
-                while not self._stopping:
-                    await self._alarm.sleep(None, duration)
+        await self._alarm.until(lambda: self._stopping, duration)
 
     def _subscribe(self) -> Callable[[], None]:
         def wake(queue: str) -> None:
@@ -200,7 +198,7 @@ class Worker:
         for queue, slots in self.settings.queues.items():
             free = min(slots - self._busy[queue], MAX_CLAIM, max(slots // 2, SMALL_CLAIM))
             if free > 0 and not self._stopping:
-                jobs = await self._database.call(partial(self._claim, queue, free))
+                jobs = await self._database.call(partial(self._claim, queue, free), abandoned=self._came_too_late)
                 if jobs:
                     self._faults.at("claim.after")
                     self._start(jobs)
@@ -219,7 +217,7 @@ class Worker:
         now = self.world.clock.now()
         open_queues = [queue for queue, slots in self.settings.queues.items() if self._busy[queue] < slots]
         beat = self._beaten_at is None or now - self._beaten_at >= self.settings.look_every * 0.9
-        node = self._node(now) if beat else None
+        node = self.settings.node(self.node_id, self._started_at, now, stopping=self._stopping) if beat else None
         worker_id = self.node_id if self._held else None
         glance = await self._database.call(lambda: self.world.store.glance(open_queues, node=node, worker_id=worker_id))
         self._beaten_at = now if beat else self._beaten_at
@@ -245,12 +243,6 @@ class Worker:
         rang = await self._alarm.sleep(min(wakes, default=None), at_most)
         due_now = due is not None and due <= self.world.clock.now()
         self._expects_work = rang or due_now
-
-    def _node(self, now: datetime) -> Node:
-        return Node(
-            self.node_id, socket.gethostname(), os.getpid(), self.settings.version, self._started_at, now,
-            dict(self.settings.queues), "stopping" if self._stopping else "running",
-        )  # fmt: skip
 
     # -- attempts ------------------------------------------------------------------------------------------------
 
@@ -296,11 +288,7 @@ class Worker:
         """After the commit: the slot is free, whoever wants to know is told."""
         self._forget(job)
         self.measures.ended(job, "stale" if change is None else outcome.ending)
-        if change is None:
-            log.warning("the ending of %s came too late: it has been handed on", job.id, extra=facts(job))
-        elif outcome.ending in ("failed", "timed_out"):
-            line = (outcome.error or "").partition("\n")[0]
-            log.warning("%s (%s) failed, now %s: %s", job.id, job.handler, change.state, line, extra=facts(job))
+        log_ending(job, outcome, change)
         if change is not None and change.state == "dead":
             dead = replace(job, state="dead", attempt=change.attempt, last_error=change.error)
             self._teller.dead(dead)
@@ -336,7 +324,9 @@ class Worker:
         verbs.checkpoint(self.world, lease, value)
 
     def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any:
-        return verbs.once(self.world, lease, step, work)
+        attempt, now = self._held.get((lease.job_number, lease.token)), self.world.clock.monotonic()
+        left = None if attempt is None else time_left(attempt, self.resolve(attempt.job.handler), now)
+        return verbs.once(self.world, lease, step, work, limit=left, held_for=self.settings.lease)
 
     async def call(self, work: Callable[[], T]) -> T:
         """In the handlers' threads: what they do there may take long, and the worker's own calls must not wait."""
@@ -366,30 +356,36 @@ class Worker:
     # -- the end -------------------------------------------------------------------------------------------------
 
     async def _end(self) -> None:
+        cancel_grace = self.settings.cancel_grace
         await asyncio.gather(self._until_free(self.settings.grace), self.declared.close(self.settings.grace))
         for key in list(self._held):
             self._stop_attempt(key, "released")
-        await self._until_free(self.settings.cancel_grace)
+        tasks = [attempt.task for attempt in self._held.values() if attempt.task is not None]
+        if tasks:  # whose endings are only waiting for the store need no more time to end
+            await asyncio.wait(tasks, timeout=cancel_grace.total_seconds())
         self._give_back()
-        if not await self._settler.drained(max(self.settings.grace, self.settings.cancel_grace)):
+        if not await self._settler.drained(cancel_grace):
             log.error("the store did not come back; what could not be written is tried again when its lease runs out")
-        await self._teller.drained(self.settings.cancel_grace)
+        await self._teller.drained(cancel_grace)
         self._watchdog.stop()
-        await asyncio.to_thread(self._renewer.stop)
+        await asyncio.to_thread(self._renewer.stop, LAST_WORDS)
         try:
-            await self._database.call(lambda: self.world.store.transact(lambda tx: tx.nodes.remove(self.node_id)))
-        except HoraeError as problem:
-            log.debug("this node could not take its name off the list: %s", problem)
+            async with asyncio.timeout(LAST_WORDS):
+                await self._database.call(lambda: self.world.store.transact(lambda tx: tx.nodes.remove(self.node_id)))
+        except (HoraeError, TimeoutError) as problem:
+            log.debug("this node could not take its name off the list: %r", problem)
         self._threads.close()
         self._processes.close()
         self._database.close()
 
     async def _until_free(self, limit: timedelta) -> None:
         """Until every attempt has ended and been settled, or the time is up."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(limit.total_seconds()):
-                while self._held:
-                    await self._alarm.sleep(None, limit)
+        await self._alarm.until(lambda: not self._held, limit)
+
+    def _came_too_late(self, jobs: list[Job]) -> None:
+        """A claim that was answered when nobody waited for it any more: nobody shall wait for its leases to run out."""
+        for job in jobs:
+            self._settler.add(job, Outcome("released", error="its worker shut down"))
 
     def _give_back(self) -> None:
         """What cannot be stopped is given back all the same: its late ending will be refused."""

@@ -1,0 +1,36 @@
+"""How a worker serves: what an application or a command decides about it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from horae.actions.retention import Retention
+from horae.core.jobs import SLOTS
+from horae.ports import Limiter, Node
+from horae.runtime.janitor import Chore
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """How a worker serves."""
+
+    queues: Mapping[str, int] = field(default_factory=lambda: {"default": SLOTS})
+    lease: timedelta = timedelta(seconds=30)
+    grace: timedelta = timedelta(seconds=30)
+    cancel_grace: timedelta = timedelta(seconds=6)  # for what has been cancelled to end, before it is given back
+    look_every: timedelta = timedelta(seconds=60)
+    version: str = ""
+    fault: str = ""
+    retention: Retention = field(default_factory=Retention)
+    rates: Mapping[str, Limiter] = field(default_factory=dict)  # how often jobs of a queue may start
+    chores: tuple[Chore, ...] = ()
+
+    def node(self, node_id: str, started_at: datetime, now: datetime, *, stopping: bool) -> Node:
+        """The worker as people see it."""
+        state = "stopping" if stopping else "running"
+        host, queues = socket.gethostname(), dict(self.queues)
+        return Node(node_id, host, os.getpid(), self.version, started_at, now, queues, state)
