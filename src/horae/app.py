@@ -105,7 +105,7 @@ class Horae(Jobs):
         self._clock = clock
         self._dice = dice
         self._tracing: Tracing | None = OpenTelemetry() if is_on(os.environ, "HORAE_OTEL") else None
-        self._opener = Opener(self._open)
+        self._opener = Opener(lambda: self._open())
         self._hosted: Hosted | None = None
         self._measures: Measures | None = None
 

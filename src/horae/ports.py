@@ -487,6 +487,9 @@ class Store(Protocol):
     def read(self, work: Callable[[Tx], T], *, unbounded: bool = False) -> T:
         """Look at one moment, with as many statements as it takes; *unbounded* for an export, which may take long."""
 
+    def moment(self) -> AbstractContextManager[None]:
+        """Let all reads of this thread, while the block runs, look at one and the same moment."""
+
     def read_time(self) -> datetime | None:
         """The database's own clock, where several hosts share it; None where the system's clock rules."""
 

@@ -14,6 +14,7 @@ from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
+from horae.actions.moments import one_moment
 from horae.actions.schedules import CHANGEABLE, MAX_PAGE, added, checked, find, locked, written
 from horae.actions.toggles import DECLARED_BY as BY
 from horae.actions.toggles import forget_toggles
@@ -143,6 +144,7 @@ def stored(world: World, keys: Collection[str]) -> dict[str, Schedule]:
     return world.store.read(work)
 
 
+@one_moment
 def local(world: World, plan: Plan) -> dict[str, Schedule]:
     """What each node of the application runs for itself, as the store has it: declared so, or made so by a verb."""
     made = _all(world, ScheduleFilter(owner=SYSTEM, mode="ALL_NODES"))
@@ -151,6 +153,7 @@ def local(world: World, plan: Plan) -> dict[str, Schedule]:
     return ours | stored(world, [schedule.key for schedule in plan.schedules if schedule.mode == "ALL_NODES"])
 
 
+@one_moment
 def snapshot(world: World, planned: Sequence[Schedule]) -> list[JobStatus]:
     """How declared jobs are doing, over the whole cluster; one that is not stored yet has no history."""
     found = stored(world, [schedule.key for schedule in planned])

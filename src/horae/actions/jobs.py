@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from horae.actions.moments import one_moment
 from horae.core.audit import Entry
 from horae.core.instants import aware, instant, iso, later
 from horae.core.jobs import (
@@ -479,6 +480,7 @@ def get(world: World, job_id: str, *, owner: str | None = None) -> Job:
     return job
 
 
+@one_moment
 def runs(world: World, job_id: str, *, owner: str | None = None) -> list[Run]:
     """Every attempt at a job, the oldest first, the one under way last."""
     job = get(world, job_id, owner=owner)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from horae.actions.jobs import counts
+from horae.actions.moments import one_moment
 from horae.core.audit import Entry
 from horae.core.jobs import ORDERS, SYSTEM, Order
 from horae.core.payloads import name
@@ -50,6 +51,7 @@ def order_queue(world: World, queue: str, order: Order, *, actor: str = SYSTEM, 
     return _change(world, queue, "order", actor, reason, order=order)
 
 
+@one_moment
 def list_queues(world: World, *, owner: str | None = None) -> list[QueueView]:
     """Every queue that has settings, jobs or a worker; for a tenant those with jobs of its own, counting only them."""
     numbers = counts(world, owner=owner)

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from horae.actions import firing, jobs, reasons, schedules
+from horae.actions.moments import one_moment
 from horae.actions.schedules import CHANGEABLE, checked, entry_for, told, written
 from horae.core.fires import Schedule, first_fire, next_fire
 from horae.core.jobs import SYSTEM, Job, request_hash
@@ -226,6 +227,7 @@ def runs(
     return world.store.read(look)
 
 
+@one_moment
 def why(world: World, task_id: str, *, owner: str | None) -> tuple[Facts, tuple[Reason, ...]]:
     """How it stands and why, from data alone (S1-36); never without a reason."""
     facts = get(world, task_id, owner=owner)

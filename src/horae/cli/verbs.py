@@ -151,6 +151,9 @@ class Verbs(Protocol):
 
     def now(self) -> datetime: ...
 
+    def moment(self) -> AbstractContextManager[None]:
+        """Let everything that is asked for meanwhile be of one moment, where the database is opened here."""
+
 
 class Bound:
     """The verbs of one room of ``horae.actions``, each with its world."""
@@ -169,6 +172,7 @@ class Near:
         from horae.actions import firing, jobs, queues, reasons, schedules, tokens
 
         self.now = world.clock.now
+        self.moment = world.store.moment
         self.jobs = cast("JobVerbs", Bound(world, jobs))
         self.reasons = cast("ReasonVerbs", Bound(world, reasons))
         self.queues = cast("QueueVerbs", Bound(world, queues))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -131,7 +131,8 @@ class MysqlStore(SqlStore):
     def reading(self) -> Iterator[Connection]:
         """For one transaction the level of our sessions is not enough; closing it rolls back, which costs no more."""
         with self.reached(self.engine.connect) as connection:
-            connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            with closing(connection.connection.cursor()) as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield connection
 
     def limit(self, connection: Any, limit: timedelta | None) -> None:

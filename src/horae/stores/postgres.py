@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import psycopg
+from psycopg import IsolationLevel
 from psycopg import errors as pg
 from sqlalchemy import Connection, Engine, func, select
 
@@ -277,7 +278,17 @@ class PostgresStore(SqlStore):
     def reading(self) -> Iterator[Connection]:
         """Psycopg puts level and mode into its BEGIN: one moment costs no round trip more than many."""
         with self.reached(self.engine.connect) as connection:
-            yield connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            driver = connection.connection.driver_connection
+            if not isinstance(driver, BoundedConnection):
+                yield connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+                return
+            driver.isolation_level, driver.read_only = IsolationLevel.REPEATABLE_READ, True  # SQLAlchemy's way: 30 µs
+            try:
+                yield connection
+            finally:
+                connection.rollback()
+                if not driver.closed:
+                    driver.isolation_level, driver.read_only = None, None
 
     # -- hot verbs in one round trip -----------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -48,6 +48,7 @@ class SqlStore(ABC):
         self.firings = self.make_firings()
         self.insert_chunk = INSERT_CHUNK
         self._turn = 0
+        self._here = threading.local()  # the moment that a thread looks at
         self._listeners: list[Callable[[str], None]] = []
         self._listeners_lock = threading.Lock()
 
@@ -113,12 +114,27 @@ class SqlStore(ABC):
 
     def read(self, work: Callable[[Transaction], T], *, unbounded: bool = False) -> T:
         """Look at one moment. *unbounded* is for what may take longer than a statement of ours: an export."""
+        moment: _Moment | None = getattr(self._here, "moment", None)
 
         def attempt() -> T:
             with self.reading() as connection, self.lend(connection, None) if unbounded else nullcontext():
                 return work(Transaction(connection))
 
-        return self.persistently(attempt, self.timeouts.statement, sent=False)
+        joins = attempt if moment is None else lambda: moment.look(work)
+        return self.persistently(joins, self.timeouts.statement, sent=False)
+
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        """Let all reads of this thread, while the block runs, look at one and the same moment."""
+        if getattr(self._here, "moment", None) is not None:
+            yield  # inside another one, which stands for this one too
+            return
+        self._here.moment = moment = _Moment(self.reading)
+        try:
+            yield
+        finally:
+            self._here.moment = None
+            moment.end()
 
     def driven(self, work: Callable[[Driver], T]) -> T:
         def attempt() -> T:
@@ -295,6 +311,31 @@ class SqlStore(ABC):
     def close(self) -> None:
         if self.owns_engine:
             self.engine.dispose()
+
+
+class _Moment:
+    """A transaction for several looks, begun with the first; one that failed is followed by another moment."""
+
+    def __init__(self, reading: Callable[[], AbstractContextManager[Connection]]) -> None:
+        self._reading = reading
+        self._open: ExitStack | None = None
+        self._transaction: Transaction | None = None
+
+    def look(self, work: Callable[[Transaction], T]) -> T:
+        if self._transaction is None:
+            opened = ExitStack()
+            self._transaction = Transaction(opened.enter_context(self._reading()))
+            self._open = opened
+        try:
+            return work(self._transaction)
+        except DBAPIError:
+            self.end()
+            raise
+
+    def end(self) -> None:
+        opened, self._open, self._transaction = self._open, None, None
+        if opened is not None:
+            opened.close()
 
 
 def unavailable(product: str, said: str, *, sent: bool) -> StoreUnavailable:
