@@ -22,7 +22,7 @@ from horae.actions.declaring import Plan
 from horae.actions.jobs import Enqueued, Request
 from horae.actions.sealing import seal_left
 from horae.checking import plan_of, problems_of, seed_from
-from horae.clock import StoreClock, SystemClock, SystemDice, pause, zone_database_version
+from horae.clock import SystemDice, clock_of, pause, zone_database_version
 from horae.configuration import JobsFile, find_file, read_files
 from horae.core.figures import Family
 from horae.core.fires import Schedule
@@ -130,10 +130,9 @@ class Horae(Jobs):
     def _open(self) -> World:
         store = open_store(self.engine, self.timeouts)
         store.owns_engine = not isinstance(self.database, Engine)
-        clock = self._clock or (StoreClock(store.read_time) if store.dialect.shares_clock else SystemClock())
         return World(
             store,
-            clock,
+            self._clock or clock_of(store),
             self._dice or SystemDice(),
             max_payload_bytes=self.max_payload_bytes,
             tzdata=zone_database_version(),

@@ -1,8 +1,9 @@
 """The clocks and the dice: the only module that reads time or draws chance.
 
-On one host the system's time rules. When several hosts share a database, all of them follow that database's
-clock: its reading at the last measurement plus the monotonic time since, so that a wrong or jumping system
-clock on one host can neither fire early nor steal a lease.
+On one host the system's time rules when something is due, and the time since its start when a lease ends: whoever sets
+the clock, by hand or by NTP, takes no job from its worker and leaves none with a dead one. When several hosts share a
+database, all of them follow that database's clock: its reading at the last measurement plus the monotonic time since,
+so that a wrong or jumping system clock on one host can neither fire early nor steal a lease.
 """
 
 from __future__ import annotations
@@ -18,6 +19,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from horae.core.boots import Boot
+
+if TYPE_CHECKING:
+    from horae.ports import Clock, Store
+
+BOOT_NAME = Path("/proc/sys/kernel/random/boot_id")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class SystemClock:
@@ -28,6 +38,49 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def steady(self) -> datetime:
+        return self.now()
+
+
+class HostClock(SystemClock):
+    """The host's own time, and a line for leases that goes on from *began_at* whatever somebody sets the clock to."""
+
+    def __init__(self, began_at: datetime, lasted: Callable[[], timedelta]) -> None:
+        self._began_at = began_at
+        self._lasted = lasted
+
+    def steady(self) -> datetime:
+        return self._began_at + self._lasted()
+
+
+def time_since_boot() -> timedelta:
+    """How long the host has been running, with the time it slept; where it does not say, the time of its clock."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return timedelta(microseconds=time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000)
+    return datetime.now(UTC) - EPOCH
+
+
+def boot_name() -> str:
+    """What tells this run of the host from the one before; empty where the host does not say."""
+    with suppress(OSError):
+        return BOOT_NAME.read_text(encoding="ascii").strip() if hasattr(time, "CLOCK_BOOTTIME") else ""
+    return ""
+
+
+def clock_of(
+    store: Store,
+    *,
+    fix: bool = True,
+    boot: Callable[[], str] = boot_name,
+    lasted: Callable[[], timedelta] = time_since_boot,
+) -> Clock:
+    """The clock that everybody on a store follows; *fix* as in ``Store.lease_line``."""
+    system, name = SystemClock(), boot()
+    began_at = store.lease_line(Boot(name, lasted()), now=system.now(), fix=fix)
+    if began_at is None:
+        return StoreClock(store.read_time)
+    return HostClock(began_at, lasted) if name else system
 
 
 class StoreClock:
@@ -53,6 +106,9 @@ class StoreClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def steady(self) -> datetime:
+        return self.now()
 
     def _first(self) -> tuple[datetime, float]:
         with self._lock:
@@ -94,6 +150,9 @@ class StoryClock:
 
     def monotonic(self) -> float:
         return (self._now - self._starts_at).total_seconds()
+
+    def steady(self) -> datetime:
+        return self._now
 
     def jump_to(self, instant: datetime) -> None:
         """Forward only: to go back is to stay."""

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from horae.core.access import Token
 from horae.core.audit import Entry
+from horae.core.boots import Boot
 from horae.core.figures import Backlog, Ended
 from horae.core.fires import Fire, Firing, Schedule, Unfinished
 from horae.core.jobs import Job, Lease, NewJob, Order, Outcome, Run, Settlement
@@ -22,6 +23,7 @@ from horae.core.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
 from horae.core.limits import Limit
 from horae.core.values import swift
 
+NOTICED = timedelta(seconds=1)  # what nobody sees is not worth another value
 T = TypeVar("T")
 K = TypeVar("K", Task, TaskWait, Event, StoredFact)
 
@@ -34,6 +36,12 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Seconds that never jump, for durations."""
+
+    def steady(self) -> datetime:
+        """The present instant on the line on which leases end: whoever sets the host's clock does not move it.
+
+        All processes on one store agree on it. It is ``now`` where the database's clock rules.
+        """
 
 
 class Dice(Protocol):
@@ -68,6 +76,11 @@ class Claim:
     lease: timedelta
     order: Order | None = None  # None: the queue's own
     owner: str | None = None  # only this tenant's jobs; None: everybody's
+    steady: datetime | None = None  # now on the line of leases; None: the same as now
+
+    def until(self, now: datetime) -> datetime:
+        """When the lease ends, on the line of leases."""
+        return (self.steady or now) + self.lease
 
 
 @dataclass(frozen=True, slots=True)
@@ -493,6 +506,13 @@ class Store(Protocol):
     def read_time(self) -> datetime | None:
         """The database's own clock, where several hosts share it; None where the system's clock rules."""
 
+    def lease_line(self, boot: Boot, *, now: datetime, fix: bool = True) -> datetime | None:
+        """When this boot began, as all processes on the store take it; None where the database's clock rules.
+
+        The first one of a boot fixes it for all and ends the leases of the boot before; without *fix* nothing is
+        written.
+        """
+
     def check_schema(self) -> None:
         """Raise where the tables are not, or no longer, those that this code needs."""
 
@@ -532,6 +552,13 @@ class World:
     key_retention: timedelta = timedelta(days=7)
     tzdata: str = ""  # the version of the zone database that this process reads
     tracing: Tracing | None = None
+
+    def on_clock(self, steady: datetime | None) -> datetime | None:
+        """When an instant of the line of leases comes by the clock that people read; the same unless that was set."""
+        if steady is None:
+            return None
+        shift = self.clock.now() - self.clock.steady()
+        return steady if abs(shift) < NOTICED else steady + shift
 
 
 class Lock(Protocol):

@@ -47,6 +47,9 @@ class JumpingClock:
         self._ticks += 0.001
         return self._ticks
 
+    def steady(self) -> datetime:
+        return self._now
+
     def jump(self, span: timedelta) -> None:
         self._now += span
 

@@ -176,6 +176,12 @@ class Journey:
     def open(self, gate: str) -> None:
         (self.home / gate).touch()
 
+    def set_clock(self, seconds: float) -> None:
+        """Set the clock of the host, as seen by all processes that were started with a skew."""
+        written = self.home / "clock-step.new"
+        written.write_text(str(seconds))
+        written.rename(self.home / "clock-step")
+
     # -- asking --------------------------------------------------------------------------------------------------
 
     def effects(self) -> list[Effect]:
@@ -208,6 +214,17 @@ class Journey:
         return complaints(read_history(self.app.world, self.acknowledged, effects))
 
 
+def until_renewed(journey: Journey, job_id: str, *, times: int) -> None:
+    """Wait until the lease of a job has been extended so often."""
+    seen = {journey.app.get(job_id).leased_until}
+
+    def often() -> bool:
+        seen.add(journey.app.get(job_id).leased_until)
+        return len(seen) > times
+
+    eventually(often, "renewals")
+
+
 def setting_out(url: str, home: Path) -> Iterator[Journey]:
     engine = create_store_engine(url)
     migrate(engine)
@@ -224,6 +241,11 @@ def setting_out(url: str, home: Path) -> Iterator[Journey]:
 def journey(database_url: str, tmp_path: Path) -> Iterator[Journey]:
     """On each of the three databases."""
     yield from setting_out(database_url, tmp_path)
+
+
+@pytest.fixture
+def sqlite_journey(sqlite_database_url: str, tmp_path: Path) -> Iterator[Journey]:
+    yield from setting_out(sqlite_database_url, tmp_path)
 
 
 @pytest.fixture

@@ -110,13 +110,15 @@ app = build()
 
 
 class SkewedDatetime(datetime):
-    """The wrong time, as a host with a bad clock would tell it."""
+    """The wrong time, as a host with a bad clock would tell it; a test may set it while the process runs."""
 
     skew = timedelta(0)
 
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> Self:
-        return cls.fromtimestamp(time.time(), tz) + cls.skew
+        step = home() / "clock-step"
+        stepped = timedelta(seconds=float(step.read_text())) if step.exists() else timedelta(0)
+        return cls.fromtimestamp(time.time(), tz) + cls.skew + stepped
 
 
 async def serve(settings: WorkerSettings) -> None:
@@ -153,8 +155,8 @@ def main(text: str) -> None:
         return
     told = json.loads(text)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    if skew := told.get("skew"):
-        SkewedDatetime.skew = timedelta(seconds=skew)
+    if "skew" in told:
+        SkewedDatetime.skew = timedelta(seconds=told["skew"])
         horae.clock.datetime = SkewedDatetime  # type: ignore[attr-defined]  # the host's clock, as seen by our port
     default = WorkerSettings()
     settings = WorkerSettings(

@@ -1,12 +1,12 @@
 """Somebody freezes: the way to the database, the database, or a worker in the middle of a transaction."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.journeys.conftest import Journey, eventually, setting_out
+from tests.journeys.conftest import Journey, eventually, setting_out, until_renewed
 from tests.support.proxy import Proxy
 
 SERVERS = [pytest.param(kind, marks=pytest.mark.server) for kind in ("postgres", "mysql")]
@@ -162,14 +162,3 @@ def test_a_handler_that_is_long_in_its_ledger_costs_no_job_its_lease(silent_jour
         assert journey.app.get(job.id).result == holder.pid
     assert heir.end() == {}
     assert journey.complaints() == []
-
-
-def until_renewed(journey: Journey, job_id: str, *, times: int) -> None:
-    """Wait until the lease of a job has been extended so often."""
-    seen = {journey.app.get(job_id).leased_until}
-
-    def often(look: Callable[[], object]) -> bool:
-        seen.add(look())  # type: ignore[arg-type]
-        return len(seen) > times
-
-    eventually(lambda: often(lambda: journey.app.get(job_id).leased_until), "renewals")

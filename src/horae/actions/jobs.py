@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from horae.actions.leases import on_clock
 from horae.actions.moments import one_moment
 from horae.core.audit import Entry
 from horae.core.instants import aware, instant, iso, later
@@ -300,7 +301,8 @@ def pull(
     for queue in queues:
         room = limit - len(taken)
         if room > 0:
-            claim = Claim(name(queue, "queue"), room, label(worker_id, "worker id", 200), lease, order, owner)
+            who, steady = label(worker_id, "worker id", 200), world.clock.steady()
+            claim = Claim(name(queue, "queue"), room, who, lease, order, owner, steady)
             taken += world.store.claim(claim, now=world.clock.now())
     return taken
 
@@ -398,7 +400,7 @@ def _end(
 
 def renew(world: World, leases: Iterable[Lease], *, lease: timedelta = DEFAULT_LEASE) -> Renewed:
     """Extend leases from now on; who is missing from the answer has lost the job."""
-    return world.store.renew(leases, until=world.clock.now() + lease)
+    return world.store.renew(leases, until=world.clock.steady() + lease)
 
 
 def progress(world: World, lease: Lease, value: Any) -> None:
@@ -441,7 +443,7 @@ def once(
             tx.ledger.put(lease.job_number, step, known, world.clock.now())
         took = timedelta(seconds=world.clock.monotonic() - began)
         if held_for is not None and took > renewal_pause(held_for) / 2:
-            tx.ledger.renew(lease.job_number, world.clock.now() + held_for)
+            tx.ledger.renew(lease.job_number, world.clock.steady() + held_for)
         return decode(known)["value"]
 
     return world.store.transact(write)
@@ -449,15 +451,16 @@ def once(
 
 def lose_expired(world: World, limit: int = 100) -> list[tuple[Job, bool]]:
     """Close attempts whose lease ran out; answers with the jobs as they were and whether each is dead now."""
-    return lose(world, world.store.expired(now=world.clock.now(), limit=limit))
+    return lose(world, world.store.expired(now=world.clock.steady(), limit=limit))
 
 
 def lose(world: World, silent: Sequence[Job]) -> list[tuple[Job, bool]]:
     """The same for jobs that somebody has found; one whose lease has been renewed since is left alone."""
     if not silent:
         return []
-    now = world.clock.now()
-    written = [settlement(job, Outcome("lost"), now=now, roll=world.dice.roll()) for job in silent]
+    now, steady = world.clock.now(), world.clock.steady()
+    endings = [settlement(job, Outcome("lost"), now=now, roll=world.dice.roll()) for job in silent]
+    written = [replace(ending, expired_before=steady) for ending in endings]
     rejected = world.store.settle(written, now=now)
     lost = [
         (job, done.change.state == "dead")
@@ -477,7 +480,7 @@ def get(world: World, job_id: str, *, owner: str | None = None) -> Job:
     job = world.store.read(lambda tx: tx.jobs.get(number))
     if job is None or (owner is not None and job.owner != owner):
         raise NotFound(f"There is no job {job_id}. It may have been cleaned up; `horae job list` shows what there is.")
-    return job
+    return on_clock(world, job)
 
 
 @one_moment
@@ -496,7 +499,8 @@ def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before:
     if unknown:
         raise InvalidInput(f"Unknown state {sorted(unknown)[0]!r}; choose from {', '.join(JOB.states)}.")
     number = None if before is None else job_number(before)
-    return world.store.read(lambda tx: tx.jobs.find(wanted, limit=limit, before=number))
+    found = world.store.read(lambda tx: tx.jobs.find(wanted, limit=limit, before=number))
+    return [on_clock(world, job) for job in found]
 
 
 def counts(world: World, *, queue: str | None = None, owner: str | None = None) -> dict[str, dict[str, int]]:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from horae.actions import firing, jobs, reasons, schedules
+from horae.actions.leases import on_clock
 from horae.actions.moments import one_moment
 from horae.actions.schedules import CHANGEABLE, checked, entry_for, told, written
 from horae.core.fires import Schedule, first_fire, next_fire
@@ -77,7 +78,7 @@ def create(
         if key is not None:
             known = tx.tasks.get(task_id, owner)
             if known is not None:
-                return Saved(_facts(tx, _same_request(known, key, asked)))
+                return Saved(_facts(world, tx, _same_request(known, key, asked)))
             _not_deleted(tx, task_id, owner, key)
         made = plan(Facts(blank(task_id, owner)), wish, terms, settings.rules, now)
         checked(world, made.schedule)
@@ -142,7 +143,7 @@ def change(
     def write(tx: Tx) -> Saved:
         settings = OwnerSettings.read(tx.owners.lock(whose, now))
         before = _locked(tx, task_id, whose, versions)
-        facts = _facts(tx, before)
+        facts = _facts(world, tx, before)
         made = plan(facts, wish, terms, settings.rules, now)
         checked(world, made.schedule)
         if made.arms:
@@ -154,7 +155,7 @@ def change(
         changed = {name: SOURCE for name in CHANGEABLE if getattr(before, name) != getattr(made.schedule, name)}
         after = replace(made.schedule, sources={**before.sources, **changed})
         after = written(world, tx, before, after, "change", actor, "", made.first)
-        return Saved(_facts(tx, after), made.warnings)
+        return Saved(_facts(world, tx, after), made.warnings)
 
     saved = world.store.transact(write)
     world.store.wake(["*"])
@@ -200,7 +201,7 @@ def _is_silent(job: Job, now: datetime) -> bool:
 
 
 def get(world: World, task_id: str, *, owner: str | None) -> Facts:
-    return world.store.read(lambda tx: _facts(tx, _found(tx, task_id, owner)))
+    return world.store.read(lambda tx: _facts(world, tx, _found(tx, task_id, owner)))
 
 
 def find(world: World, *, owner: str | None, limit: int = 50, after: tuple[str, int, int] | None = None) -> list[Facts]:
@@ -210,7 +211,8 @@ def find(world: World, *, owner: str | None, limit: int = 50, after: tuple[str, 
     def look(tx: Tx) -> list[Facts]:
         page = tx.tasks.find(owner, limit=limit, after=after)
         live = tx.tasks.live([each.number for each in page])
-        return [Facts(each, tuple(live.get(each.number, ())), tx.tasks.last_run(each.number)) for each in page]
+        seen = {number: tuple(on_clock(world, job) for job in found) for number, found in live.items()}
+        return [Facts(each, seen.get(each.number, ()), tx.tasks.last_run(each.number)) for each in page]
 
     return world.store.read(look)
 
@@ -295,8 +297,8 @@ def release(world: World, task_id: str, *, owner: str | None, actor: str = SYSTE
 # -- the parts ---------------------------------------------------------------------------------------------------
 
 
-def _facts(tx: Tx, schedule: Schedule) -> Facts:
-    live = tx.tasks.live([schedule.number]).get(schedule.number, ())
+def _facts(world: World, tx: Tx, schedule: Schedule) -> Facts:
+    live = [on_clock(world, job) for job in tx.tasks.live([schedule.number]).get(schedule.number, ())]
     return Facts(schedule, tuple(live), tx.tasks.last_run(schedule.number))
 
 

@@ -343,7 +343,7 @@ def _as_found(answer: Any) -> Found:
 
 def serve_due(world: World, name: str) -> int:
     """Handle what has come due in any lane: the effect is the same whoever does it."""
-    left = [job for job in world.store.expired(now=world.clock.now(), limit=LEFT_BATCH) if job.queue == QUEUE]
+    left = [job for job in world.store.expired(now=world.clock.steady(), limit=LEFT_BATCH) if job.queue == QUEUE]
     jobs.lose(world, left)  # by a driver that died between taking and settling
     taken = jobs.pull(world, worker_id=name, queues=[QUEUE], limit=DUE_BATCH, lease=DUE_LEASE)
     if taken:

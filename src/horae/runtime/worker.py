@@ -210,7 +210,9 @@ class Worker:
         return all(self._busy[queue] >= slots for queue, slots in self.settings.queues.items())
 
     def _claim(self, queue: str, free: int) -> list[Job]:
-        return self.world.store.claim(Claim(queue, free, self.node_id, self.settings.lease), now=self.world.clock.now())
+        clock = self.world.clock
+        claim = Claim(queue, free, self.node_id, self.settings.lease, steady=clock.steady())
+        return self.world.store.claim(claim, now=clock.now())
 
     async def _look(self) -> Glance:
         """When is the next thing due, does anybody want a job of ours to stop; and now and then: we are alive."""
@@ -223,6 +225,7 @@ class Worker:
         self._beaten_at = now if beat else self._beaten_at
         self._looked_at = self.world.clock.monotonic()
         self._scheduler.expect(glance.next_fire_at)
+        glance = replace(glance, next_expiry_at=self.world.on_clock(glance.next_expiry_at))
         for key in [key for key in self._held if key[0] in glance.cancelled]:
             self._stop_attempt(key, "cancelled")
         return glance

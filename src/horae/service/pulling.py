@@ -143,6 +143,9 @@ class ToldClock:
     def monotonic(self) -> float:
         return self.real.monotonic()
 
+    def steady(self) -> datetime:
+        return self.told
+
 
 @router.post("/pull", operation_id="pull_jobs", summary="Take due jobs under a lease")
 async def pull(body: Pull, request: Request, world: Here, service: How, holders: Known, caller: Worker) -> Pulled:

@@ -126,7 +126,7 @@ class Hot:
             driver.change(
                 "UPDATE horae_jobs SET state = 'running', token = token + 1, worker_id = %s, leased_until = %s, "
                 f"started_at = %s WHERE id IN ({marks(len(chunk))})",
-                [claim.worker_id, micros(now + claim.lease), micros(now), *chunk],
+                [claim.worker_id, micros(claim.until(now)), micros(now), *chunk],
             )
 
     def _link(self, driver: Driver, numbers: Sequence[int]) -> None:

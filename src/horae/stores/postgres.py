@@ -7,6 +7,7 @@ from __future__ import annotations
 import select as sockets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -319,7 +320,7 @@ class PostgresStore(SqlStore):
         self._hints.drop(claim.queue)
         if not special and not starts:
             return taken
-        rest = Claim(claim.queue, claim.limit - len(taken), claim.worker_id, claim.lease, claim.order)
+        rest = replace(claim, limit=claim.limit - len(taken))
         more = super().claim(rest, now=now) if special else self.claim(rest, now=now)
         return in_order(taken + more, claim.order) if taken else more
 
@@ -328,7 +329,7 @@ class PostgresStore(SqlStore):
         at, queue = micros(now), claim.queue
         limit = min(claim.limit, size)
         bands = [value for start in starts or [HEAD] * len(BANDS) for value in (queue, at, *start)]
-        parameters = [queue, queue, *bands, limit, claim.worker_id, micros(now + claim.lease), at]
+        parameters = [queue, queue, *bands, limit, claim.worker_id, micros(claim.until(now)), at]
         with self.direct() as connection:
             rows = connection.execute(claim_sql(claim.order, size), parameters, prepare=True).fetchall()
         taken = [job_from(row[1:]) for row in rows if not row[0]]

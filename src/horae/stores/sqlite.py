@@ -16,10 +16,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, create_engine, delete, event, insert, make_url, select, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
 
+from horae.core.boots import Boot
+from horae.core.instants import instant, micros
 from horae.core.jobs import NewJob
 from horae.core.timeouts import Timeouts
 from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull, StoreUnavailable
@@ -27,6 +29,7 @@ from horae.stores.dialects import SQLITE
 from horae.stores.driver import Driver, marks
 from horae.stores.rows import INSERT_COLUMNS, new_job_row
 from horae.stores.store import SqlStore
+from horae.stores.tables import jobs, lanes, lease_line, locks
 
 BUSY_TIMEOUT_MS = 30_000
 CLOSE_PATIENCE = 2.0  # seconds
@@ -36,6 +39,7 @@ MAX_GROUP = 5_000
 INSERT = f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES ({marks(len(INSERT_COLUMNS))})"
 NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}  # the second: none for the index of the log
 DAMAGED = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}  # the first: another kind of file, in most cases
+LONG_AGO = 1  # microseconds: when a lease of an earlier boot has ended; not 0, which looks like none
 _MAKING = threading.Lock()  # nobody connects to a new file before it is closed
 Synchronous = Literal["FULL", "NORMAL", "EXTRA", "OFF"]
 
@@ -267,6 +271,18 @@ class SqliteStore(SqlStore):
         [(last,)] = driver.rows("SELECT last_insert_rowid()")  # the only writer draws consecutive numbers
         return list(range(last - len(jobs) + 1, last + 1))
 
+    # -- the line of leases --------------------------------------------------------------------------------------
+
+    def lease_line(self, boot: Boot, *, now: datetime, fix: bool = True) -> datetime | None:
+        """Fixed once for each boot: all processes count from the same instant, wherever the clock stands by now."""
+        began = now - boot.lasted
+        if self.in_memory or not boot.name:
+            return began
+        found = self.read(lambda tx: tx.connection.execute(select(lease_line)).first())
+        if found is None or found.boot != boot.name:
+            return self.transact(lambda tx: _fix_line(tx.connection, boot, began)) if fix else began
+        return instant(found.began_at)
+
     # -- errors --------------------------------------------------------------------------------------------------
 
     def translated(self, problem: Exception, *, sent: bool = True) -> Exception:
@@ -316,6 +332,20 @@ class SqliteStore(SqlStore):
             finally:
                 self._lock.release()
         super().close()
+
+
+def _fix_line(connection: Connection, boot: Boot, began: datetime) -> datetime:
+    """Write where the line of this boot begins, unless somebody has; what was leased before the reboot has ended."""
+    found = connection.execute(select(lease_line)).first()
+    if found is not None and found.boot == boot.name:
+        return instant(found.began_at)
+    if found is not None:
+        connection.execute(update(jobs).where(jobs.c.state == "running").values(leased_until=LONG_AGO))
+        connection.execute(update(lanes).where(lanes.c.leased_until.is_not(None)).values(leased_until=LONG_AGO))
+        connection.execute(update(locks).values(expires_at=LONG_AGO))
+        connection.execute(delete(lease_line))
+    connection.execute(insert(lease_line).values(id=1, boot=boot.name, began_at=micros(began)))
+    return began
 
 
 class _Watch(threading.Thread):

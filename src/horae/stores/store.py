@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from horae.core.boots import Boot
 from horae.core.fires import Firing
 from horae.core.instants import instant
 from horae.core.jobs import Job, Lease, NewJob, Settlement
@@ -276,6 +277,9 @@ class SqlStore(ABC):
         if not self.dialect.shares_clock:
             return None
         return self.driven(lambda driver: instant(int(driver.rows("SELECT " + self.dialect.time_micros)[0][0])))
+
+    def lease_line(self, boot: Boot, *, now: datetime, fix: bool = True) -> datetime | None:
+        return None
 
     def check_schema(self) -> None:
         require_current(self.engine)
