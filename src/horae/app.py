@@ -128,8 +128,7 @@ class Horae(Jobs):
         return self._opener.world
 
     def _open(self) -> World:
-        store = open_store(self.engine, self.timeouts)
-        store.owns_engine = not isinstance(self.database, Engine)
+        store = open_store(self.engine, self.timeouts, owned=not isinstance(self.database, Engine))
         return World(
             store,
             self._clock or clock_of(store),

@@ -86,13 +86,36 @@ def store_on(engine: Engine, timeouts: Timeouts | None = None) -> SqlStore:
     return MysqlStore(engine, timeouts)
 
 
-def open_store(engine: Engine, timeouts: Timeouts | None = None) -> SqlStore:
-    """A store whose tables are there and current: made at once on SQLite, demanded elsewhere."""
+def open_store(engine: Engine, timeouts: Timeouts | None = None, *, owned: bool = True) -> SqlStore:
+    """A store whose tables are there and current: made at once on SQLite, demanded elsewhere.
+
+    An engine that is *owned* is disposed of with the store; one of the caller's own outlives it.
+    """
     store = store_on(engine, timeouts)
-    if isinstance(store, SqliteStore) and store.in_memory:
-        create_all(engine)
-    elif isinstance(store, SqliteStore):
-        store.persistently(lambda: migrate(engine))
-    else:
-        store.persistently(lambda: require_current(engine))
+    store.owns_engine = owned
+    try:
+        if isinstance(store, SqliteStore) and store.in_memory:
+            create_all(engine)
+        elif isinstance(store, SqliteStore):
+            store.persistently(lambda: migrate(engine))
+        else:
+            store.persistently(lambda: require_current(engine))
+    except BaseException:
+        store.close()  # or what was opened to find out would stay open
+        raise
     return store
+
+
+def unlimited(engine: Engine) -> list[str]:
+    """What the connections of an engine may take for ever, in words; empty for one of ours, and for a file."""
+    kind = BY_NAME[engine.dialect.name].name
+    if kind == "sqlite":
+        return []
+    with engine.connect() as connection:
+        driver: Any = connection.connection.driver_connection
+        if hasattr(driver, "limit"):
+            return []
+        if kind == "postgresql":
+            return ["a silent server"]  # nothing that libpq can be told bounds the wait behind a frozen proxy
+        timeouts = {"reading": "_read_timeout", "writing": "_write_timeout"}
+        return [word for word, name in timeouts.items() if getattr(driver, name, None) is None]
