@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import InterfaceError, OperationalError
 
 from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
-from horae.stores.dialects import BY_NAME
+from horae.stores.dialects import BY_NAME, NO_ROOM
 from horae.stores.tables import job_indexes, metadata
 
 VERSION_TABLE = "horae_version"
@@ -113,7 +113,8 @@ def _in_our_words() -> Iterator[None]:
         told = f"{problem.orig}".partition("\n\tIs the server running")[0].strip() or type(problem).__name__
         if "locked" in told:
             raise StoreBusy(f"The database is locked by somebody else: {told}. Repeat later.") from problem
-        if "is full" in told or "No space left" in told:
+        no_room = getattr(problem.orig, "sqlite_errorcode", None) in NO_ROOM
+        if no_room or "is full" in told or "No space left" in told:
             raise StoreFull(f"The database has no room left: {told}. Free some space on its disk.") from problem
         raise StoreUnavailable(f"The database cannot be reached: {told}. Check its URL and state.") from problem
 

@@ -25,7 +25,7 @@ from horae.core.instants import instant, micros
 from horae.core.jobs import NewJob
 from horae.core.timeouts import Timeouts
 from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull, StoreUnavailable
-from horae.stores.dialects import SQLITE
+from horae.stores.dialects import NO_ROOM, SQLITE
 from horae.stores.driver import Driver, marks
 from horae.stores.rows import INSERT_COLUMNS, new_job_row
 from horae.stores.store import SqlStore
@@ -37,7 +37,6 @@ WATCH_EVERY = 0.05
 WATCH_AGAIN = 1.0  # seconds until a watch that failed begins anew
 MAX_GROUP = 5_000
 INSERT = f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES ({marks(len(INSERT_COLUMNS))})"
-NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}  # the second: none for the index of the log
 DAMAGED = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}  # the first: another kind of file, in most cases
 LONG_AGO = 1  # microseconds: when a lease of an earlier boot has ended; not 0, which looks like none
 _MAKING = threading.Lock()  # nobody connects to a new file before it is closed
