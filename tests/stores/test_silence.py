@@ -2,21 +2,23 @@
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
 
 from horae import Horae
 from horae.core.jobs import Lease
 from horae.core.timeouts import Timeouts
 from horae.errors import StoreBusy, StoreUnavailable
 from horae.stores.opening import create_store_engine, open_store, store_on
-from horae.stores.schema import migrate
+from horae.stores.schema import LOCK, inspect_schema, migrate
 from horae.stores.store import SqlStore
 from horae.stores.transaction import Transaction
 from horae.testing.builders import a_new_job
@@ -25,6 +27,7 @@ from horae.testing.conformance_support import at_once, put, take
 from tests.stores.conftest import url_of
 from tests.support.proxy import Deaf, Proxy
 from tests.support.servers import MariaDBServer, PostgresServer, Server
+from tests.support.templates import put_tables
 
 SHORT = Timeouts(
     connect=timedelta(seconds=1),
@@ -255,3 +258,62 @@ def stop_all(server: Server, number: signal.Signals) -> None:
     children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
     for pid in (server.pid, *map(int, children)):
         os.kill(pid, number)
+
+
+# -- who is exempt, and who shares -------------------------------------------------------------------------------------
+
+HOLDS = {
+    "postgresql": ["BEGIN", f"SELECT pg_advisory_xact_lock({LOCK})", "SELECT pg_sleep(2.5)", "COMMIT"],
+    "mysql": [f"SELECT GET_LOCK('{LOCK}', 10)", "SELECT SLEEP(2.5)", f"SELECT RELEASE_LOCK('{LOCK}')"],
+}
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.server) for kind in SERVERS])
+def test_a_migration_waits_for_another_one_longer_than_any_statement_may(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    url = request.getfixturevalue(f"{kind}_database_url")
+    holding, taken = threading.Event(), create_engine(url, isolation_level="AUTOCOMMIT")
+
+    def hold() -> None:
+        with taken.connect() as connection:
+            first, *rest = HOLDS[connection.dialect.name]
+            connection.exec_driver_sql(first)
+            for statement in rest:
+                if "SLEEP" in statement.upper():
+                    holding.set()
+                connection.exec_driver_sql(statement)
+
+    other = threading.Thread(target=hold)
+    other.start()
+    assert holding.wait(LIMIT)
+    engine = create_store_engine(url, timeouts=SHORT)
+    try:
+        migrate(engine)
+        assert inspect_schema(engine).is_current
+    finally:
+        other.join()
+        engine.dispose()
+        taken.dispose()
+
+
+def test_threads_that_open_an_application_at_once_wait_together_and_not_one_after_the_other(url: str) -> None:
+    with Proxy(url) as proxy, Horae(proxy.url, timeouts=SHORT) as app:
+        proxy.swallow()
+        at_once(16, lambda _: told_within(LIMIT, lambda: app.world))
+        proxy.let_through()
+
+        assert app.world is app.world
+
+
+def test_a_write_waits_for_a_transaction_of_its_own_process_and_gives_up(tmp_path: Path) -> None:
+    """On SQLite, where one handler that is long in its ledger keeps every other writer of its process waiting."""
+    url = put_tables(tmp_path / "horae.db")
+    with closing(open_store(create_store_engine(url), SHORT)) as store, store.writing():
+        waiting = ThreadPoolExecutor(2)
+        tries = [waiting.submit(put, store, a_new_job()), waiting.submit(store.transact, lambda tx: tx.queues.all())]
+
+        for each in tries:
+            with pytest.raises(StoreBusy, match=r"ctx\.once keeps every other write waiting"):
+                each.result(LIMIT)
+        waiting.shutdown()

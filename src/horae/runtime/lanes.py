@@ -27,7 +27,7 @@ from horae.core.directives import Directive, Effect, FactList, Facts, Pending, w
 from horae.core.jobs import Job, Outcome
 from horae.core.lanes import Task
 from horae.core.payloads import decode
-from horae.errors import HoraeError, InvalidInput, LaneLost, StoreError
+from horae.errors import HoraeError, InvalidInput, LaneLost, StoreBusy, StoreError
 from horae.ports import Tx, World
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.keeping import Keeper
@@ -270,7 +270,7 @@ class LaneDriver:
                 raise LookupError("this driver has no such action")
             if perform.effect == "transactional":
                 inside = partial(_inside, action, step, perform.arguments)
-                await self._write_facts(drive, perform, inside)
+                await self._write_facts(drive, perform, inside, limit=action.timeout)
                 return
             found = _as_found(await self._call(lambda: action.run(step, **perform.arguments), action.timeout))
             if found.timeout is not None:
@@ -286,9 +286,12 @@ class LaneDriver:
             )
         await self._write_facts(drive, perform, found)
 
-    async def _write_facts(self, drive: Drive, perform: Perform, found: Found | Callable[[Any], Found]) -> None:
+    async def _write_facts(
+        self, drive: Drive, perform: Perform, found: Found | Callable[[Any], Found], limit: timedelta | None = None
+    ) -> None:
         asked = replace(perform, control=await self.control())  # this is a safe point: what is allowed now counts
-        await self._ask(lambda: turns.commit_facts(self.world, drive, asked, found, self.mind.policy))
+        lasts = {"limit": limit, "held_for": self.mind.lease}
+        await self._ask(lambda: turns.commit_facts(self.world, drive, asked, found, self.mind.policy, **lasts))
 
     # -- the parts -----------------------------------------------------------------------------------------------
 
@@ -354,6 +357,8 @@ def serve_due(world: World, name: str) -> int:
 def outcome_of_due(world: World, job: Job) -> Outcome:
     try:
         again = come_due(world, job.handler, job.payload, owner=job.owner)
+    except StoreBusy:  # somebody froze with this lane locked: the due things of other lanes must not wait with it
+        return Outcome("snoozed", error="its lane is locked by another transaction", delay=DUE_LEASE)
     except StoreError:
         raise
     except HoraeError as problem:

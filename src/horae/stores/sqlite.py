@@ -158,10 +158,11 @@ class SqliteStore(SqlStore):
                 "This thread is already inside a Horae transaction on this SQLite file and would wait for itself. "
                 "Inside ctx.once, or a transaction of your own, pass connection=… so that the call joins it."
             )
-        if not self._lock.acquire(timeout=BUSY_TIMEOUT_MS / 1000):
+        patience = self.timeouts.statement.total_seconds()
+        if not self._lock.acquire(timeout=patience):
             raise StoreBusy(
-                f"Another transaction of this process has held the SQLite file for {BUSY_TIMEOUT_MS // 1000} seconds. "
-                "End it sooner: what runs inside ctx.once keeps every other write waiting."
+                f"Another transaction of this process has held the SQLite file for {patience:g} seconds. End it "
+                "sooner: what runs inside ctx.once keeps every other write waiting."
             )
         self._writer = me
         try:
