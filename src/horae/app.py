@@ -68,7 +68,7 @@ class Horae(Jobs):
     Nothing is opened until it is needed, so that an application can be declared at import time. *name* tells
     applications on one store apart; it is the module that made this one unless told otherwise. *config* names the
     file that overrides declared jobs; else it is ``jobs.conf`` beside that module or in the current folder. *timeouts*
-    bound every wait for a database server (``horae.core.timeouts``); else the environment does.
+    bound every wait for a database server; else the environment does.
     """
 
     def __init__(
