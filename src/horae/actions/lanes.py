@@ -324,7 +324,7 @@ def renew(world: World, drive: Drive, lease: timedelta) -> None:
             raise LaneLost(drive.driver, drive.epoch)
         tx.attention.save_lane(replace(found, leased_until=world.clock.steady() + lease))
 
-    world.store.transact(write)
+    world.store.transact(write, hot=True)
 
 
 def let_go(world: World, drive: Drive) -> None:
@@ -336,7 +336,7 @@ def let_go(world: World, drive: Drive) -> None:
             tx.attention.save_lane(replace(found, driver=None, leased_until=None))
             seal_within(tx, drive.lane)
 
-    world.store.transact(write)
+    world.store.transact(write, hot=True)
     world.store.wake([hint(drive.lane)])
 
 
