@@ -119,7 +119,7 @@ class Horae(Jobs):
 
     @cached_property
     def timeouts(self) -> Timeouts:
-        """How long this application waits for a database server; from the environment unless given."""
+        """The timeouts of this application's database connections; from the environment unless given."""
         return self._timeouts or Settings.read(os.environ).timeouts
 
     @property

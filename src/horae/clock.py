@@ -1,7 +1,7 @@
 """The clocks and the dice: the only module that reads time or draws chance.
 
-On one host the system's time rules when something is due, and the time since its start when a lease ends: whoever sets
-the clock, by hand or by NTP, takes no job from its worker and leaves none with a dead one. When several hosts share a
+On one host, due times follow the system clock and leases follow the host's uptime, so that a clock step (by hand or by
+NTP) neither ends a live lease nor keeps a dead worker's job. When several hosts share a
 database, all of them follow that database's clock: its reading at the last measurement plus the monotonic time since,
 so that a wrong or jumping system clock on one host can neither fire early nor steal a lease.
 """
@@ -44,25 +44,25 @@ class SystemClock:
 
 
 class HostClock(SystemClock):
-    """The host's own time, and a line for leases that goes on from *began_at* whatever somebody sets the clock to."""
+    """The host's own time for due work; for leases its uptime, counted from *began_at*, which no clock step moves."""
 
-    def __init__(self, began_at: datetime, lasted: Callable[[], timedelta]) -> None:
+    def __init__(self, began_at: datetime, uptime: Callable[[], timedelta]) -> None:
         self._began_at = began_at
-        self._lasted = lasted
+        self._uptime = uptime
 
     def steady(self) -> datetime:
-        return self._began_at + self._lasted()
+        return self._began_at + self._uptime()
 
 
-def time_since_boot() -> timedelta:
-    """How long the host has been running, with the time it slept; where it does not say, the time of its clock."""
+def uptime() -> timedelta:
+    """Read how long the host has been running, time asleep included. Without CLOCK_BOOTTIME, use the wall clock."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return timedelta(microseconds=time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000)
     return datetime.now(UTC) - EPOCH
 
 
 def boot_name() -> str:
-    """What tells this run of the host from the one before; empty where the host does not say."""
+    """Read the kernel's id of this boot; empty where there is none (only Linux has one)."""
     with suppress(OSError):
         return BOOT_NAME.read_text(encoding="ascii").strip() if hasattr(time, "CLOCK_BOOTTIME") else ""
     return ""
@@ -73,16 +73,16 @@ def clock_of(
     *,
     fix: bool = True,
     boot: Callable[[], str] = boot_name,
-    lasted: Callable[[], timedelta] = time_since_boot,
+    uptime: Callable[[], timedelta] = uptime,
 ) -> Clock:
-    """The clock that everybody on a store follows; *fix* as in ``Store.lease_line``."""
+    """Make the clock that all processes on a store share; *fix* as in ``Store.lease_line``."""
     system, name = SystemClock(), boot()
-    began_at = store.lease_line(Boot(name, lasted()), now=system.now(), fix=fix)
+    began_at = store.lease_line(Boot(name, uptime()), now=system.now(), fix=fix)
     if began_at is None:
         following = StoreClock(store.read_time)
-        following.now()  # measured by whoever opens the store, and not by all who then want to know the time
+        following.now()  # measure while opening: later callers would queue up behind the first measurement
         return following
-    return HostClock(began_at, lasted) if name else system
+    return HostClock(began_at, uptime) if name else system
 
 
 class StoreClock:

@@ -1,20 +1,21 @@
-"""An application's store: opened once however many threads ask for it, and closed however the application ends."""
+"""Open an application's store once, on first use, and close it with the application or the process."""
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 
-from horae.ports import World
+from horae.ports import Store, World
 
 Change = Callable[[World], World]
 
 
 class Opener:
-    """Holds the world of one application. Nothing is opened before somebody asks."""
+    """Holds the world of one application; opens it on first use."""
 
     def __init__(self, opens: Callable[[], World]) -> None:
         self._opens = opens
@@ -28,7 +29,7 @@ class Opener:
         return self._world or self._open()
 
     def _open(self) -> World:
-        """Whoever comes meanwhile shares the attempt; one after the other they would wait for a silent server."""
+        """Open the world; threads that ask meanwhile share the attempt instead of queueing up for a silent server."""
         with self._lock:
             if self._world is not None:
                 return self._world
@@ -46,19 +47,21 @@ class Opener:
         with self._lock:
             self._attempt = None
             self._world = world = self._world or opened
-            self._closing = weakref.finalize(self, opened.store.close)  # also when nobody closes it: at exit
+            self._closing = weakref.finalize(
+                self, _close, opened.store, os.getpid()
+            )  # also at exit, and when collected
         attempt.set_result(world)
         return world
 
     def change(self, change: Change) -> None:
-        """Exchange the world for a changed one, if there is one."""
+        """Replace the world by a changed copy, if it is open."""
         with self._lock:
             if self._world is not None:
                 self._world = change(self._world)
 
     @contextmanager
     def using(self, world: World) -> Iterator[None]:
-        """Let another world stand in for the application's own while the block runs."""
+        """Use another world while the block runs."""
         with self._lock:
             before, self._world = self._world, world
         try:
@@ -68,10 +71,16 @@ class Opener:
                 self._world = before
 
     def close(self) -> None:
-        """Give all connections back; whoever asks again opens anew."""
+        """Close the store; the next use opens it again."""
         attempt = self._attempt
         if attempt is not None:
             wait([attempt])
         with self._lock:
             self._closing()
             self._world = None
+
+
+def _close(store: Store, opened_by: int) -> None:
+    """Close a store in the process that opened it; a forked child would end the connections of its parent."""
+    if os.getpid() == opened_by:
+        store.close()

@@ -23,7 +23,7 @@ from horae.core.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
 from horae.core.limits import Limit
 from horae.core.values import swift
 
-NOTICED = timedelta(seconds=1)  # what nobody sees is not worth another value
+NOTICED = timedelta(seconds=1)  # smaller differences between the lease line and the wall clock are not converted
 T = TypeVar("T")
 K = TypeVar("K", Task, TaskWait, Event, StoredFact)
 
@@ -38,9 +38,9 @@ class Clock(Protocol):
         """Seconds that never jump, for durations."""
 
     def steady(self) -> datetime:
-        """The present instant on the line on which leases end: whoever sets the host's clock does not move it.
+        """The present instant on the lease line, which no step of the host's clock moves.
 
-        All processes on one store agree on it. It is ``now`` where the database's clock rules.
+        All processes on one store agree on it. Where the database's clock is used it is the same as ``now``.
         """
 
 
@@ -76,10 +76,10 @@ class Claim:
     lease: timedelta
     order: Order | None = None  # None: the queue's own
     owner: str | None = None  # only this tenant's jobs; None: everybody's
-    steady: datetime | None = None  # now on the line of leases; None: the same as now
+    steady: datetime | None = None  # now on the lease line; None: the same as now
 
     def until(self, now: datetime) -> datetime:
-        """When the lease ends, on the line of leases."""
+        """The end of the lease, on the lease line."""
         return (self.steady or now) + self.lease
 
 
@@ -87,8 +87,7 @@ class Claim:
 class Renewed:
     """What a renewal found: who is still held, and who should stop.
 
-    ``busy`` are those of the held whose lease was not extended, because a transaction keeps their row locked; while it
-    does, nobody can hand them on either.
+    ``busy``: held, but not extended, because a transaction has the row locked. The reaper skips such rows too.
     """
 
     held: frozenset[int]
@@ -429,7 +428,7 @@ class Tx(Protocol):
     @property
     def connection(self) -> Any: ...
     def lent(self, limit: timedelta | None = None) -> AbstractContextManager[Any]:
-        """The connection for somebody else's statements, each bounded by *limit*; they cannot commit it."""
+        """Lend the connection to a handler. *limit* bounds each of its statements; it cannot commit."""
 
     @property
     def jobs(self) -> JobRows: ...
@@ -495,22 +494,21 @@ class Store(Protocol):
         """Whether hints from other processes arrive; if not, sleepers look often."""
 
     def transact(self, work: Callable[[Tx], T], *, hot: bool = False) -> T:
-        """Write in one transaction; *hot* is for what a caller waits for, and gives up sooner."""
+        """Run *work* in one write transaction; *hot* uses the shorter timeout of the hot verbs."""
 
     def read(self, work: Callable[[Tx], T], *, unbounded: bool = False) -> T:
-        """Look at one moment, with as many statements as it takes; *unbounded* for an export, which may take long."""
+        """Run *work* in one read-only transaction that sees one moment; *unbounded* lifts the statement timeout."""
 
     def moment(self) -> AbstractContextManager[None]:
-        """Let all reads of this thread, while the block runs, look at one and the same moment."""
+        """Run all reads of this thread inside the block in one transaction, so that they see one moment."""
 
     def read_time(self) -> datetime | None:
         """The database's own clock, where several hosts share it; None where the system's clock rules."""
 
     def lease_line(self, boot: Boot, *, now: datetime, fix: bool = True) -> datetime | None:
-        """When this boot began, as all processes on the store take it; None where the database's clock rules.
+        """Return the instant from which all processes count this boot's uptime; None where the database keeps time.
 
-        The first one of a boot fixes it for all and ends the leases of the boot before; without *fix* nothing is
-        written.
+        The first process of a boot stores it and ends the leases of the previous boot; without *fix* nothing is stored.
         """
 
     def check_schema(self) -> None:
@@ -553,8 +551,8 @@ class World:
     tzdata: str = ""  # the version of the zone database that this process reads
     tracing: Tracing | None = None
 
-    def on_clock(self, steady: datetime | None) -> datetime | None:
-        """When an instant of the line of leases comes by the clock that people read; the same unless that was set."""
+    def wall_time(self, steady: datetime | None) -> datetime | None:
+        """Convert an instant of the lease line to wall-clock time; unchanged unless the clock was set since boot."""
         if steady is None:
             return None
         shift = self.clock.now() - self.clock.steady()

@@ -297,7 +297,7 @@ class Settings:
 
     @property
     def timeouts(self) -> Timeouts:
-        """How long to wait for a database server."""
+        """The timeouts of database connections."""
         return Timeouts(
             self.connect_timeout, self.hot_timeout, self.statement_timeout, self.silence_timeout, self.idle_timeout
         )

@@ -11,6 +11,8 @@ from sqlalchemy import create_engine, text
 
 from horae import Horae
 from horae.errors import SchemaTooNew, StoreError
+from horae.stores.opening import create_store_engine
+from horae.stores.schema import migrate
 from horae.stores.sqlite import prepare_sqlite
 from tests.support.templates import put_tables
 
@@ -120,3 +122,33 @@ def test_an_engine_of_the_callers_own_outlives_the_application(tmp_path: Path) -
         assert theirs.execute(text("SELECT count(*) FROM horae_jobs")).scalar() == 1
     assert engine.pool is pool  # nobody disposed of it
     engine.dispose()
+
+
+FORKED = """
+import os, sys
+from horae import Horae
+
+app = Horae(sys.argv[1])
+app.job("a")(lambda: None)
+app.enqueue("a")
+
+def backend():
+    with app.world.store.direct() as connection:
+        return connection.execute("SELECT pg_backend_pid()").fetchone()[0]
+
+before = backend()
+if os.fork() == 0:
+    sys.exit(0)
+os.wait()
+print(backend() == before)
+"""
+
+
+def test_a_forked_child_that_ends_leaves_its_parents_connections_alone(postgres_database_url: str) -> None:
+    engine = create_store_engine(postgres_database_url)
+    migrate(engine)
+    engine.dispose()
+    command = [sys.executable, "-c", FORKED, postgres_database_url]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+
+    assert ended.stdout.splitlines() == ["True"]

@@ -56,7 +56,7 @@ class Program:
                 return host.wall
 
         monkeypatch.setattr("horae.clock.datetime", HostsTime)  # the host's clock, as seen by our port
-        clock = clock_of(store, boot=lambda: host.boot, lasted=lambda: host.lasted)
+        clock = clock_of(store, boot=lambda: host.boot, uptime=lambda: host.lasted)
         self.world = World(store, clock, LoadedDice())
 
     def take(self) -> list[Job]:
@@ -242,7 +242,7 @@ def test_looking_at_a_database_writes_nothing_into_it(host: Host, start: Start, 
     program.take()
     later = Boot("another boot", timedelta(seconds=1))
 
-    assert program.world.store.lease_line(later, now=host.wall, fix=False) == host.wall - later.lasted
+    assert program.world.store.lease_line(later, now=host.wall, fix=False) == host.wall - later.uptime
     assert program.lost() == []
 
 

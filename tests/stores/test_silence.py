@@ -16,7 +16,8 @@ from sqlalchemy import create_engine, text
 from horae import Horae
 from horae.core.jobs import Lease
 from horae.core.timeouts import Timeouts
-from horae.errors import StoreBusy, StoreUnavailable
+from horae.errors import ConfigurationError, StoreBusy, StoreUnavailable
+from horae.settings import Settings
 from horae.stores.opening import create_store_engine, open_store, store_on
 from horae.stores.schema import LOCK, inspect_schema, migrate
 from horae.stores.store import SqlStore
@@ -317,3 +318,14 @@ def test_a_write_waits_for_a_transaction_of_its_own_process_and_gives_up(tmp_pat
             with pytest.raises(StoreBusy, match=r"ctx\.once keeps every other write waiting"):
                 each.result(LIMIT)
         waiting.shutdown()
+
+
+def test_the_limits_can_be_set_from_outside() -> None:
+    given = {"HORAE_CONNECT_TIMEOUT": "2s", "HORAE_HOT_TIMEOUT": "500ms", "HORAE_STATEMENT_TIMEOUT": "1m",
+             "HORAE_SILENCE_TIMEOUT": "9", "HORAE_IDLE_TIMEOUT": "2m"}  # fmt: skip
+    limits = Settings.read(given).timeouts
+
+    assert [each.total_seconds() for each in (limits.connect, limits.hot, limits.statement)] == [2, 0.5, 60]
+    assert [each.total_seconds() for each in (limits.silence, limits.idle)] == [9, 120]
+    with pytest.raises(ConfigurationError, match="hot timeout must be longer than zero"):
+        _ = Settings.read({"HORAE_HOT_TIMEOUT": "0s"}).timeouts

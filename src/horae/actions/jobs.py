@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from horae.actions.leases import on_clock
+from horae.actions.leases import with_wall_lease
 from horae.actions.moments import one_moment
 from horae.core.audit import Entry
 from horae.core.instants import aware, instant, iso, later
@@ -428,8 +428,8 @@ def once(
 ) -> Any:
     """Run ``work(connection)`` and remember its result in one transaction; a later attempt gets the result back.
 
-    Its statements may take *limit*, what is left of the job's time. While it runs, the job's row is locked, so that
-    nobody can renew its lease or hand it on; where that took long, the lease goes on for *held_for* with the commit.
+    *limit* bounds each statement of *work*: what is left of the job's time limit. The job's row is locked meanwhile, so
+    that its lease can be neither renewed nor reaped; if that took long, the commit extends it by *held_for*.
     """
     label(step, "step")
     began = world.clock.monotonic()
@@ -480,7 +480,7 @@ def get(world: World, job_id: str, *, owner: str | None = None) -> Job:
     job = world.store.read(lambda tx: tx.jobs.get(number))
     if job is None or (owner is not None and job.owner != owner):
         raise NotFound(f"There is no job {job_id}. It may have been cleaned up; `horae job list` shows what there is.")
-    return on_clock(world, job)
+    return with_wall_lease(world, job)
 
 
 @one_moment
@@ -500,7 +500,7 @@ def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before:
         raise InvalidInput(f"Unknown state {sorted(unknown)[0]!r}; choose from {', '.join(JOB.states)}.")
     number = None if before is None else job_number(before)
     found = world.store.read(lambda tx: tx.jobs.find(wanted, limit=limit, before=number))
-    return [on_clock(world, job) for job in found]
+    return [with_wall_lease(world, job) for job in found]
 
 
 def counts(world: World, *, queue: str | None = None, owner: str | None = None) -> dict[str, dict[str, int]]:

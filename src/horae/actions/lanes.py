@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from horae.actions.leases import on_clock
+from horae.actions.leases import with_wall_lease
 from horae.actions.sealing import seal_within
 from horae.core.attention import TASK, Control, Policy, Rule, in_order
 from horae.core.directives import FactKind
@@ -347,12 +347,12 @@ def get_lane(world: World, lane: str, *, owner: str = SYSTEM) -> Lane:
     found = world.store.read(lambda tx: tx.attention.lane(lane, owner))
     if found is None:
         raise NotFound(f"There is no lane {lane!r}; `horae attention lanes` shows those there are.")
-    return on_clock(world, found)
+    return with_wall_lease(world, found)
 
 
 def find_lanes(world: World, *, owner: str | None = None, limit: int = 100, after: int = 0) -> list[Lane]:
     found = world.store.read(lambda tx: tx.attention.lanes(owner, limit=limit, after=after))
-    return [on_clock(world, lane) for lane in found]
+    return [with_wall_lease(world, lane) for lane in found]
 
 
 def snapshot(world: World, lane: str, *, owner: str = SYSTEM, policy: Policy | None = None) -> Snapshot:
@@ -372,7 +372,7 @@ def snapshot(world: World, lane: str, *, owner: str = SYSTEM, policy: Policy | N
             waits.setdefault(wait.task, []).append(wait)
         backlog = in_order([task.weighed for task in by_state.get("ready", [])], now, how)
         return Snapshot(
-            on_clock(world, found),
+            with_wall_lease(world, found),
             next(iter(by_state.get("running", [])), None),
             tuple(sorted(by_state.get("suspended", []), key=lambda task: -(task.place or 0))),
             tuple(tasks[each.number] for each in backlog),

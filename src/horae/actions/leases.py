@@ -1,4 +1,4 @@
-"""Leases as people see them: they end by the clock on the wall, though they are kept on a line that nobody can set."""
+"""Show the end of a lease in wall-clock time, although it is stored on the lease line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from horae.ports import World
 L = TypeVar("L", Job, Lane)
 
 
-def on_clock(world: World, leased: L) -> L:
-    """The same job or lane, with the end of its lease by the clock that people read."""
-    until = world.on_clock(leased.leased_until)
+def with_wall_lease(world: World, leased: L) -> L:
+    """Convert the end of a job's or lane's lease to wall-clock time."""
+    until = world.wall_time(leased.leased_until)
     return leased if until == leased.leased_until else replace(leased, leased_until=until)

@@ -1,4 +1,4 @@
-"""What is put together from several looks shows one moment."""
+"""Make verbs that call several reads consistent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def one_moment(verb: Callable[Concatenate[World, P], T]) -> Callable[Concatenate[World, P], T]:
-    """Let everything that a verb reads, also through other verbs, be of one moment. For verbs that only look."""
+    """Run all reads of a read-only verb, also those of verbs that it calls, in one consistent transaction."""
 
     @wraps(verb)
     def look(world: World, /, *arguments: P.args, **options: P.kwargs) -> T:

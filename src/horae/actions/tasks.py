@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from horae.actions import firing, jobs, reasons, schedules
-from horae.actions.leases import on_clock
+from horae.actions.leases import with_wall_lease
 from horae.actions.moments import one_moment
 from horae.actions.schedules import CHANGEABLE, checked, entry_for, told, written
 from horae.core.fires import Schedule, first_fire, next_fire
@@ -211,7 +211,7 @@ def find(world: World, *, owner: str | None, limit: int = 50, after: tuple[str, 
     def look(tx: Tx) -> list[Facts]:
         page = tx.tasks.find(owner, limit=limit, after=after)
         live = tx.tasks.live([each.number for each in page])
-        seen = {number: tuple(on_clock(world, job) for job in found) for number, found in live.items()}
+        seen = {number: tuple(with_wall_lease(world, job) for job in found) for number, found in live.items()}
         return [Facts(each, seen.get(each.number, ()), tx.tasks.last_run(each.number)) for each in page]
 
     return world.store.read(look)
@@ -298,7 +298,7 @@ def release(world: World, task_id: str, *, owner: str | None, actor: str = SYSTE
 
 
 def _facts(world: World, tx: Tx, schedule: Schedule) -> Facts:
-    live = [on_clock(world, job) for job in tx.tasks.live([schedule.number]).get(schedule.number, ())]
+    live = [with_wall_lease(world, job) for job in tx.tasks.live([schedule.number]).get(schedule.number, ())]
     return Facts(schedule, tuple(live), tx.tasks.last_run(schedule.number))
 
 

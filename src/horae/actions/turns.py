@@ -343,8 +343,8 @@ def commit_facts(
     limit: timedelta | None = None, held_for: timedelta | None = None,
 ) -> None:  # fmt: skip
     """Write down what an action found, and decide at once whether the focus stays. A transactional action is given
-    the connection of this transaction: what it does and that it was done commit together. A statement of its own may
-    take *limit*; while it works the lane is locked, so its lease goes on for *held_for* with the commit.
+    the connection of this transaction: what it does and that it was done commit together. *limit* bounds each of its
+    statements. The lane is locked meanwhile, so the commit extends its lease by *held_for*.
     """
 
     def write(pen: Pen) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from horae.checks.findings import Finding, Place, large, ok, problem, warning
+from horae.checks.findings import Finding, Place, disk_usage_command, ok, problem, warning
 from horae.core.instants import instant
 from horae.errors import HoraeError, SchemaTooNew, StoreFull
 from horae.settings import Settings
@@ -40,7 +40,9 @@ def reached(store: SqlStore, place: Place) -> Iterator[Finding]:
         return
     except StoreFull as full:
         yield problem(
-            "database", str(full), "df -h  (on the database's host)" if place.file is None else large(place.file)
+            "database",
+            str(full),
+            "df -h  (on the database's host)" if place.file is None else disk_usage_command(place.file),
         )
         return
     except HoraeError as trouble:

@@ -1,4 +1,4 @@
-"""An engine of the application's own: whether waiting for its server ever ends is the application's decision."""
+"""Check the timeouts of an engine that the application made itself."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from sqlalchemy import Engine
 
 from horae.checks.findings import Finding, ok, warning
-from horae.stores.opening import unlimited
+from horae.stores.opening import missing_limits
 
 PATIENCE = 5.0  # seconds for the engine to show us a connection
 MEND = 'Horae("postgresql://…") instead of Horae(engine), or give its connections limits'
 
 
 def limits(engine: Engine, name: str, patience: float = PATIENCE) -> Iterator[Finding]:
-    """Look at one of its connections, from a thread that may wait for ever in our place."""
+    """Inspect one connection of the engine, in a thread, because connecting may hang."""
     answer: list[list[str] | Exception] = []
 
     def look() -> None:
         try:
-            answer.append(unlimited(engine))
+            answer.append(missing_limits(engine))
         except Exception as trouble:
             answer.append(trouble)
 

@@ -54,8 +54,8 @@ def problem(check: str, text: str, mend: str | None = None) -> Finding:
     return Finding(check, "problem", text, mend)
 
 
-def large(file: Path) -> str:
-    """The command that shows what fills the disk on which a file is."""
+def disk_usage_command(file: Path) -> str:
+    """The shell command that shows what uses the disk of a file."""
     folder = next(each for each in file.absolute().parents if each.exists())
     return f"du -xh {folder} | sort -h | tail"
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from horae.checks.findings import Check, Finding, Place, large, ok, problem, warning
+from horae.checks.findings import Check, Finding, Place, disk_usage_command, ok, problem, warning
 from horae.clock import zone_database_version
 from horae.settings import unknown_names
 from horae.stores.durability import has_wal_reset_bug
@@ -83,7 +83,7 @@ def disk(place: Place) -> Iterator[Finding]:
     folder = next(each for each in (place.file.absolute().parents) if each.exists())
     free = shutil.disk_usage(folder).free
     told = f"{free / 1024**3:.1f} GiB are free in {folder}"
-    mend = large(place.file)
+    mend = disk_usage_command(place.file)
     if (full := _is_full(folder)) is not None:
         yield problem("disk", f"Nothing can be stored in {folder}: {full}. Jobs are refused, and none can end.", mend)
     elif free < LOWEST:
@@ -95,7 +95,7 @@ def disk(place: Place) -> Iterator[Finding]:
 
 
 def _is_full(folder: Path) -> str | None:
-    """Why there is no room for another page; found by writing one, because a quota shows nowhere else."""
+    """Try to write one page and return why there is no room; free space alone does not show a quota."""
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             file.write(PAGE)

@@ -152,7 +152,7 @@ class Verbs(Protocol):
     def now(self) -> datetime: ...
 
     def moment(self) -> AbstractContextManager[None]:
-        """Let everything that is asked for meanwhile be of one moment, where the database is opened here."""
+        """Make all reads inside the block consistent; only where the database is opened here."""
 
 
 class Bound:

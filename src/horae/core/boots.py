@@ -1,4 +1,4 @@
-"""A host from its start to its end: within one, time since the start is a clock that nobody can set."""
+"""The current boot of the host. Within one boot, uptime is a clock that cannot be set."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True)
 class Boot:
-    """One run of the host: its name, empty where the host does not say, and how long it has lasted, asleep or awake."""
+    """One boot of the host: its id (empty where there is none) and its uptime, time asleep included."""
 
     name: str
-    lasted: timedelta
+    uptime: timedelta

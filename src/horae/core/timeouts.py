@@ -1,4 +1,4 @@
-"""How long to wait for a database server before it counts as gone."""
+"""Timeouts for a database server."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from datetime import timedelta
 
 from horae.errors import ConfigurationError
 
-PING = timedelta(seconds=3)  # at most, for a pooled connection to show that it is alive
-ANSWER = 1.0  # seconds, at most, that a server gets to say itself that a statement took too long
+PING = timedelta(seconds=3)  # the longest timeout of a liveness check
+ANSWER = 1.0  # seconds, at most, for the server to report its own timeout before the client closes the connection
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """The limits of one application's connections; SQLite, which is a file, needs none of them.
+    """Timeouts of an application's database connections. SQLite uses only ``statement``, for writers of one process.
 
-    ``connect``: until a connection is established, its login included. ``hot``: enqueue, claim, settle, renew.
-    ``statement``: every other statement of ours. ``silence``: a host that no longer answers on the network. ``idle``: a
-    transaction lent to a handler in which nothing happens. Together they keep ``enqueue`` below 20 seconds.
+    ``connect``: connecting and logging in. ``hot``: a statement of enqueue, claim, settle or renew. ``statement``: any
+    other statement of Horae. ``silence``: a host that does not answer on the network. ``idle``: a transaction lent to a
+    handler in which no statement runs. With the defaults ``enqueue()`` returns or raises within 20 seconds.
     """
 
     connect: timedelta = timedelta(seconds=5)
@@ -33,17 +33,17 @@ class Timeouts:
 
     @property
     def ping(self) -> timedelta:
-        """How long a pooled connection may take to show that it is alive, before it is thrown away."""
+        """The timeout of the liveness check of a pooled connection."""
         return min(PING, self.connect)
 
     @property
     def lock(self) -> timedelta:
-        """How long one try waits for a lock: two of them fit into what is hot, and leave time for the statement."""
+        """The lock timeout of one try; two tries fit into ``hot`` and leave time for the statement itself."""
         return self.hot * 0.4
 
 
 def client_limit(limit: timedelta | None) -> float | None:
-    """When the client gives up, in seconds: a little later than the server, which knows the outcome."""
+    """Seconds after which the client gives up: a little later than the server, whose answer tells the outcome."""
     if limit is None:
         return None
     seconds = limit.total_seconds()
@@ -51,5 +51,5 @@ def client_limit(limit: timedelta | None) -> float | None:
 
 
 def milliseconds(limit: timedelta | None) -> int:
-    """A limit as PostgreSQL takes it; 0 means none."""
+    """A limit in PostgreSQL's unit; 0 means none."""
     return 0 if limit is None else max(1, round(limit.total_seconds() * 1000))

@@ -64,7 +64,7 @@ def ended_by(attempt: Attempt) -> Outcome:
 
 
 def time_left(attempt: Attempt, handler: Handler | None, now: float) -> timedelta | None:
-    """How much of its time limit an attempt has left, by the monotonic clock; None where it has none."""
+    """Return what is left of an attempt's time limit; None where it has none."""
     limit = None if handler is None else time_limit(handler, attempt.job)
     return None if limit is None else timedelta(seconds=max(SHORTEST, limit - (now - attempt.begun)))
 
@@ -84,7 +84,7 @@ def facts(job: Job) -> dict[str, str]:
 
 
 def log_ending(job: Job, outcome: Outcome, change: Change | None) -> None:
-    """Say aloud what somebody may have to look at; None as *change*: the ending was refused."""
+    """Log an ending that failed or was refused (*change* is None)."""
     if change is None:
         log.warning("the ending of %s came too late: it has been handed on", job.id, extra=facts(job))
     elif outcome.ending in ("failed", "timed_out"):

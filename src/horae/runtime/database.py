@@ -1,6 +1,6 @@
 """The few threads on which asyncio code calls the verbs, which are plain and synchronous.
 
-Daemon threads: a store that has fallen silent must not keep a process from ending.
+Daemon threads, so that a store that does not answer cannot keep the process from ending.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class DatabaseThreads:
         self._threads = Threads(count, name="horae-db")
 
     async def call(self, work: Callable[[], T], *, abandoned: Callable[[T], None] | None = None) -> T:
-        """What *work* answers. When the caller is cancelled first, *abandoned* gets what comes later."""
+        """Run *work* in a thread. If the caller is cancelled first, pass the late result to *abandoned*."""
         future: asyncio.Future[T] = self._threads.submit(work)
         if abandoned is None:
             return await future

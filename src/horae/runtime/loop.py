@@ -50,7 +50,7 @@ class Alarm:
         return rang
 
     async def until(self, holds: Callable[[], bool], at_most: timedelta) -> None:
-        """Until a condition holds, looked at whenever the bell rings, or the time is up."""
+        """Wait until a condition holds, checked at every ring, or the time is up."""
         with suppress(TimeoutError):
             async with asyncio.timeout(at_most.total_seconds()):
                 while not holds():
@@ -76,8 +76,8 @@ class Backoff:
         await asyncio.sleep(self.next().total_seconds())
 
 
-async def ended(patience: float, *tasks: asyncio.Task[None]) -> None:
-    """Wait for tasks that have been told to end; one that waits for a silent store is not waited for any longer."""
+async def finish(patience: float, *tasks: asyncio.Task[None]) -> None:
+    """Wait for tasks that were asked to end; cancel those that take longer than *patience* seconds."""
     _, late = await asyncio.wait(tasks, timeout=patience)
     for task in late:
         task.cancel()

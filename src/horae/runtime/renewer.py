@@ -23,11 +23,11 @@ Told = Callable[[Job, str], None]  # the job, and "lost" or "cancelled"
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A job of this process: by the monotonic clock, when it was last known that nobody else can have it."""
+    """A leased job, and when (monotonic) its lease was last known to be ours."""
 
     job: Job
     since: float
-    busy: bool = False  # a transaction keeps its row locked: ours, but not extended, so it is due again at once
+    busy: bool = False  # the row was locked, so the lease was not extended: renew it again in the next round
 
 
 class Renewer(threading.Thread):
@@ -103,7 +103,7 @@ class Renewer(threading.Thread):
             self._told(lost.job, "lost")
 
     def stop(self, patience: float = 5.0) -> None:
-        """From another thread than the event loop's: a renewal may be under way, and is waited for so many seconds."""
+        """Stop renewing; wait up to *patience* seconds for a renewal under way. Not from the event loop's thread."""
         self._ended.set()
         if self.is_alive():
             self.join(timeout=patience)

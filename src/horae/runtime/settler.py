@@ -76,13 +76,13 @@ class Settler:
             log.exception("the ending of %s is written, but could not be told", job.id)
 
     async def _write(self, batch: list[tuple[Job, Outcome]]) -> dict[str, Change | None]:
-        """What became of each; who is missing could not be written now and is tried again."""
+        """Write a batch; an ending missing from the answer could not be written now and is tried again."""
         self._faults.at("settle.before")
         try:
             changes = await self._database.call(lambda: settle(self._world, batch))
         except AWAY as problem:
             if isinstance(problem, StoreBusy) and len(batch) > 1:
-                return await self._one_by_one(batch)  # the row of one may be locked; the others need not wait for it
+                return await self._one_by_one(batch)  # one row may be locked; the other endings need not wait for it
             if not self._backoff.failures:
                 log.warning("%d endings wait for the store: %s", len(batch), problem)
             return {}
@@ -101,7 +101,7 @@ class Settler:
             written = await self._write([ending])
             waited += not written
             if waited > MAX_WAITS:
-                break  # it is not this one or that one: the store as a whole is busy
+                break  # not single rows: the store as a whole is busy
             changes |= written
         return changes
 

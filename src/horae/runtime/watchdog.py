@@ -26,7 +26,7 @@ LONGEST = timedelta(seconds=1)
 class Watchdog(threading.Thread):
     """Made and started on the loop it watches; *is_busy* says whether there is anything to watch.
 
-    *also* is done in the same rhythm: what must not wait for the loop, nor for the store.
+    *also* is called in the same rhythm, for checks that must wait neither for the loop nor for the store.
     """
 
     def __init__(

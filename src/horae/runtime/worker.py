@@ -33,7 +33,7 @@ from horae.runtime.executor import Executor, Handler, Processes, told
 from horae.runtime.faults import Faults
 from horae.runtime.janitor import Janitor
 from horae.runtime.listeners import Listeners, Teller
-from horae.runtime.loop import Alarm, Backoff, ended
+from horae.runtime.loop import Alarm, Backoff, finish
 from horae.runtime.measuring import Measures
 from horae.runtime.reaper import Reaper
 from horae.runtime.renewer import Renewer
@@ -54,7 +54,7 @@ LOOK_WHILE_BUSY = timedelta(seconds=1)  # also a worker that never runs dry must
 BLOCKED_WAIT = timedelta(milliseconds=250)
 QUIET_FIRST = timedelta(milliseconds=50)  # how often to look where no hints arrive: soon after work, then less and less
 QUIET_LAST = timedelta(seconds=1)
-# A store that has fallen silent must not keep a worker from ending. Seconds, each of them beyond the grace:
+# Seconds beyond the grace that a store which does not answer may delay the end of a worker:
 ROUND_PATIENCE = 2.0  # for a claim or a look that was under way when the worker was told to end
 LAST_WORDS = 2.0  # to take the node off the list, and for the renewal under way
 
@@ -123,9 +123,9 @@ class Worker:
             unsubscribe()
             self._scheduler.stop()
             self._janitor.stop()
-            await ended(ROUND_PATIENCE, serving)
+            await finish(ROUND_PATIENCE, serving)
             patience = self.settings.cancel_grace.total_seconds()
-            await asyncio.gather(self._end(), ended(patience, scheduling, cleaning))
+            await asyncio.gather(self._end(), finish(patience, scheduling, cleaning))
 
     async def _serve_on(self) -> None:
         backoff = Backoff(self.world.dice)
@@ -198,7 +198,7 @@ class Worker:
         for queue, slots in self.settings.queues.items():
             free = min(slots - self._busy[queue], MAX_CLAIM, max(slots // 2, SMALL_CLAIM))
             if free > 0 and not self._stopping:
-                jobs = await self._database.call(partial(self._claim, queue, free), abandoned=self._came_too_late)
+                jobs = await self._database.call(partial(self._claim, queue, free), abandoned=self._release_late_claim)
                 if jobs:
                     self._faults.at("claim.after")
                     self._start(jobs)
@@ -225,7 +225,7 @@ class Worker:
         self._beaten_at = now if beat else self._beaten_at
         self._looked_at = self.world.clock.monotonic()
         self._scheduler.expect(glance.next_fire_at)
-        glance = replace(glance, next_expiry_at=self.world.on_clock(glance.next_expiry_at))
+        glance = replace(glance, next_expiry_at=self.world.wall_time(glance.next_expiry_at))
         for key in [key for key in self._held if key[0] in glance.cancelled]:
             self._stop_attempt(key, "cancelled")
         return glance
@@ -364,7 +364,7 @@ class Worker:
         for key in list(self._held):
             self._stop_attempt(key, "released")
         tasks = [attempt.task for attempt in self._held.values() if attempt.task is not None]
-        if tasks:  # whose endings are only waiting for the store need no more time to end
+        if tasks:
             await asyncio.wait(tasks, timeout=cancel_grace.total_seconds())
         self._give_back()
         if not await self._settler.drained(cancel_grace):
@@ -385,8 +385,8 @@ class Worker:
         """Until every attempt has ended and been settled, or the time is up."""
         await self._alarm.until(lambda: not self._held, limit)
 
-    def _came_too_late(self, jobs: list[Job]) -> None:
-        """A claim that was answered when nobody waited for it any more: nobody shall wait for its leases to run out."""
+    def _release_late_claim(self, jobs: list[Job]) -> None:
+        """Give back jobs of a claim that was answered after the worker had given it up."""
         for job in jobs:
             self._settler.add(job, Outcome("released", error="its worker shut down"))
 

@@ -1,4 +1,4 @@
-"""How a worker serves: what an application or a command decides about it."""
+"""The settings of a worker."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class WorkerSettings:
     chores: tuple[Chore, ...] = ()
 
     def node(self, node_id: str, started_at: datetime, now: datetime, *, stopping: bool) -> Node:
-        """The worker as people see it."""
+        """The worker as listed among the nodes."""
         state = "stopping" if stopping else "running"
         host, queues = socket.gethostname(), dict(self.queues)
         return Node(node_id, host, os.getpid(), self.version, started_at, now, queues, state)

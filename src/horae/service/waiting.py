@@ -57,7 +57,7 @@ def take(world: World, want: Want) -> tuple[list[Job], datetime | None]:
     if len(taken) == want.limit:
         return taken, None
     glance, now = world.store.glance(want.queues), world.clock.now()
-    expiry = world.on_clock(glance.next_expiry_at)
+    expiry = world.wall_time(glance.next_expiry_at)
     if expiry is not None and expiry < now and verbs.lose_expired(world):
         taken += _pull(world, replace(want, limit=want.limit - len(taken)))
     return taken, min((at for at in (glance.next_due_at, expiry) if at is not None), default=None)

@@ -93,7 +93,7 @@ def examine(path: Path) -> Copy:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The highest numbers that a database has handed out, and the line on which its leases end."""
+    """The highest numbers that a database has handed out, and its lease line."""
 
     token: int = 0
     numbers: dict[str, int] = field(default_factory=dict)
@@ -132,8 +132,8 @@ def marks_of(path: Path) -> Marks | None:
 def fence(copy: Path, live: Marks | None) -> int:
     """Let nobody's old token or job number count in this copy; how many jobs were running in it.
 
-    Their leases end here and now, so that whoever looks next hands them on. New ones are counted on the line of the
-    database that it replaces, because processes that have that open go on counting there.
+    Their leases end here and now, so that whoever looks next hands them on. The copy takes over the lease line of the
+    database that it replaces, because processes that have that database open go on using it.
     """
     above = live or Marks()
     with _connected(copy) as connection, _transaction(connection):
@@ -255,7 +255,7 @@ def _count(connection: sqlite3.Connection, table: str) -> int:
 
 
 def _line(connection: sqlite3.Connection) -> tuple[str, int] | None:
-    """Where its leases are counted from; None in a database that an earlier version made."""
+    """Read the lease line; None in a database of an earlier version."""
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'horae_lease_line'").fetchone() is None:
         return None
     row = connection.execute("SELECT boot, began_at FROM horae_lease_line").fetchone()

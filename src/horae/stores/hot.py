@@ -162,8 +162,8 @@ class Hot:
     ) -> tuple[list[Settlement], dict[int, int | None]]:
         """Whose token is still current; and which of these jobs concern others, with their schedule.
 
-        Their holders are waited for. Leases that ran out are not: whoever froze with a row locked must not keep the
-        others from being handed on.
+        Wait for locked rows, except when all settlements are lost leases: one process that froze with a row locked must
+        not keep the reaper from handing on the others.
         """
         lost = all(s.expired_before is not None for s in settlements)
         lock = self.dialect.locking if lost else self.dialect.waiting_lock
@@ -250,8 +250,8 @@ class Hot:
     def renew(self, driver: Driver, leases: Sequence[Lease], until: datetime, *, patient: bool = False) -> Renewed:
         """Extend what is still held; the rest has been handed on.
 
-        A row that a transaction keeps locked is passed over, or, where *patient*, waited for a moment: one handler that
-        is long in its transaction must not cost all other jobs of its worker their leases.
+        Skip rows that a transaction has locked, or wait for them briefly where *patient*: one handler that stays in its
+        transaction for long must not cost all other jobs of its worker their leases.
         """
         newest = sorted(leases, key=lambda lease: lease.token)  # of two attempts at one job the newer can hold it
         tokens = {lease.job_number: lease.token for lease in newest}
@@ -275,7 +275,7 @@ class Hot:
         return Renewed(frozenset((*held, *busy)), frozenset(cancelled), frozenset(busy))
 
     def _running(self, driver: Driver, numbers: Sequence[int], lock: str) -> dict[int, tuple[int, str | None]]:
-        """The token of each of these jobs that is running, and whether somebody wants it to stop."""
+        """Read token and cancel reason of those of these jobs that are running."""
         found: dict[int, tuple[int, str | None]] = {}
         for start in range(0, len(numbers), CHUNK):
             chunk = numbers[start : start + CHUNK]
@@ -285,7 +285,7 @@ class Hot:
         return found
 
     def expired(self, driver: Driver, now: datetime, limit: int) -> list[Job]:
-        """Running jobs whose lease has run out and whose row nobody has locked; reading does not change them."""
+        """Read running jobs whose lease has run out, skipping locked rows; nothing is changed."""
         sql = f"SELECT {self.job_columns} FROM horae_jobs WHERE state = 'running' AND leased_until < %s "
         sql += f"ORDER BY leased_until LIMIT %s{self.dialect.locking}"
         return [job_from(row) for row in driver.rows(sql, [micros(now), limit])]

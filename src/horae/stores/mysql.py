@@ -102,7 +102,7 @@ class MysqlStore(SqlStore):
     def __init__(self, engine: Engine, timeouts: Timeouts | None = None) -> None:
         super().__init__(engine, MYSQL, timeouts)
         self.returns = bool(getattr(engine.dialect, "is_mariadb", False))
-        self._hot_pool = engine.pool.recreate()  # handlers that use up the engine's own do not keep us from renewing
+        self._hot_pool = engine.pool.recreate()  # lent connections can use up the engine's pool, not this one
 
     def make_hot(self) -> Hot:
         return MysqlHot(self.dialect)
@@ -112,7 +112,7 @@ class MysqlStore(SqlStore):
 
     @contextmanager
     def driving(self) -> Iterator[Driver]:
-        pooled = self.reached(self._hot_pool.connect)
+        pooled = self.acquire(self._hot_pool.connect)
         self.limit(pooled.driver_connection, self.timeouts.hot)
         try:
             yield Driver(pooled.driver_connection)
@@ -124,19 +124,19 @@ class MysqlStore(SqlStore):
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        with self.reached(self.engine.connect) as connection, connection.begin():
+        with self.acquire(self.engine.connect) as connection, connection.begin():
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """For one transaction the level of our sessions is not enough; closing it rolls back, which costs no more."""
-        with self.reached(self.engine.connect) as connection:
+        """Read in REPEATABLE READ; the extra statement replaces the COMMIT, because closing rolls back anyway."""
+        with self.acquire(self.engine.connect) as connection:
             with closing(connection.connection.cursor()) as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield connection
 
     def limit(self, connection: Any, limit: timedelta | None) -> None:
-        if isinstance(connection, BoundedConnection):  # one of an engine of the caller's own is not ours to bound
+        if isinstance(connection, BoundedConnection):  # leave connections of a caller's own engine alone
             connection.limit = client_limit(limit)
 
     @contextmanager
@@ -151,7 +151,7 @@ class MysqlStore(SqlStore):
             yield
         finally:
             driver.limit = before
-            with suppress(pymysql.MySQLError):  # it went away, and its limits with it
+            with suppress(pymysql.MySQLError):  # the connection is gone, and its settings with it
                 self._bound_statements(driver, self.timeouts.statement)
 
     def _bound_statements(self, driver: BoundedConnection, limit: timedelta | None) -> None:
@@ -193,7 +193,7 @@ class MysqlStore(SqlStore):
     def may_retry(self, problem: Exception) -> bool:
         return isinstance(problem, pymysql.MySQLError) and bool(problem.args) and problem.args[0] in RETRIED
 
-    def waited(self, problem: Exception) -> bool:
+    def is_lock_timeout(self, problem: Exception) -> bool:
         return bool(problem.args) and problem.args[0] == ER.LOCK_WAIT_TIMEOUT
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Connections to MariaDB that cannot wait for ever: every read and write has a limit that can be changed in between."""
+"""Connections to MariaDB with a timeout for every read and write, adjustable per use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ else:
 
 
 class BoundedConnection(_Connection):
-    """Gives up when nothing has come, or nothing could be sent, for ``limit`` seconds; None waits for ever."""
+    """A connection whose reads and writes each time out after ``limit`` seconds; None waits without limit."""
 
     @property
     def limit(self) -> float | None:
@@ -27,10 +27,10 @@ class BoundedConnection(_Connection):
 
     @limit.setter
     def limit(self, seconds: float | None) -> None:
-        self._read_timeout = self._write_timeout = seconds  # PyMySQL reads both before it touches its socket
+        self._read_timeout = self._write_timeout = seconds  # PyMySQL applies both at every read and write
 
     def keep_alive(self, silence: float) -> None:
-        """Let the kernel notice a host that is gone, also where a statement may take as long as it likes."""
+        """Tune TCP keepalive, so that a vanished host is noticed also during a statement without a limit."""
         third = max(1, round(silence / 3))
         options = {"TCP_KEEPIDLE": third, "TCP_KEEPINTVL": third, "TCP_KEEPCNT": 2}
         options["TCP_USER_TIMEOUT"] = round(silence * 1000)
@@ -41,7 +41,7 @@ class BoundedConnection(_Connection):
 
 
 def create_mysql_engine(url: str, timeouts: Timeouts) -> Engine:
-    """An engine whose connections are bounded on both sides; what the URL says itself stands."""
+    """Make an engine with timeouts on client and server; options in the URL win."""
     parsed = make_url(url)
     limits = {"connect_timeout": max(1, round(timeouts.connect.total_seconds())), "init_command": _session(timeouts)}
     engine = create_engine(
@@ -64,7 +64,7 @@ def create_mysql_engine(url: str, timeouts: Timeouts) -> Engine:
 
     @event.listens_for(engine, "checkin")
     def rest(connection: Any, _: Any) -> None:
-        """An idle connection gets little time to show that it is alive."""
+        """Use the short timeout of the liveness check while the connection is idle in the pool."""
         if connection is not None:
             connection.limit = ping
 
@@ -76,7 +76,7 @@ def create_mysql_engine(url: str, timeouts: Timeouts) -> Engine:
 
 
 def _session(timeouts: Timeouts) -> str:
-    """What the server sees to: lock waits everywhere; statements and idle transactions where it is MariaDB."""
+    """Server-side timeouts: lock waits everywhere; statements and idle transactions on MariaDB."""
     lock = max(1, round(timeouts.lock.total_seconds()))
     idle = max(1, round(timeouts.idle.total_seconds()))
     statement = timeouts.statement.total_seconds()

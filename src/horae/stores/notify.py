@@ -2,8 +2,8 @@
 
 A NOTIFY on every enqueue would cost a third of the enqueue throughput, so a process sends at most one for each
 queue in fifty milliseconds; what came in between is sent once at the end of that time. Listeners check at start
-that a hint really arrives (behind some poolers it never does) and say so if it does not. A listener that hears nothing
-asks now and then for a sign of life, because a server that has fallen silent looks just like one with nothing to say.
+that a hint really arrives (behind some poolers it never does) and say so if it does not. A listener that received
+nothing for a while checks its connection, because a dead server looks just like one without notifications.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Notifier:
                 self._hear(connection)
             if self.hears:
                 self.hears = False
-                self._source.tell_listeners("*")  # whoever sleeps because hints arrive must know that they no longer do
+                self._source.tell_listeners("*")  # wake sleepers that rely on hints, so that they poll from now on
             self._ended.wait(RECONNECT)
 
     def _hear(self, connection: psycopg.Connection[Any]) -> None:
@@ -127,7 +127,7 @@ class Notifier:
                 log.warning("PostgreSQL hints do not arrive (a pooler in between?); new work is found by polling")
                 silent = False
             if quiet >= patience:
-                _ask_for_a_sign_of_life(connection)
+                _check_connection(connection)
                 quiet = 0.0
 
     def close(self) -> None:
@@ -139,8 +139,8 @@ class Notifier:
                 thread.join(timeout=3)
 
 
-def _ask_for_a_sign_of_life(connection: psycopg.Connection[Any]) -> None:
-    """A bare Sync of the protocol where the client library can send one: no query, for a worker that is idle."""
+def _check_connection(connection: psycopg.Connection[Any]) -> None:
+    """Check the connection with a Sync message, which is not a query; old client libraries repeat the LISTEN."""
     if capabilities.has_pipeline():
         with connection.pipeline():
             pass

@@ -41,7 +41,7 @@ def is_sqlite(parsed: URL) -> bool:
 
 
 def create_store_engine(url: str, synchronous: Any = "FULL", timeouts: Timeouts | None = None) -> Engine:
-    """An engine set up as Horae needs it; the connections of a server are bounded by *timeouts*."""
+    """Make an engine set up as Horae needs it, with *timeouts* for a server's connections."""
     limits = timeouts or Timeouts()
     parsed = read_url(url)
     if "+" not in parsed.drivername and parsed.drivername in DRIVERS:
@@ -101,13 +101,13 @@ def open_store(engine: Engine, timeouts: Timeouts | None = None, *, owned: bool 
         else:
             store.persistently(lambda: require_current(engine))
     except BaseException:
-        store.close()  # or what was opened to find out would stay open
+        store.close()  # or the connections of the check would stay open
         raise
     return store
 
 
-def unlimited(engine: Engine) -> list[str]:
-    """What the connections of an engine may take for ever, in words; empty for one of ours, and for a file."""
+def missing_limits(engine: Engine) -> list[str]:
+    """Name the waits that an engine's connections do not bound; empty for engines of Horae and for SQLite."""
     kind = BY_NAME[engine.dialect.name].name
     if kind == "sqlite":
         return []
@@ -116,6 +116,6 @@ def unlimited(engine: Engine) -> list[str]:
         if hasattr(driver, "limit"):
             return []
         if kind == "postgresql":
-            return ["a silent server"]  # nothing that libpq can be told bounds the wait behind a frozen proxy
+            return ["a silent server"]  # no option of libpq bounds the wait behind a frozen proxy
         timeouts = {"reading": "_read_timeout", "writing": "_write_timeout"}
         return [word for word, name in timeouts.items() if getattr(driver, name, None) is None]

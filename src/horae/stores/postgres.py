@@ -190,7 +190,7 @@ class PostgresStore(SqlStore):
     def __init__(self, engine: Engine, timeouts: Timeouts | None = None) -> None:
         super().__init__(engine, POSTGRES, timeouts)
         self.insert_chunk = 5_000
-        self._hot_pool = engine.pool.recreate()  # handlers that use up the engine's own do not keep us from renewing
+        self._hot_pool = engine.pool.recreate()  # lent connections can use up the engine's pool, not this one
         self._spare: list[psycopg.Connection[Any]] = []
         self._notifier = Notifier(self)
         self._hints = Hints()
@@ -206,13 +206,13 @@ class PostgresStore(SqlStore):
     @contextmanager
     def direct(self) -> Iterator[psycopg.Connection[Any]]:
         """A driver connection in autocommit, so that a single statement is a single round trip."""
-        connection = self._fresh_spare() or self.reached(self.open_direct)
+        connection = self._fresh_spare() or self.acquire(self.open_direct)
         try:
             yield connection
         except BaseException as problem:
             connection.close()  # whatever state it is in, nobody else shall find out
             if isinstance(problem, psycopg.OperationalError) and not isinstance(problem, RETRIED):
-                self._drop_spares()  # they lead to the same place, and each would have to find out for itself
+                self._drop_spares()  # they lead to the same server; each would cost another caller a timeout
             raise
         if len(self._spare) < MAX_SPARE and not connection.closed:
             self._spare.append(connection)
@@ -249,7 +249,7 @@ class PostgresStore(SqlStore):
         return connection
 
     def limit(self, connection: Any, limit: timedelta | None) -> None:
-        if isinstance(connection, BoundedConnection):  # one of an engine of the caller's own is not ours to bound
+        if isinstance(connection, BoundedConnection):  # leave connections of a caller's own engine alone
             connection.limit = client_limit(limit)
 
     @contextmanager
@@ -272,13 +272,13 @@ class PostgresStore(SqlStore):
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        with self.reached(self.engine.connect) as connection, connection.begin():
+        with self.acquire(self.engine.connect) as connection, connection.begin():
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Psycopg puts level and mode into its BEGIN: one moment costs no round trip more than many."""
-        with self.reached(self.engine.connect) as connection:
+        """Read in REPEATABLE READ, READ ONLY; psycopg puts both into its BEGIN, so there is no extra round trip."""
+        with self.acquire(self.engine.connect) as connection:
             driver = connection.connection.driver_connection
             if not isinstance(driver, BoundedConnection):
                 yield connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
@@ -384,7 +384,7 @@ class PostgresStore(SqlStore):
     def may_retry(self, problem: Exception) -> bool:
         return isinstance(problem, RETRIED)
 
-    def waited(self, problem: Exception) -> bool:
+    def is_lock_timeout(self, problem: Exception) -> bool:
         return isinstance(problem, pg.LockNotAvailable)
 
     # -- wake-ups ------------------------------------------------------------------------------------------------

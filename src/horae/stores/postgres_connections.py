@@ -1,8 +1,8 @@
-"""Connections to PostgreSQL that cannot wait for ever.
+"""Connections to PostgreSQL with a client-side timeout.
 
-A server, or a proxy before it, that has stopped still has a kernel that acknowledges what we send: keepalives,
-``tcp_user_timeout`` and the server's own timeouts see nothing wrong. So the client counts, too, and closes a connection
-on which nothing has come for too long (docs/decisions/0080-silent-databases.md).
+When a server, or a proxy in front of it, has stopped, its kernel still acknowledges what we send: keepalives,
+``tcp_user_timeout`` and the server's own timeouts notice nothing. So the client closes a connection on which nothing
+was received for too long (docs/decisions/0080-silent-databases.md).
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ class Silent(psycopg.OperationalError):
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """Gives up when nothing has come for ``limit`` seconds; None waits as long as it takes."""
+    """A connection that is closed when nothing was received for ``limit`` seconds; None waits without limit."""
 
     limit: float | None = None
 
     def wait(self, gen: PQGen[T], interval: float = INTERVAL, *more: Any, **options: Any) -> T:
-        """Let psycopg wait for the answer to whatever it has sent: every statement, commit and rollback comes by."""
+        """Wait for an answer. Every statement, commit and rollback of psycopg passes through here."""
         if self.limit is None:
             return super().wait(gen, interval, *more, **options)
         try:
             return super().wait(_counting(gen, interval, self.limit), interval, *more, **options)
         except Silent:
-            self.close()  # what comes later would be taken for the answer to something else
+            self.close()  # a late answer must not be taken for the answer to another statement
             raise
 
 
 def _counting(gen: PQGen[T], interval: float, limit: float) -> Generator[Any, Any, T]:
-    """The same generator; raises once the intervals in which nothing came add up to the limit.
+    """Wrap psycopg's generator; raise once the intervals without data add up to the limit.
 
-    Counted and not measured: a process that was stopped itself does not blame the server for it.
+    Count intervals instead of measuring time, so that a process that was stopped itself does not time out on resuming.
     """
     left = limit
     try:
@@ -66,7 +66,7 @@ def _counting(gen: PQGen[T], interval: float, limit: float) -> Generator[Any, An
 
 
 def create_postgres_engine(url: str, timeouts: Timeouts) -> Engine:
-    """An engine whose connections are bounded on both sides; what the URL says itself stands."""
+    """Make an engine with timeouts on client and server; options in the URL win."""
     parsed = make_url(url)
     given = {name: value for name, value in _network(timeouts).items() if name not in parsed.query}
     engine = create_engine(
@@ -95,7 +95,7 @@ def create_postgres_engine(url: str, timeouts: Timeouts) -> Engine:
 
 
 def bound_pool(engine: Engine, timeouts: Timeouts) -> None:
-    """An idle connection gets little time to show that it is alive; one in use gets that of a statement."""
+    """Use the timeout of the liveness check while a connection is idle, that of a statement while it is in use."""
     ping, statement = timeouts.ping.total_seconds(), client_limit(timeouts.statement)
 
     @event.listens_for(engine, "checkin")
@@ -109,7 +109,7 @@ def bound_pool(engine: Engine, timeouts: Timeouts) -> None:
 
 
 def _network(timeouts: Timeouts) -> dict[str, int]:
-    """What libpq and the kernel can see: an attempt to connect, a host that is gone."""
+    """Timeouts that libpq and the kernel enforce: connecting, and a host that vanished."""
     third = max(1, round(timeouts.silence.total_seconds() / 3))
     return {
         "connect_timeout": math.ceil(timeouts.connect.total_seconds()),
@@ -122,7 +122,7 @@ def _network(timeouts: Timeouts) -> dict[str, int]:
 
 
 def _session(timeouts: Timeouts, version: int) -> str:
-    """What the server sees to: its own statements, transactions in which nothing happens, hosts that are gone."""
+    """Timeouts that the server enforces: statements, lock waits, idle transactions, vanished clients."""
     third = max(1, round(timeouts.silence.total_seconds() / 3))
     settings = {
         "statement_timeout": milliseconds(timeouts.statement),
@@ -139,9 +139,9 @@ def _session(timeouts: Timeouts, version: int) -> str:
 
 
 def hot_session(timeouts: Timeouts) -> str:
-    """Every hot statement has one right plan, along its index; the statistics of a queue are always of yesterday.
+    """Session settings of the hot verbs: plans along the index whatever the statistics say, and short timeouts.
 
-    Nobody thinks in the middle of a hot transaction: one that is idle belongs to a process that froze.
+    Hot transactions never pause between statements: one that is idle belongs to a frozen process.
     """
     plans = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off; "
     settings = {
@@ -156,5 +156,5 @@ def _set(settings: dict[str, int]) -> str:
 
 
 def took_too_long(problem: Exception) -> bool:
-    """The server stopped it itself: surely rolled back."""
+    """Whether the server itself stopped the statement or transaction, so that it is surely rolled back."""
     return isinstance(problem, pg.QueryCanceled | pg.IdleInTransactionSessionTimeout)

@@ -144,9 +144,9 @@ def _locked(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def unbounded(connection: Connection) -> Iterator[None]:
-    """Let the statements on a connection of ours take as long as they take: whoever changes tables waits for others.
+    """Lift all timeouts of a connection of Horae: a migration may have to wait for other sessions.
 
-    Inside a transaction where the database has settings for one; a connection that keeps them is thrown away.
+    On PostgreSQL the settings end with the transaction; on MariaDB the connection is closed afterwards.
     """
     driver: Any = connection.connection.driver_connection
     if not hasattr(driver, "limit"):  # an engine of the caller's own has the limits that the caller gave it

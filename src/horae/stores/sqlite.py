@@ -38,7 +38,7 @@ WATCH_AGAIN = 1.0  # seconds until a watch that failed begins anew
 MAX_GROUP = 5_000
 INSERT = f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES ({marks(len(INSERT_COLUMNS))})"
 DAMAGED = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}  # the first: another kind of file, in most cases
-LONG_AGO = 1  # microseconds: when a lease of an earlier boot has ended; not 0, which looks like none
+LONG_AGO = 1  # microseconds: the end of a lease of an earlier boot; 0 would look like no lease at all
 _MAKING = threading.Lock()  # nobody connects to a new file before it is closed
 Synchronous = Literal["FULL", "NORMAL", "EXTRA", "OFF"]
 
@@ -274,8 +274,8 @@ class SqliteStore(SqlStore):
     # -- the line of leases --------------------------------------------------------------------------------------
 
     def lease_line(self, boot: Boot, *, now: datetime, fix: bool = True) -> datetime | None:
-        """Fixed once for each boot: all processes count from the same instant, wherever the clock stands by now."""
-        began = now - boot.lasted
+        """Return the stored start of this boot; the first process of a boot stores it."""
+        began = now - boot.uptime
         if self.in_memory or not boot.name:
             return began
         found = self.read(lambda tx: tx.connection.execute(select(lease_line)).first())
@@ -335,7 +335,7 @@ class SqliteStore(SqlStore):
 
 
 def _fix_line(connection: Connection, boot: Boot, began: datetime) -> datetime:
-    """Write where the line of this boot begins, unless somebody has; what was leased before the reboot has ended."""
+    """Store the start of this boot unless another process has, and end all leases of the previous boot."""
     found = connection.execute(select(lease_line)).first()
     if found is not None and found.boot == boot.name:
         return instant(found.began_at)

@@ -44,12 +44,12 @@ class SqlStore(ABC):
         self.engine = engine
         self.dialect = dialect
         self.timeouts = timeouts or Timeouts()
-        self.owns_engine = True  # one of the caller's own outlives us
+        self.owns_engine = True  # False: the engine is the caller's own and is not disposed of
         self.hot = self.make_hot()
         self.firings = self.make_firings()
         self.insert_chunk = INSERT_CHUNK
         self._turn = 0
-        self._here = threading.local()  # the moment that a thread looks at
+        self._here = threading.local()  # the open moment of each thread
         self._listeners: list[Callable[[str], None]] = []
         self._listeners_lock = threading.Lock()
 
@@ -65,7 +65,7 @@ class SqlStore(ABC):
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Connection]:
-        """An SQLAlchemy connection that sees one moment, however many statements it is asked."""
+        """An SQLAlchemy connection in a read-only transaction whose statements all see one moment."""
 
     @abstractmethod
     def add_plain(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
@@ -75,23 +75,23 @@ class SqlStore(ABC):
     def translated(self, problem: Exception, *, sent: bool = True) -> Exception:
         """A driver's error in our words; what is not the database's fault comes back unchanged.
 
-        *sent*: something that writes was on its way, so that an answer that does not come leaves the outcome unknown.
+        *sent*: a writing statement was sent, so that a missing answer leaves the outcome unknown.
         """
 
     @abstractmethod
     def may_retry(self, problem: Exception) -> bool:
         """Deadlocks and the like: surely rolled back, and worth another try."""
 
-    def waited(self, problem: Exception) -> bool:
-        """Whether a problem worth another try came only after waiting as long as one try may wait for a lock."""
+    def is_lock_timeout(self, problem: Exception) -> bool:
+        """Whether a retryable problem is a lock timeout, which has cost ``timeouts.lock``."""
         return False
 
     def limit(self, connection: Any, limit: timedelta | None) -> None:  # noqa: B027 - a file needs none
-        """Let the statements on a driver connection of ours take so long, and no longer."""
+        """Set the client-side timeout of a driver connection of Horae."""
 
     @contextmanager
     def lend(self, connection: Connection, limit: timedelta | None) -> Iterator[None]:
-        """Around what somebody else does on a connection of ours: their limit holds, not ours."""
+        """Replace Horae's statement timeout by *limit* while a handler uses the connection."""
         yield
 
     def make_hot(self) -> Hot:
@@ -114,7 +114,7 @@ class SqlStore(ABC):
         return self.persistently(attempt, limit)
 
     def read(self, work: Callable[[Transaction], T], *, unbounded: bool = False) -> T:
-        """Look at one moment. *unbounded* is for what may take longer than a statement of ours: an export."""
+        """Run *work* in one read-only transaction; *unbounded* lifts the statement timeout, for exports."""
         moment: _Moment | None = getattr(self._here, "moment", None)
 
         def attempt() -> T:
@@ -126,9 +126,9 @@ class SqlStore(ABC):
 
     @contextmanager
     def moment(self) -> Iterator[None]:
-        """Let all reads of this thread, while the block runs, look at one and the same moment."""
+        """Run all reads of this thread inside the block in one transaction, so that they see one moment."""
         if getattr(self._here, "moment", None) is not None:
-            yield  # inside another one, which stands for this one too
+            yield  # nested: the outer transaction serves both
             return
         self._here.moment = moment = _Moment(self.reading)
         try:
@@ -147,18 +147,18 @@ class SqlStore(ABC):
     def persistently(self, attempt: Callable[[], T], limit: timedelta | None = None, *, sent: bool = True) -> T:
         """Run a transaction; again where it was surely rolled back; in our words where it failed.
 
-        Tries that only waited for a lock may take up *limit* (that of what is hot, unless given), not more.
+        Lock timeouts are retried until they have used up *limit* (default: the hot timeout).
         """
         patience = self.timeouts.hot if limit is None else limit
         for tries_left in range(MAX_TRIES - 1, -1, -1):
             try:
                 return attempt()
             except PoolTimeout as problem:
-                raise _exhausted() from problem
+                raise _pool_exhausted() from problem
             except Exception as problem:
                 cause = driver_error(problem)
                 if tries_left and self.may_retry(cause):
-                    patience -= self.timeouts.lock if self.waited(cause) else timedelta(0)
+                    patience -= self.timeouts.lock if self.is_lock_timeout(cause) else timedelta(0)
                     if patience > self.timeouts.lock:
                         continue
                 told = self.translated(cause, sent=sent)
@@ -167,12 +167,12 @@ class SqlStore(ABC):
                 raise told from problem
         raise StoreError("unreachable")  # the last round always returns or raises
 
-    def reached(self, connect: Callable[[], C]) -> C:
-        """A connection; where there is none to be had, nothing has been sent, and the error says so."""
+    def acquire(self, connect: Callable[[], C]) -> C:
+        """Get a connection; an error here means that nothing was sent, and says so."""
         try:
             return connect()
         except PoolTimeout as problem:
-            raise _exhausted() from problem
+            raise _pool_exhausted() from problem
         except Exception as problem:
             cause = driver_error(problem)
             told = self.translated(cause, sent=False)
@@ -228,7 +228,7 @@ class SqlStore(ABC):
         asked = {(lease.job_number, lease.token): lease for lease in leases}
         answer = self.driven(lambda driver: self.hot.renew(driver, list(asked.values()), until))
         busy = sorted(answer.busy)
-        self._turn += 1  # with many locked rows others come first each time
+        self._turn += 1  # start at another row each time, so that none is always left out
         for place in range(min(len(busy), MAX_PATIENCE)):
             number = busy[(self._turn + place) % len(busy)]
             same = [lease for lease in asked.values() if lease.job_number == number]
@@ -236,7 +236,7 @@ class SqlStore(ABC):
         return answer
 
     def _renew_patiently(self, answer: Renewed, leases: Sequence[Lease], until: datetime) -> Renewed:
-        """Once more for one job whose row was locked: in most cases by a write of its own handler, which is short."""
+        """Renew a job whose row was locked, waiting briefly: most such locks are short writes of its own handler."""
 
         def attempt() -> Renewed:
             with self.driving() as driver:
@@ -245,7 +245,7 @@ class SqlStore(ABC):
         try:
             now = self.persistently(attempt, timedelta(0))
         except StoreBusy:
-            return answer  # locked for longer: while it is, nobody can hand the job on
+            return answer  # still locked: the reaper cannot hand the job on either
         mine = {lease.job_number for lease in leases}
         return Renewed(
             answer.held - mine | now.held, answer.cancelled - mine | now.cancelled, answer.busy - mine | now.busy
@@ -318,7 +318,7 @@ class SqlStore(ABC):
 
 
 class _Moment:
-    """A transaction for several looks, begun with the first; one that failed is followed by another moment."""
+    """One read-only transaction for several reads, begun by the first; after an error the next read begins another."""
 
     def __init__(self, reading: Callable[[], AbstractContextManager[Connection]]) -> None:
         self._reading = reading
@@ -343,7 +343,7 @@ class _Moment:
 
 
 def unavailable(product: str, said: str, *, sent: bool) -> StoreUnavailable:
-    """What a caller needs to know when no answer came: whether it may simply repeat what it did."""
+    """The error for a missing answer; says whether a writing statement had been sent."""
     if not sent:
         return StoreUnavailable(f"{product} cannot be reached: {said} Nothing was written; repeat it later.")
     return StoreUnavailable(
@@ -353,7 +353,7 @@ def unavailable(product: str, said: str, *, sent: bool) -> StoreUnavailable:
     )
 
 
-def _exhausted() -> StoreBusy:
+def _pool_exhausted() -> StoreBusy:
     return StoreBusy(
         "All database connections of this process are in use. End transactions sooner, or give the engine a larger "
         "pool."

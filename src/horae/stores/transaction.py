@@ -36,9 +36,9 @@ class Transaction:
 
     @contextmanager
     def lent(self, limit: timedelta | None = None) -> Iterator[Connection]:
-        """The connection for what somebody else writes in this transaction; when it ends is not for them to say.
+        """Lend the connection to a handler; committing is refused, because the transaction ends with its record.
 
-        A statement of theirs may take *limit*, and as long as it likes without one; our own limits do not apply.
+        *limit* bounds each of the handler's statements; without it they are not bounded.
         """
 
         def refuse(connection: Connection) -> None:
