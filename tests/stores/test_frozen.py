@@ -5,6 +5,7 @@ from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from horae.actions import jobs as verbs
@@ -130,3 +131,17 @@ def test_the_transaction_of_a_host_that_vanished_is_ended_by_the_server(url: str
 
             assert other.transact(lambda tx: tx.jobs.lock(held[0].number)) is not None
         vanished.dispose()
+
+
+def test_the_server_is_told_to_end_what_vanished(store: SqlStore) -> None:
+    """Statements, lock waits, idle transactions and silent clients: each session of ours has limits for them."""
+    names = {
+        "postgresql": ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "tcp_user_timeout",
+                       "tcp_keepalives_idle", "client_connection_check_interval"],
+        "mysql": ["max_statement_time", "innodb_lock_wait_timeout", "idle_transaction_timeout"],
+    }  # fmt: skip
+    ask = {"postgresql": "SHOW {}", "mysql": "SELECT @@{}"}[store.dialect.name]
+    with store.engine.connect() as connection:
+        found = {name: connection.execute(text(ask.format(name))).scalar() for name in names[store.dialect.name]}
+
+    assert not [name for name, value in found.items() if str(value) in ("0", "0.0", "None")]

@@ -23,6 +23,7 @@ MAX_BATCH = 500
 MAX_WAITS = 2  # endings of one batch that may each wait for a locked row
 AWAY = (StoreUnavailable, StoreBusy, StoreFull, SchemaMissing, SchemaTooNew)  # the store's trouble, not the ending's
 log = logging.getLogger("horae.worker")
+Ending = tuple[Job, Outcome]
 Settled = Callable[[Job, Outcome, Change | None], None]
 
 
@@ -34,8 +35,10 @@ class Settler:
         self._database = database
         self._settled = settled
         self._faults = faults
-        self._waiting: list[tuple[Job, Outcome]] = []
+        self._waiting: list[Ending] = []
+        self._locked: list[Ending] = []
         self._writing: asyncio.Task[None] | None = None
+        self._retrying: asyncio.Task[None] | None = None
         self._backoff = Backoff(world.dice)
 
     def add(self, job: Job, outcome: Outcome) -> None:
@@ -45,29 +48,57 @@ class Settler:
 
     async def drained(self, limit: timedelta) -> bool:
         """Until everything handed in has been written; false when the store did not come back in time."""
-        if self._writing is None:
-            return True
-        done, late = await asyncio.wait([self._writing], timeout=limit.total_seconds())
-        for task in late:
-            task.cancel()
-        return bool(done)
+        try:
+            async with asyncio.timeout(limit.total_seconds()):
+                while tasks := self._tasks():
+                    await asyncio.wait(tasks)
+        except TimeoutError:
+            for task in self._tasks():
+                task.cancel()
+            return False
+        return True
+
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        return [task for task in (self._writing, self._retrying) if task is not None]
 
     async def _write_on(self) -> None:
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
-                changes = await self._write(batch)
-                for job, outcome in batch:
-                    if job.id in changes:
-                        self._tell(job, outcome, changes[job.id])
-                left = [(job, outcome) for job, outcome in batch if job.id not in changes]
-                self._waiting += left  # behind the others, who need not wait for them
-                if not left:
-                    self._backoff.reset()
-                elif len(left) == len(self._waiting):
+                left = await self._write_and_tell(batch)
+                if len(left) == len(batch):  # nothing could be written: the store is away
+                    tried = MAX_WAITS + 1  # or the first few are locked: begin with others next time
+                    self._waiting = left[tried:] + self._waiting + left[:tried]
                     await self._backoff.pause()
+                else:
+                    self._backoff.reset()
+                    self._set_aside(left)
         finally:
             self._writing = None
+
+    def _set_aside(self, locked: list[Ending]) -> None:
+        """Try endings whose rows are locked beside the others, which need not wait for them."""
+        self._locked += locked
+        if self._locked and self._retrying is None:
+            self._retrying = asyncio.create_task(self._retry_on())
+
+    async def _retry_on(self) -> None:
+        backoff = Backoff(self._world.dice)
+        try:
+            while self._locked:
+                await backoff.pause()
+                batch, self._locked = self._locked[:1], self._locked[1:]
+                self._locked += await self._write_and_tell(batch)
+        finally:
+            self._retrying = None
+
+    async def _write_and_tell(self, batch: list[Ending]) -> list[Ending]:
+        """Write a batch and report what was written; return what could not be written now."""
+        changes = await self._write(batch)
+        for job, outcome in batch:
+            if job.id in changes:
+                self._tell(job, outcome, changes[job.id])
+        return [(job, outcome) for job, outcome in batch if job.id not in changes]
 
     def _tell(self, job: Job, outcome: Outcome, change: Change | None) -> None:
         try:
@@ -75,7 +106,7 @@ class Settler:
         except Exception:  # one bad listener must not keep the other endings from being written
             log.exception("the ending of %s is written, but could not be told", job.id)
 
-    async def _write(self, batch: list[tuple[Job, Outcome]]) -> dict[str, Change | None]:
+    async def _write(self, batch: list[Ending]) -> dict[str, Change | None]:
         """Write a batch; an ending missing from the answer could not be written now and is tried again."""
         self._faults.at("settle.before")
         try:
@@ -93,7 +124,7 @@ class Settler:
         self._faults.at("settle.after")
         return changes
 
-    async def _one_by_one(self, batch: list[tuple[Job, Outcome]]) -> dict[str, Change | None]:
+    async def _one_by_one(self, batch: list[Ending]) -> dict[str, Change | None]:
         """An ending the store refuses must not take its neighbours with it."""
         changes: dict[str, Change | None] = {}
         waited = 0

@@ -22,7 +22,11 @@ from horae.stores.isolation import says_everybody
 
 T = TypeVar("T")
 INTERVAL = 0.1  # seconds between two looks of psycopg at a silent connection
-CHECKS_CLIENTS = 140_000  # the first version that notices, during a long statement, that its client is gone
+# Lets the server notice during a long statement that its client is gone; unknown before version 14, refused on Windows.
+CHECK_CLIENTS = (
+    "DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '{}', false); "
+    "EXCEPTION WHEN others THEN NULL; END $$"
+)
 
 
 class Silent(psycopg.OperationalError):
@@ -86,7 +90,7 @@ def create_postgres_engine(url: str, timeouts: Timeouts) -> Engine:
 
     @event.listens_for(engine, "connect")
     def configure(connection: BoundedConnection, _: Any) -> None:
-        connection.execute(_session(timeouts, connection.info.server_version))
+        connection.execute(_session(timeouts))
         connection.commit()
 
     bound_pool(engine, timeouts)
@@ -121,7 +125,7 @@ def _network(timeouts: Timeouts) -> dict[str, int]:
     }
 
 
-def _session(timeouts: Timeouts, version: int) -> str:
+def _session(timeouts: Timeouts) -> str:
     """Timeouts that the server enforces: statements, lock waits, idle transactions, vanished clients."""
     third = max(1, round(timeouts.silence.total_seconds() / 3))
     settings = {
@@ -133,9 +137,7 @@ def _session(timeouts: Timeouts, version: int) -> str:
         "tcp_keepalives_count": 2,
         "tcp_user_timeout": milliseconds(timeouts.silence),
     }
-    if version >= CHECKS_CLIENTS:
-        settings["client_connection_check_interval"] = milliseconds(timeouts.silence)
-    return _set(settings)
+    return f"{_set(settings)}; {CHECK_CLIENTS.format(milliseconds(timeouts.silence))}"
 
 
 def hot_session(timeouts: Timeouts) -> str:
