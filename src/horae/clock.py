@@ -56,16 +56,19 @@ class HostClock(SystemClock):
 
 def uptime() -> timedelta:
     """Read how long the host has been running, time asleep included. Without CLOCK_BOOTTIME, use the wall clock."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
+    try:
         return timedelta(microseconds=time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000)
-    return datetime.now(UTC) - EPOCH
+    except (AttributeError, OSError):
+        return datetime.now(UTC) - EPOCH
 
 
 def boot_name() -> str:
-    """Read the kernel's id of this boot; empty where there is none (only Linux has one)."""
-    with suppress(OSError):
-        return BOOT_NAME.read_text(encoding="ascii").strip() if hasattr(time, "CLOCK_BOOTTIME") else ""
-    return ""
+    """Read the kernel's id of this boot; empty where there is none, or no clock of its uptime (only Linux has both)."""
+    try:
+        time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        return BOOT_NAME.read_text(encoding="ascii").strip()
+    except (AttributeError, OSError):
+        return ""
 
 
 def clock_of(
