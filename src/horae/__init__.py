@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from horae.core.retry import Retry
     from horae.core.schedules import Every, Once
     from horae.core.status import JobStatus
+    from horae.core.timeouts import Timeouts
     from horae.errors import HoraeError
     from horae.handles import JobHandle, Jobs
     from horae.limits import RateLimiter
@@ -47,6 +48,7 @@ __all__ = [
     "Retry",
     "Run",
     "Snooze",
+    "Timeouts",
     "__version__",
     "prepare_sqlite",
 ]
@@ -72,6 +74,7 @@ _PLACES = {
     "Retry": "horae.core.retry",
     "Run": "horae.core.jobs",
     "Snooze": "horae.core.outcomes",
+    "Timeouts": "horae.core.timeouts",
     "prepare_sqlite": "horae.stores.sqlite",
 }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -23,7 +22,7 @@ from horae.actions.declaring import Plan
 from horae.actions.jobs import Enqueued, Request
 from horae.actions.retention import Retention
 from horae.checking import Seed, check_seed, plan_of, problems_of, seeds_of
-from horae.clock import StoreClock, SystemClock, SystemDice, pause, zone_database_version
+from horae.clock import SystemDice, clock_of, pause, zone_database_version
 from horae.configuration import JobsFile, find_file, module_of, read_files
 from horae.core.figures import Family
 from horae.core.fires import Schedule
@@ -31,10 +30,12 @@ from horae.core.jobs import SLOTS, Job
 from horae.core.machinery import queue_name
 from horae.core.retry import Retry, span
 from horae.core.status import JobStatus
+from horae.core.timeouts import Timeouts
 from horae.declarations import Problem, raise_for
 from horae.errors import ConfigurationError, MissingExtra, NotFound, StoreBusy, StoreError, StoreFull, StoreUnavailable
 from horae.handles import JobHandle, Jobs, plain_connection
 from horae.locks import open_locks
+from horae.opening import Opener
 from horae.ports import Clock, Dice, Limiter, LockManager, Tracing, World
 from horae.runtime.children import Children
 from horae.runtime.declared import Declared
@@ -65,6 +66,7 @@ class Horae(Jobs):
     applications on one store apart; it is the module that made this one unless told otherwise. *config* names the
     file that overrides declared jobs; else it is ``jobs.conf`` beside that module or in the current folder. With
     *enabled* False nothing is scheduled, unless that file says ``enabled = true``; triggers and enqueues still run.
+    *timeouts* bound every wait for a database server; else the environment does.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Horae(Jobs):
         enabled: bool = True,
         synchronous: Synchronous = "FULL",
         max_payload_bytes: int = 1024 * 1024,
+        timeouts: Timeouts | None = None,
         clock: Clock | None = None,
         dice: Dice | None = None,
     ) -> None:
@@ -97,12 +100,12 @@ class Horae(Jobs):
         self._locks: LockManager | str | None = "database"
         self._opened_locks: tuple[World, LockManager] | None = None
         self._synchronous = synchronous
+        self._timeouts = timeouts
         self.max_payload_bytes = max_payload_bytes
         self._clock = clock
         self._dice = dice
         self._tracing: Tracing | None = OpenTelemetry() if is_on(os.environ, "HORAE_OTEL") else None
-        self._opening = threading.Lock()
-        self._world: World | None = None
+        self._opener = Opener(lambda: self._open())
         self._hosted: Hosted | None = None
         self._measures: Measures | None = None
 
@@ -112,23 +115,23 @@ class Horae(Jobs):
     def engine(self) -> Engine:
         if isinstance(self.database, Engine):
             return self.database
-        return create_store_engine(self.database, self._synchronous)
+        return create_store_engine(self.database, self._synchronous, self.timeouts)
+
+    @cached_property
+    def timeouts(self) -> Timeouts:
+        """The timeouts of this application's database connections; from the environment unless given."""
+        return self._timeouts or Settings.read(os.environ).timeouts
 
     @property
     def world(self) -> World:
         """Store, clock and dice; opened on first use."""
-        if self._world is None:
-            with self._opening:
-                if self._world is None:
-                    self._world = self._open()
-        return self._world
+        return self._opener.world
 
     def _open(self) -> World:
-        store = open_store(self.engine)
-        clock = self._clock or (StoreClock(store.read_time) if store.dialect.shares_clock else SystemClock())
+        store = open_store(self.engine, self.timeouts, owned=not isinstance(self.database, Engine))
         return World(
             store,
-            clock,
+            self._clock or clock_of(store),
             self._dice or SystemDice(),
             max_payload_bytes=self.max_payload_bytes,
             shortest_interval=one_setting(os.environ, "shortest_interval"),
@@ -138,10 +141,8 @@ class Horae(Jobs):
 
     def trace(self, tracing: Tracing | None) -> None:
         """Trace what is enqueued and run from now on; ``horae.telemetry.instrument(app)`` calls this."""
-        with self._opening:
-            self._tracing = tracing
-            if self._world is not None:
-                self._world = replace(self._world, tracing=tracing)
+        self._tracing = tracing
+        self._opener.change(lambda world: replace(world, tracing=tracing))
 
     def wait_for_store(self) -> None:
         """Open the store, however long it takes to answer; only for those who have nothing better to do."""
@@ -163,20 +164,12 @@ class Horae(Jobs):
 
         For tests: ``horae.testing.Lab`` puts a store in memory, a virtual clock and loaded dice in its place.
         """
-        with self._opening:
-            before, self._world = self._world, world
-        try:
+        with self._opener.using(world):
             yield
-        finally:
-            with self._opening:
-                self._world = before
 
     def close(self) -> None:
         """Give all connections back. The application can be used again; it opens anew."""
-        with self._opening:
-            if self._world is not None:
-                self._world.store.close()
-            self._world = None
+        self._opener.close()
 
     def __enter__(self) -> Self:
         return self

@@ -1,8 +1,9 @@
 """The clocks and the dice: the only module that reads time or draws chance.
 
-On one host the system's time rules. When several hosts share a database, all of them follow that database's
-clock: its reading at the last measurement plus the monotonic time since, so that a wrong or jumping system
-clock on one host can neither fire early nor steal a lease.
+On one host, due times follow the system clock and leases follow the host's uptime, so that a clock step (by hand or by
+NTP) neither ends a live lease nor keeps a dead worker's job. When several hosts share a
+database, all of them follow that database's clock: its reading at the last measurement plus the monotonic time since,
+so that a wrong or jumping system clock on one host can neither fire early nor steal a lease.
 """
 
 from __future__ import annotations
@@ -18,6 +19,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from horae.core.boots import Boot
+
+if TYPE_CHECKING:
+    from horae.ports import Clock, Store
+
+BOOT_NAME = Path("/proc/sys/kernel/random/boot_id")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class SystemClock:
@@ -28,6 +38,54 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def steady(self) -> datetime:
+        return self.now()
+
+
+class HostClock(SystemClock):
+    """The host's own time for due work; for leases its uptime, counted from *began_at*, which no clock step moves."""
+
+    def __init__(self, began_at: datetime, uptime: Callable[[], timedelta]) -> None:
+        self._began_at = began_at
+        self._uptime = uptime
+
+    def steady(self) -> datetime:
+        return self._began_at + self._uptime()
+
+
+def uptime() -> timedelta:
+    """Read how long the host has been running, time asleep included. Without CLOCK_BOOTTIME, use the wall clock."""
+    try:
+        return timedelta(microseconds=time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000)
+    except (AttributeError, OSError):
+        return datetime.now(UTC) - EPOCH
+
+
+def boot_name() -> str:
+    """Read the kernel's id of this boot; empty where there is none, or no clock of its uptime (only Linux has both)."""
+    try:
+        time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        return BOOT_NAME.read_text(encoding="ascii").strip()
+    except (AttributeError, OSError):
+        return ""
+
+
+def clock_of(
+    store: Store,
+    *,
+    fix: bool = True,
+    boot: Callable[[], str] = boot_name,
+    uptime: Callable[[], timedelta] = uptime,
+) -> Clock:
+    """Make the clock that all processes on a store share; *fix* as in ``Store.lease_line``."""
+    system, name = SystemClock(), boot()
+    began_at = store.lease_line(Boot(name, uptime()), now=system.now(), fix=fix)
+    if began_at is None:
+        following = StoreClock(store.read_time)
+        following.now()  # measure while opening: later callers would queue up behind the first measurement
+        return following
+    return HostClock(began_at, uptime) if name else system
 
 
 class StoreClock:
@@ -53,6 +111,9 @@ class StoreClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def steady(self) -> datetime:
+        return self.now()
 
     def _first(self) -> tuple[datetime, float]:
         with self._lock:
@@ -94,6 +155,9 @@ class StoryClock:
 
     def monotonic(self) -> float:
         return (self._now - self._starts_at).total_seconds()
+
+    def steady(self) -> datetime:
+        return self._now
 
     def jump_to(self, instant: datetime) -> None:
         """Forward only: to go back is to stay."""

@@ -274,9 +274,16 @@ class StoreError(HoraeError):
 
 
 class StoreUnavailable(StoreError):
-    """The database cannot be reached, or went away before it answered."""
+    """The database cannot be reached, or went away before it answered.
+
+    ``outcome_unknown`` tells whether something that writes had been sent: it may or may not have taken effect.
+    """
 
     code = "store_unavailable"
+
+    def __init__(self, message: str = "", *, outcome_unknown: bool = False) -> None:
+        super().__init__(message)
+        self.outcome_unknown = outcome_unknown
 
 
 class StoreBusy(StoreError):

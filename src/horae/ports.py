@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from horae.core.access import Token
 from horae.core.audit import Entry
+from horae.core.boots import Boot
 from horae.core.figures import Backlog, Ended
 from horae.core.fires import Fire, Firing, Schedule, Unfinished
 from horae.core.jobs import Job, Lease, NewJob, Order, Outcome, Run, Settlement
@@ -25,6 +26,7 @@ from horae.core.reasons import Parent
 from horae.core.running_limits import LimitSource
 from horae.core.values import swift
 
+NOTICED = timedelta(seconds=1)  # smaller differences between the lease line and the wall clock are not converted
 T = TypeVar("T")
 K = TypeVar("K", Task, TaskWait, Event, StoredFact)
 
@@ -37,6 +39,12 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Seconds that never jump, for durations."""
+
+    def steady(self) -> datetime:
+        """The present instant on the lease line, which no step of the host's clock moves.
+
+        All processes on one store agree on it. Where the database's clock is used it is the same as ``now``.
+        """
 
 
 class Dice(Protocol):
@@ -72,14 +80,23 @@ class Claim:
     lease: timedelta
     order: Order | None = None  # None: the queue's own
     owner: str | None = None  # only this tenant's jobs; None: everybody's
+    steady: datetime | None = None  # now on the lease line; None: the same as now
+
+    def until(self, now: datetime) -> datetime:
+        """The end of the lease, on the lease line."""
+        return (self.steady or now) + self.lease
 
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """What a renewal found: who is still held, and who should stop."""
+    """What a renewal found: who is still held, and who should stop.
+
+    ``busy``: held, but not extended, because a transaction has the row locked. The reaper skips such rows too.
+    """
 
     held: frozenset[int]
     cancelled: frozenset[int]
+    busy: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +255,7 @@ class JobRows(Protocol):
 
 
 class QueueRows(Protocol):
-    def get(self, name: str) -> Queue | None: ...
+    def get(self, name: str, *, lock: bool = False) -> Queue | None: ...
     def all(self) -> list[Queue]: ...
     def put(self, queue: Queue) -> None: ...
     def limits(self) -> dict[str, int]: ...
@@ -270,6 +287,8 @@ class LedgerRows(Protocol):
 
     def get(self, number: int, name: str) -> str | None: ...
     def put(self, number: int, name: str, result: str, now: datetime) -> None: ...
+    def renew(self, number: int, until: datetime) -> None:
+        """Extend the lease of the job that ``begin`` locked."""
 
 
 class ScheduleRows(Protocol):
@@ -450,8 +469,8 @@ class Tx(Protocol):
 
     @property
     def connection(self) -> Any: ...
-    def lent(self) -> AbstractContextManager[Any]:
-        """The connection for somebody else's statements; they cannot commit it."""
+    def lent(self, limit: timedelta | None = None) -> AbstractContextManager[Any]:
+        """Lend the connection to a handler. *limit* bounds each of its statements; it cannot commit."""
 
     @property
     def jobs(self) -> JobRows: ...
@@ -524,10 +543,23 @@ class Store(Protocol):
     def hears(self) -> bool:
         """Whether hints from other processes arrive; if not, sleepers look often."""
 
-    def transact(self, work: Callable[[Tx], T]) -> T: ...
-    def read(self, work: Callable[[Tx], T]) -> T: ...
+    def transact(self, work: Callable[[Tx], T], *, hot: bool = False) -> T:
+        """Run *work* in one write transaction; *hot* uses the shorter timeout of the hot verbs."""
+
+    def read(self, work: Callable[[Tx], T], *, unbounded: bool = False) -> T:
+        """Run *work* in one read-only transaction that sees one moment; *unbounded* lifts the statement timeout."""
+
+    def moment(self) -> AbstractContextManager[None]:
+        """Run all reads of this thread inside the block in one transaction, so that they see one moment."""
+
     def read_time(self) -> datetime | None:
         """The database's own clock, where several hosts share it; None where the system's clock rules."""
+
+    def lease_line(self, boot: Boot, *, now: datetime, fix: bool = True) -> datetime | None:
+        """Return the instant from which all processes count this boot's uptime; None where the database keeps time.
+
+        The first process of a boot stores it and ends the leases of the previous boot; without *fix* nothing is stored.
+        """
 
     def check_schema(self) -> None:
         """Raise where the tables are not, or no longer, those that this code needs."""
@@ -568,6 +600,13 @@ class World:
     shortest_interval: timedelta = timedelta(0)  # at least so far apart are the runs of a user's interval task
     tzdata: str = ""  # the version of the zone database that this process reads
     tracing: Tracing | None = None
+
+    def wall_time(self, steady: datetime | None) -> datetime | None:
+        """Convert an instant of the lease line to wall-clock time; unchanged unless the clock was set since boot."""
+        if steady is None:
+            return None
+        shift = self.clock.now() - self.clock.steady()
+        return steady if abs(shift) < NOTICED else steady + shift
 
 
 class Lock(Protocol):

@@ -15,6 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+from horae.core.timeouts import Timeouts
 from horae.errors import ConfigurationError, InvalidInput
 
 DEFAULT_URL = "sqlite:///.horae/horae.db"
@@ -175,6 +176,26 @@ class Settings:
             "HORAE_SYNCHRONOUS", "SQLite: `FULL` survives power loss, `NORMAL` is faster", _one_of("FULL", "NORMAL")
         ),
     )
+    connect_timeout: timedelta = field(
+        default=timedelta(seconds=5),
+        metadata=_from("HORAE_CONNECT_TIMEOUT", "how long connecting to a database server may take", span_from),
+    )
+    hot_timeout: timedelta = field(
+        default=timedelta(seconds=10),
+        metadata=_from("HORAE_HOT_TIMEOUT", "how long an enqueue, claim, settlement or renewal may take", span_from),
+    )
+    statement_timeout: timedelta = field(
+        default=timedelta(seconds=30),
+        metadata=_from("HORAE_STATEMENT_TIMEOUT", "how long any other statement of ours may take", span_from),
+    )
+    silence_timeout: timedelta = field(
+        default=timedelta(seconds=15),
+        metadata=_from("HORAE_SILENCE_TIMEOUT", "when a host that does not answer on the network is gone", span_from),
+    )
+    idle_timeout: timedelta = field(
+        default=timedelta(seconds=60),
+        metadata=_from("HORAE_IDLE_TIMEOUT", "how long nothing may happen in a transaction of `ctx.once`", span_from),
+    )
     log_format: str = field(
         default="text",
         metadata=_from("HORAE_LOG_FORMAT", "`text` for people, `json` for machines", _one_of("text", "json")),
@@ -331,6 +352,13 @@ class Settings:
     simulation: bool = field(
         default=False, metadata=_from("HORAE_SIMULATION", "`1`: callers may say what time it is; for tests only", _yes)
     )
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """The timeouts of database connections."""
+        return Timeouts(
+            self.connect_timeout, self.hot_timeout, self.statement_timeout, self.silence_timeout, self.idle_timeout
+        )
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Settings:

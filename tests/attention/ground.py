@@ -47,6 +47,9 @@ class JumpingClock:
         self._ticks += 0.001
         return self._ticks
 
+    def steady(self) -> datetime:
+        return self._now
+
     def jump(self, span: timedelta) -> None:
         self._now += span
 
@@ -86,7 +89,7 @@ class FaultyStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real, name)
 
-    def transact(self, work: Callable[[Any], T]) -> T:
+    def transact(self, work: Callable[[Any], T], **options: Any) -> T:
         fault, real = self.fate.at("transact"), self.real
         if fault == "inside":  # all is written, nothing is committed
 
@@ -94,12 +97,12 @@ class FaultyStore:
                 work(tx)
                 raise Death("inside")
 
-            real.transact(inside)
+            real.transact(inside, **options)
         if fault == "statement":
             self.fate.statements = self.fate.random.randint(1, 9)
 
         def commit() -> T:
-            answer: T = real.transact(work)
+            answer: T = real.transact(work, **options)
             return answer
 
         return self._around(fault, commit)

@@ -11,10 +11,12 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from horae.actions import attending, journal, lanes, turns
+from horae.actions import attending, journal, lanes, looking, turns
+from horae.actions.machinery import serve_due
 from horae.actions.sealing import seal_left
 from horae.app import Horae
 from horae.attention import Act, Attention, Control, Done, Facts, Policy, Turn
+from horae.core.timeouts import Timeouts
 from horae.runtime.lanes import Step
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
@@ -242,3 +244,57 @@ def test_a_transactional_action_cannot_commit_by_itself(app: Horae) -> None:
         assert connection.execute(text("SELECT COUNT(*) FROM booking")).scalar() == 1
     assert heard == ["started", "action_failed", "action_ok"]
     assert agent.verify().is_sound
+
+
+# -- somebody takes long, or froze -------------------------------------------------------------------------------------
+
+SLEEPS = {"postgresql": "SELECT pg_sleep(2)", "mysql": "SELECT SLEEP(2)"}
+SHORT = Timeouts(hot=timedelta(seconds=1), statement=timedelta(seconds=1))
+
+
+@pytest.fixture(params=[pytest.param(kind, marks=pytest.mark.server) for kind in ("postgres", "mysql")])
+def hasty(request: pytest.FixtureRequest, clock: VirtualClock) -> Iterator[Horae]:
+    """An application on a server, none of whose own statements may take longer than a second."""
+    url = request.getfixturevalue(f"{request.param}_database_url")
+    engine = create_store_engine(url)
+    migrate(engine)
+    engine.dispose()
+    with Horae(url, clock=clock, timeouts=SHORT) as app:
+        yield app
+
+
+def test_a_transactional_action_may_take_as_long_as_it_says(hasty: Horae) -> None:
+    agent = Attention("keeper", hasty)
+
+    @agent.action(effect="transactional", timeout=timedelta(seconds=30))
+    def count(step: Any, connection: Any) -> Facts:
+        connection.execute(text(SLEEPS[connection.dialect.name]))
+        return Facts()
+
+    @agent.cognition("any")
+    def any_kind(turn: Turn) -> Any:
+        return Done() if turn.number == 2 else Act("count")
+
+    agent.add("any")
+    agent.run()
+
+    assert [task.state for task in looking.find_tasks(hasty.world, "keeper")] == ["completed"]
+
+
+def test_a_lane_that_is_locked_keeps_no_other_lane_from_what_is_due(hasty: Horae, clock: VirtualClock) -> None:
+    later = clock.now() + timedelta(minutes=1)
+    for lane in ("frozen", "free"):
+        attending.add(hasty.world, lane, "report", start_at=later)
+    clock.advance(timedelta(minutes=2))
+
+    with hasty.engine.begin() as connection:
+        number = lanes.get_lane(hasty.world, "frozen").number
+        connection.execute(text(f"SELECT id FROM horae_lanes WHERE id = {number} FOR UPDATE"))
+        assert serve_due(hasty.world, "driver") == 2
+
+        [free] = looking.find_tasks(hasty.world, "free")
+    clock.advance(timedelta(minutes=1))
+    serve_due(hasty.world, "driver")
+    [frozen] = looking.find_tasks(hasty.world, "frozen")
+
+    assert (free.state, frozen.state) == ("ready", "ready")

@@ -179,7 +179,7 @@ def test_a_view_of_four_lines_counts_down(environment: Path) -> None:
     views = [
         four_lines(view_after(telling.agent.at(line.seq), line.seq, line.at), line.at) for line in (parked, resumed)
     ]
-    telling.agent.app._world.store.close()  # type: ignore[union-attr]
+    telling.agent.app.world.store.close()
 
     assert views == [
         ["FOCUS    -", "STACK    t1 report (40)", "BACKLOG  -", "WAITING  t2 alert (90), ack:db-1, 10:00 left"],

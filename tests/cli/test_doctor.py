@@ -5,6 +5,8 @@ import os
 import shutil
 import socket
 import sqlite3
+import subprocess
+import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import create_engine
 
 from horae import Horae
 from horae.actions import attending, jobs, queues, schedules
@@ -20,13 +23,16 @@ from horae.actions.jobs import Request
 from horae.actions.tokens import create_token
 from horae.checks import machine
 from horae.checks.bundle import redacted
+from horae.checks.engine import limits
 from horae.core.fires import Schedule
 from horae.core.jobs import Lease
 from horae.core.retry import Retry
 from horae.ports import Claim, Node, Sealed, World
 from horae.stores.durability import has_wal_reset_bug
+from horae.stores.opening import create_store_engine
 from tests.cli.conftest import Command, Ended
 from tests.support.commands import commands_in
+from tests.support.proxy import Proxy
 
 LIVE = Path(".horae/horae.db")
 AGO = timedelta(minutes=10)
@@ -496,3 +502,100 @@ def test_a_bundle_does_not_replace_a_file(world: World, horae: Command) -> None:
 )
 def test_what_looks_like_a_secret_is_made_unreadable(text: str) -> None:
     assert CANARY not in redacted(text, CANARY if "named" in text else "")
+
+
+# -- a full disk -------------------------------------------------------------------------------------------------------
+
+FULL_DISK = """
+import json, subprocess, sys
+from pathlib import Path
+from horae import Horae
+from horae.actions.jobs import Request, enqueue
+
+folder, closed = Path(sys.argv[1]), sys.argv[2] == "closed"
+app = Horae(f"sqlite:///{folder}/horae.db")
+enqueue(app.world, Request("a"))
+if closed:
+    app.close()
+for size in (65536, 1024, 1):
+    try:
+        with open(folder / "ballast", "ab", buffering=0) as file:
+            while True:
+                file.write(b"x" * size)
+    except OSError:
+        continue
+command = [sys.executable, "-m", "horae", "doctor", "--json", "--db", f"sqlite:///{folder}/horae.db"]
+ended = subprocess.run(command, capture_output=True, text=True)
+print(json.dumps({"code": ended.returncode, "said": json.loads(ended.stdout)["doctor"]["checks"]}))
+"""
+
+
+@pytest.mark.parametrize("how", ["open", "closed"])
+def test_a_full_disk_is_called_by_its_name(tmp_path: Path, how: str) -> None:
+    """A file system of two mebibytes, in a mount namespace of its own; in use, or to be opened anew."""
+    program = tmp_path / "full_disk.py"
+    program.write_text(FULL_DISK)
+    (tmp_path / "disk").mkdir()
+    run = f"exec {sys.executable} {program} {tmp_path}/disk {how}"
+    if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
+        pytest.skip("mounting needs root")
+    ended = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", f"mount -t tmpfs -o size=2m tmpfs {tmp_path}/disk && {run}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    told = json.loads(ended.stdout)
+    said = {each["check"]: each for each in told["said"] if each["level"] == "problem"}
+    assert told["code"] == 6
+    assert "Nothing can be stored" in said["disk"]["text"]
+    assert said["disk"]["mend"].startswith("du -xh")
+    if how == "closed":  # not even a look is possible: SQLite has no room for the index of its log
+        assert "no room left" in said["database"]["text"]
+        assert said["database"]["mend"].startswith("du -xh")
+
+
+# -- an engine of the application's own --------------------------------------------------------------------------------
+
+
+def test_an_engine_of_ones_own_without_limits_is_warned_of(postgres_database_url: str, mysql_database_url: str) -> None:
+    limited = {"read_timeout": 30, "write_timeout": 30}
+    for url, options, level in [
+        (postgres_database_url, {}, "warning"),
+        (mysql_database_url, {}, "warning"),
+        (mysql_database_url, limited, "ok"),
+        ("sqlite://", {}, "ok"),
+    ]:
+        engine = create_engine(url, connect_args=options)
+        [finding] = limits(engine, "shop:app")
+        engine.dispose()
+
+        assert (finding.check, finding.level) == ("timeouts", level), url
+
+
+def test_an_engine_of_ours_has_limits(postgres_database_url: str, mysql_database_url: str) -> None:
+    for url in (postgres_database_url, mysql_database_url):
+        engine = create_store_engine(url)
+        assert [finding.level for finding in limits(engine, "shop:app")] == ["ok"]
+        engine.dispose()
+
+
+def test_an_engine_that_never_answers_does_not_keep_the_doctor_waiting(postgres_database_url: str) -> None:
+    with Proxy(postgres_database_url) as proxy:
+        proxy.swallow()
+        [finding] = limits(create_engine(proxy.url), "shop:app", patience=0.2)
+
+    assert "gave no connection within 0.2 seconds" in finding.text
+
+
+def test_the_doctor_of_an_application_looks_at_its_engine(environment: Path, horae: Command) -> None:
+    (environment / "shop_with_engine.py").write_text(
+        "from horae import Horae, prepare_sqlite\n"
+        "from sqlalchemy import create_engine\n"
+        "app = Horae(prepare_sqlite(create_engine('sqlite:///.horae.db')))\n"
+    )
+    ended = horae("doctor", "shop_with_engine:app", "--json")
+
+    assert levels(ended)["timeouts"] == "ok"

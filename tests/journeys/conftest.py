@@ -104,10 +104,12 @@ class Journey:
 
     # -- processes -----------------------------------------------------------------------------------------------
 
-    def worker(self, *, fault: str = "", ready: bool = True, **settings: Any) -> Member:
+    def worker(
+        self, *, fault: str = "", ready: bool = True, environment: dict[str, str] | None = None, **settings: Any
+    ) -> Member:
         """A worker process with a lease of one second, unless told otherwise."""
         told = json.dumps({"lease": 1.0, "grace": 1.0, **settings})
-        member = self.python("-m", "tests.journeys.program", told, HORAE_FAULT=fault)
+        member = self.python("-m", "tests.journeys.program", told, HORAE_FAULT=fault, **(environment or {}))
         if ready:
             member.until("ready")
         return member
@@ -174,6 +176,12 @@ class Journey:
     def open(self, gate: str) -> None:
         (self.home / gate).touch()
 
+    def set_clock(self, seconds: float) -> None:
+        """Set the clock of the host, as seen by all processes that were started with a skew."""
+        written = self.home / "clock-step.new"
+        written.write_text(str(seconds))
+        written.rename(self.home / "clock-step")
+
     # -- asking --------------------------------------------------------------------------------------------------
 
     def effects(self) -> list[Effect]:
@@ -204,6 +212,17 @@ class Journey:
         """What the judge says once everything has come to rest."""
         effects = [effect for effect in self.effects() if effect.job]
         return complaints(read_history(self.app.world, self.acknowledged, effects))
+
+
+def until_renewed(journey: Journey, job_id: str, *, times: int) -> None:
+    """Wait until the lease of a job has been extended so often."""
+    seen = {journey.app.get(job_id).leased_until}
+
+    def often() -> bool:
+        seen.add(journey.app.get(job_id).leased_until)
+        return len(seen) > times
+
+    eventually(often, "renewals")
 
 
 def setting_out(url: str, home: Path) -> Iterator[Journey]:

@@ -19,6 +19,8 @@ from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, Self
 
+from sqlalchemy import Connection, text
+
 import horae.clock
 from horae import Context, Horae, Retry
 from horae.actions import jobs as verbs
@@ -87,6 +89,20 @@ def build(url: str | None = None) -> Horae:
         write_down("passed", ctx)
         return os.getpid()
 
+    @app.job("ledgered", retry=Retry.none())
+    def ledgered(ctx: Context, gate: str) -> int:
+        """Waits for its gate inside the transaction of its ledger."""
+
+        def wait(connection: Connection) -> int:
+            connection.execute(text("SELECT 1"))
+            write_down("inside", ctx)
+            ends = time.monotonic() + PATIENCE
+            while not (home() / gate).exists() and time.monotonic() < ends:
+                time.sleep(0.02)
+            return os.getpid()
+
+        return ctx.once("wait", wait)
+
     return app
 
 
@@ -94,13 +110,15 @@ app = build()
 
 
 class SkewedDatetime(datetime):
-    """The wrong time, as a host with a bad clock would tell it."""
+    """The wrong time, as a host with a bad clock would tell it; a test may set it while the process runs."""
 
     skew = timedelta(0)
 
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> Self:
-        return cls.fromtimestamp(time.time(), tz) + cls.skew
+        step = home() / "clock-step"
+        stepped = timedelta(seconds=float(step.read_text())) if step.exists() else timedelta(0)
+        return cls.fromtimestamp(time.time(), tz) + cls.skew + stepped
 
 
 async def serve(settings: WorkerSettings) -> None:
@@ -137,8 +155,8 @@ def main(text: str) -> None:
         return
     told = json.loads(text)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    if skew := told.get("skew"):
-        SkewedDatetime.skew = timedelta(seconds=skew)
+    if "skew" in told:
+        SkewedDatetime.skew = timedelta(seconds=told["skew"])
         horae.clock.datetime = SkewedDatetime  # type: ignore[attr-defined]  # the host's clock, as seen by our port
     default = WorkerSettings()
     settings = WorkerSettings(

@@ -1,11 +1,12 @@
-"""A host with a wrong clock shares a database with others: it neither fires early nor steals a lease."""
+"""Clocks that are wrong, and clocks that are set: nobody fires early, steals a lease, or keeps one for ever."""
 
+import signal
 import time
 from datetime import timedelta
 
 import pytest
 
-from tests.journeys.conftest import Journey
+from tests.journeys.conftest import Journey, until_renewed
 
 HOUR = 3600.0
 
@@ -43,3 +44,48 @@ def test_a_worker_with_a_fast_clock_does_not_take_a_living_workers_job_away(post
     assert [run.outcome for run in journey.runs(job)] == ["succeeded"]
     assert [effect.pid for effect in journey.ran("started")] == [holder.pid]
     assert journey.complaints() == []
+
+
+# -- one file, two processes, and somebody sets the clock of their host ------------------------------------------------
+
+STEPS = pytest.mark.parametrize("step", [HOUR, -HOUR], ids=["ahead", "back"])
+
+
+@STEPS
+def test_a_clock_that_is_set_while_a_job_runs_takes_it_from_nobody(sqlite_journey: Journey, step: float) -> None:
+    journey = sqlite_journey
+    holder = journey.worker(skew=0, lease=3.0)
+    job = journey.enqueue("gated", gate="gate")
+    holder.until("started")
+    journey.set_clock(step)
+    heir = journey.worker(skew=0, lease=3.0)
+    until_renewed(journey, job.id, times=4)  # each comes after a third of the lease
+    journey.set_clock(0)
+    until_renewed(journey, job.id, times=2)
+
+    journey.open("gate")
+    journey.until_done([job])
+
+    assert [run.outcome for run in journey.runs(job)] == ["succeeded"]
+    assert journey.app.get(job.id).result == holder.pid
+    assert heir.end() == {}
+
+
+@STEPS
+def test_a_clock_that_is_set_does_not_keep_a_dead_workers_job_from_being_handed_on(
+    sqlite_journey: Journey, step: float
+) -> None:
+    journey = sqlite_journey
+    holder = journey.worker(skew=0, lease=3.0)
+    job = journey.enqueue("gated", gate="gate")
+    holder.until("started")
+    heir = journey.worker(skew=0, lease=3.0)
+
+    journey.set_clock(step)
+    holder.send(signal.SIGKILL)
+    heir.until("started")
+    journey.open("gate")
+    journey.until_done([job])
+
+    assert [run.outcome for run in journey.runs(job)] == ["lost", "succeeded"]
+    assert journey.app.get(job.id).result == heir.pid

@@ -27,9 +27,9 @@ class Counting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def read(self, work: Callable[[Any], T]) -> T:
+    def read(self, work: Callable[[Any], T], **options: Any) -> T:
         self.reads += 1
-        result: T = self._store.read(work)
+        result: T = self._store.read(work, **options)
         return result
 
 

@@ -160,7 +160,7 @@ class Watch:
     """A clock whose durations the test decides."""
 
     def __init__(self, clock: Any) -> None:
-        self.now = clock.now
+        self.now, self.steady = clock.now, clock.steady
         self.seconds = 0.0
 
     def monotonic(self) -> float:

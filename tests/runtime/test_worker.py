@@ -39,6 +39,30 @@ async def test_an_ending_waits_for_the_store_to_come_back(app: Horae, problem: E
     assert (done.result, worker.counts["succeeded"]) == ("done", 1)
 
 
+async def test_endings_whose_rows_are_locked_keep_no_other_ending_waiting(app: Horae) -> None:
+    world, store = fickle_world(app)
+    gate = threading.Event()
+    work = app.job("work", retry=NEVER)(lambda n: n if gate.wait(20) else None)
+    jobs = [work.enqueue(n=n) for n in range(8)]
+    locked = {job.job.number for job in jobs[:4]}  # more than one round of a batch is ready to wait for
+
+    def wait_in_vain(settlements: Any, *_: Any) -> Exception | None:
+        return StoreBusy("locked") if any(s.number in locked for s in settlements) else None
+
+    store.trouble["settle"] = wait_in_vain
+    with app.using_world(world):
+        async with serving(app, slots=12):
+            await until(lambda: all(app.get(job.id).state == "running" for job in jobs), "eight running jobs")
+            gate.set()
+            done = [await ended(app, job) for job in jobs[4:]]
+            later = await ended(app, work.enqueue(n=9))
+            assert [app.get(job.id).state for job in jobs[:4]] == ["running"] * 4
+            locked.clear()
+            done += [await ended(app, job) for job in jobs[:4]]
+
+    assert [job.state for job in [*done, later]] == ["succeeded"] * 9
+
+
 @pytest.mark.parametrize(
     ("refuses", "becomes"), [("the result", "succeeded"), ("the success", "dead")], ids=["the result", "the success"]
 )

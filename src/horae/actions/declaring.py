@@ -14,6 +14,7 @@ from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
+from horae.actions.moments import one_moment
 from horae.actions.running_limits import declare_limits
 from horae.actions.schedules import CHANGEABLE, MAX_PAGE, added, checked, find, locked, written
 from horae.actions.toggles import DECLARED_BY as BY
@@ -154,6 +155,7 @@ def stored(world: World, keys: Collection[str]) -> dict[str, Schedule]:
     return world.store.read(work)
 
 
+@one_moment
 def local(world: World, plan: Plan) -> dict[str, Schedule]:
     """What each node of the application runs for itself, as the store has it: declared so, or made so by a verb."""
     made = _all(world, ScheduleFilter(owner=SYSTEM, mode="ALL_NODES"))

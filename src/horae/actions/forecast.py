@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from horae.actions.moments import one_moment
 from horae.actions.schedules import every
 from horae.core.fires import Schedule, first_fire, next_fire
 from horae.core.task_rules import raised
@@ -30,6 +31,7 @@ class Forecast:
     piles: tuple[tuple[datetime, int], ...]  # minutes with many fires, the worst first
 
 
+@one_moment
 def forecast(world: World, hours: float = 24, *, owner: str | None = None, limit: int = 1000) -> Forecast:
     """The fires of the next hours, as the rules say now. A schedule that rests between runs tells only its next, and
     of fires that are overdue only one is told: how many of them run is decided when somebody fires it.

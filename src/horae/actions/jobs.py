@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from horae.actions.leases import with_wall_lease
+from horae.actions.moments import one_moment
 from horae.core.audit import Entry
 from horae.core.instants import aware, instant, iso, later
 from horae.core.jobs import (
@@ -34,6 +36,7 @@ from horae.core.jobs import (
     default_key,
     job_number,
     make_new_job,
+    renewal_pause,
     request_hash,
     settlement,
     typed_key,
@@ -325,7 +328,8 @@ def pull(
     for queue in queues:
         room = limit - len(taken)
         if room > 0:
-            claim = Claim(queue_name(queue), room, label(worker_id, "worker id", 200), lease, order, owner)
+            who, steady = label(worker_id, "worker id", 200), world.clock.steady()
+            claim = Claim(queue_name(queue), room, who, lease, order, owner, steady)
             taken += world.store.claim(claim, now=world.clock.now())
     return taken
 
@@ -425,7 +429,7 @@ def _end(
 
 def renew(world: World, leases: Iterable[Lease], *, lease: timedelta = DEFAULT_LEASE) -> Renewed:
     """Extend leases from now on; who is missing from the answer has lost the job."""
-    return world.store.renew(leases, until=world.clock.now() + lease)
+    return world.store.renew(leases, until=world.clock.steady() + lease)
 
 
 def progress(world: World, lease: Lease, value: Any) -> None:
@@ -442,17 +446,33 @@ def checkpoint(world: World, lease: Lease, value: Any) -> None:
         raise LeaseLost(lease.job_id, lease.token)
 
 
-def once(world: World, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any:
-    """Run ``work(connection)`` and remember its result in one transaction; a later attempt gets the result back."""
+def once(
+    world: World,
+    lease: Lease,
+    step: str,
+    work: Callable[[Any], Any],
+    *,
+    limit: timedelta | None = None,
+    held_for: timedelta | None = None,
+) -> Any:
+    """Run ``work(connection)`` and remember its result in one transaction; a later attempt gets the result back.
+
+    *limit* bounds each statement of *work*: what is left of the job's time limit. The job's row is locked meanwhile, so
+    that its lease can be neither renewed nor reaped; if that took long, the commit extends it by *held_for*.
+    """
     label(step, "step")
+    began = world.clock.monotonic()
 
     def write(tx: Tx) -> Any:
         tx.ledger.begin(lease.job_number, lease.token)
         known = tx.ledger.get(lease.job_number, step)
         if known is None:
-            with tx.lent() as connection:
+            with tx.lent(limit) as connection:
                 known = _result_of(step, work(connection), world.max_payload_bytes)
             tx.ledger.put(lease.job_number, step, known, world.clock.now())
+        took = timedelta(seconds=world.clock.monotonic() - began)
+        if held_for is not None and took > renewal_pause(held_for) / 2:
+            tx.ledger.renew(lease.job_number, world.clock.steady() + held_for)
         return decode(known)["value"]
 
     return world.store.transact(write)
@@ -467,15 +487,16 @@ def _result_of(step: str, value: Any, max_bytes: int) -> str:
 
 def lose_expired(world: World, limit: int = 100) -> list[tuple[Job, bool]]:
     """Close attempts whose lease ran out; answers with the jobs as they were and whether each is dead now."""
-    return lose(world, world.store.expired(now=world.clock.now(), limit=limit))
+    return lose(world, world.store.expired(now=world.clock.steady(), limit=limit))
 
 
 def lose(world: World, silent: Sequence[Job]) -> list[tuple[Job, bool]]:
     """The same for jobs that somebody has found; one whose lease has been renewed since is left alone."""
     if not silent:
         return []
-    now = world.clock.now()
-    written = [settlement(job, Outcome("lost"), now=now, roll=world.dice.roll()) for job in silent]
+    now, steady = world.clock.now(), world.clock.steady()
+    endings = [settlement(job, Outcome("lost"), now=now, roll=world.dice.roll()) for job in silent]
+    written = [replace(ending, expired_before=steady) for ending in endings]
     rejected = world.store.settle(written, now=now)
     lost = [
         (job, done.change.state == "dead")
@@ -495,9 +516,10 @@ def get(world: World, job_id: str, *, owner: str | None = None) -> Job:
     job = world.store.read(lambda tx: tx.jobs.get(number))
     if job is None or (owner is not None and job.owner != owner):
         raise NotFound(f"There is no job {job_id}. It may have been cleaned up; `horae job list` shows what there is.")
-    return job
+    return with_wall_lease(world, job)
 
 
+@one_moment
 def runs(world: World, job_id: str, *, owner: str | None = None) -> list[Run]:
     """Every attempt at a job, the oldest first, the one under way last."""
     job = get(world, job_id, owner=owner)
@@ -513,7 +535,8 @@ def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before:
     if unknown:
         raise InvalidInput(f"Unknown state {sorted(unknown)[0]!r}; choose from {', '.join(JOB.states)}.")
     number = None if before is None else job_number(before)
-    return world.store.read(lambda tx: tx.jobs.find(wanted, limit=limit, before=number))
+    found = world.store.read(lambda tx: tx.jobs.find(wanted, limit=limit, before=number))
+    return [with_wall_lease(world, job) for job in found]
 
 
 def counts(

@@ -8,6 +8,7 @@ from typing import Any
 
 from horae.actions.lanes import CONTROL, get_lane
 from horae.actions.machinery import missing_in
+from horae.actions.moments import one_moment
 from horae.core.jobs import SYSTEM
 from horae.core.lanes import Line, complaints, fold, picture
 from horae.core.payloads import encode
@@ -32,6 +33,7 @@ class Verified:
         return not self.complaints
 
 
+@one_moment
 def read_journal(
     world: World, lane: str, *, owner: str = SYSTEM, since: int = 0, limit: int = 100, task: int | None = None
 ) -> list[Line]:
@@ -42,6 +44,7 @@ def read_journal(
     return world.store.read(lambda tx: tx.attention.lines(found.number, since=after, limit=limit, task=task))
 
 
+@one_moment
 def verify(world: World, lane: str, *, owner: str = SYSTEM) -> Verified:
     """Whether the journal has no gap, its chain holds, and folding it gives the tables and what an operator forbids.
 
@@ -77,6 +80,7 @@ def _forbidden(lines: Sequence[Line]) -> str | None:
     return encode(told) if told else None
 
 
+@one_moment
 def at(world: World, lane: str, seq: int, *, owner: str = SYSTEM) -> dict[str, dict[int, dict[str, Any]]]:
     """The lane as it was after a line: tasks, waits, events and facts, their texts by digest."""
     found = get_lane(world, lane, owner=owner)

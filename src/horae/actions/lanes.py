@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from horae.actions.leases import with_wall_lease
 from horae.actions.sealing import seal_within
 from horae.core.attention import TASK, Control, Policy, Rule, in_order
 from horae.core.directives import FactKind
@@ -199,7 +200,7 @@ def _written(
         pen = Pen(world, tx, lane, None if control is None else effective(lane, control))
         told = work(pen)
         pen.close()
-        if not lane.is_driven(world.clock.now()):
+        if not lane.is_driven(world.clock.steady()):
             seal_within(tx, lane.number)
         return pen, told
 
@@ -272,12 +273,13 @@ def acquire(
     known = None if kinds is None else encode(sorted(kinds), "kinds")
 
     def write(pen: Pen) -> Drive | None:
-        held = pen.lane.is_driven(pen.now)
+        steady = world.clock.steady()
+        held = pen.lane.is_driven(steady)
         if held and pen.lane.driver != driver:
             return None
         died = pen.lane.driver is not None
         kept = pen.lane.rules if told is None else told
-        until = pen.now + lease
+        until = steady + lease
         epoch = pen.lane.epoch + 1
         pen.lane = replace(pen.lane, driver=driver, epoch=epoch, leased_until=until, rules=kept, kinds=known)
         focus = pen.tx.attention.focus(pen.lane.number)
@@ -293,7 +295,7 @@ def acquire(
 def _is_driven(world: World, lane: str, owner: str, driver: str) -> bool:
     """Whether another driver is alive; only a look, so that those who stand by do not queue up for its lock."""
     found = world.store.read(lambda tx: tx.attention.lane(lane, owner))
-    return found is not None and found.driver != driver and found.is_driven(world.clock.now())
+    return found is not None and found.driver != driver and found.is_driven(world.clock.steady())
 
 
 def recover(pen: Pen, focus: Task, policy: Policy, *, died: bool) -> None:
@@ -323,9 +325,9 @@ def renew(world: World, drive: Drive, lease: timedelta) -> None:
         found = tx.attention.lane_by_number(drive.lane, lock=True)
         if found is None or found.epoch != drive.epoch or found.driver != drive.driver:
             raise LaneLost(drive.driver, drive.epoch)
-        tx.attention.save_lane(replace(found, leased_until=world.clock.now() + lease))
+        tx.attention.save_lane(replace(found, leased_until=world.clock.steady() + lease))
 
-    world.store.transact(write)
+    world.store.transact(write, hot=True)
 
 
 def let_go(world: World, drive: Drive) -> None:
@@ -337,7 +339,7 @@ def let_go(world: World, drive: Drive) -> None:
             tx.attention.save_lane(replace(found, driver=None, leased_until=None))
             seal_within(tx, drive.lane)
 
-    world.store.transact(write)
+    world.store.transact(write, hot=True)
     world.store.wake([hint(drive.lane)])
 
 
@@ -348,11 +350,12 @@ def get_lane(world: World, lane: str, *, owner: str = SYSTEM) -> Lane:
     found = world.store.read(lambda tx: tx.attention.lane(lane, owner))
     if found is None:
         raise NotFound(f"There is no lane {lane!r}; `horae attention lanes` shows those there are.")
-    return found
+    return with_wall_lease(world, found)
 
 
 def find_lanes(world: World, *, owner: str | None = None, limit: int = 100, after: int = 0) -> list[Lane]:
-    return world.store.read(lambda tx: tx.attention.lanes(owner, limit=limit, after=after))
+    found = world.store.read(lambda tx: tx.attention.lanes(owner, limit=limit, after=after))
+    return [with_wall_lease(world, lane) for lane in found]
 
 
 def snapshot(world: World, lane: str, *, owner: str = SYSTEM, policy: Policy | None = None) -> Snapshot:
@@ -372,7 +375,7 @@ def snapshot(world: World, lane: str, *, owner: str = SYSTEM, policy: Policy | N
             waits.setdefault(wait.task, []).append(wait)
         backlog = in_order([task.weighed for task in by_state.get("ready", [])], now, how)
         return Snapshot(
-            found,
+            with_wall_lease(world, found),
             next(iter(by_state.get("running", [])), None),
             tuple(sorted(by_state.get("suspended", []), key=lambda task: -(task.place or 0))),
             tuple(tasks[each.number] for each in backlog),

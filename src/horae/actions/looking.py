@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from horae.actions.attending import task_number
 from horae.actions.lanes import find_lanes, get_lane
+from horae.actions.moments import one_moment
 from horae.core.attention import TASK
 from horae.core.jobs import SYSTEM
 from horae.core.lanes import Lane, Task, TaskWait, WaitKind
@@ -32,6 +33,7 @@ def each_lane(world: World, *, owner: str | None = None, page: int = MAX_PAGE) -
         after = found[-1].number
 
 
+@one_moment
 def get_task(world: World, lane: str, task_id: str, *, owner: str = SYSTEM) -> Task:
     number, home = task_number(task_id), get_lane(world, lane, owner=owner)
     found = world.store.read(lambda tx: tx.attention.task(number))
@@ -40,6 +42,7 @@ def get_task(world: World, lane: str, task_id: str, *, owner: str = SYSTEM) -> T
     return home.explained(found)
 
 
+@one_moment
 def find_tasks(
     world: World, lane: str, *, owner: str = SYSTEM, states: Iterable[str] = (), limit: int = 100, before: str = ""
 ) -> list[Task]:
@@ -55,6 +58,7 @@ def find_tasks(
     return [home.explained(task) for task in found]
 
 
+@one_moment
 def find_waits(
     world: World, lane: str, *, owner: str = SYSTEM, kind: WaitKind | None = None, limit: int = 100
 ) -> list[Waiting]:

@@ -21,7 +21,7 @@ from horae.core.fires import Schedule, next_fire
 from horae.core.jobs import Job, Outcome
 from horae.core.lanes import Task, TaskWait
 from horae.core.machinery import DEADLINE, MACHINERY, SERVED_AT_ONCE, START, TIMEOUT
-from horae.errors import HoraeError, StoreError
+from horae.errors import HoraeError, StoreBusy, StoreError
 from horae.ports import Claim, Tx, World
 
 log = logging.getLogger("horae.machinery")
@@ -41,9 +41,10 @@ def serve_due(world: World, name: str, *, hand_on: bool = True) -> int:
     *hand_on* takes back first what a process that died had taken; workers have a reaper for that.
     """
     if hand_on:
-        left = world.store.expired(now=world.clock.now(), limit=LEFT_BATCH)
+        left = world.store.expired(now=world.clock.steady(), limit=LEFT_BATCH)
         lose(world, [job for job in left if job.queue == MACHINERY])
-    taken = world.store.claim(Claim(MACHINERY, SERVED_AT_ONCE, name, LEASE), now=world.clock.now())
+    claim = Claim(MACHINERY, SERVED_AT_ONCE, name, LEASE, steady=world.clock.steady())
+    taken = world.store.claim(claim, now=world.clock.now())
     if taken:
         settle(world, [(job, outcome_of_due(world, job)) for job in taken])
     return len(taken)
@@ -53,6 +54,8 @@ def outcome_of_due(world: World, job: Job) -> Outcome:
     """Keep one promise; whatever goes wrong with it must not keep the others waiting."""
     try:
         again = come_due(world, job.handler, job.payload, owner=job.owner)
+    except StoreBusy:  # somebody froze with this lane locked: the due things of other lanes must not wait with it
+        return Outcome("snoozed", error="its lane is locked by another transaction", delay=LEASE)
     except StoreError:
         raise
     except HoraeError as problem:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from horae.actions.jobs import metrics
+from horae.actions.moments import one_moment
 from horae.core.figures import Backlog, Ended, Family, gathered, kept
 from horae.ports import Node, Tx, World
 
@@ -31,6 +32,7 @@ class Survey:
     last_number: int
 
 
+@one_moment
 def survey(world: World) -> Survey:
     """Count what there is and what happened lately; a few grouped statements in one transaction."""
     now = world.clock.now()

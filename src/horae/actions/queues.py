@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from horae.actions.jobs import counts
+from horae.actions.moments import one_moment
 from horae.actions.running_limits import set_limit
 from horae.core.audit import Entry
 from horae.core.jobs import ORDERS, SYSTEM, Order
@@ -52,6 +53,7 @@ def order_queue(world: World, queue: str, order: Order, *, actor: str = SYSTEM, 
     return _change(world, queue, "order", actor, reason, order=order)
 
 
+@one_moment
 def list_queues(world: World, *, owner: str | None = None, machinery: bool = False) -> list[QueueView]:
     """Every queue that has settings, jobs or a worker; for a tenant those with jobs of its own, counting only them.
 
@@ -84,7 +86,7 @@ def _change(world: World, queue: str, verb: str, actor: str, reason: str, **chan
     queue_name(queue)
 
     def write(tx: Tx) -> Queue:
-        before = tx.queues.get(queue) or Queue(queue)
+        before = tx.queues.get(queue, lock=True) or Queue(queue)
         after = replace(before, **changes)
         tx.queues.put(after)
         was, told = ({key: _told(getattr(each, key)) for key in changes} for each in (before, after))

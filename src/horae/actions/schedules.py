@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
+from horae.actions.moments import one_moment
 from horae.core.audit import Entry
 from horae.core.deciding import coming, left_behind
 from horae.core.fires import Fire, Schedule, check, cycle, due_at, first_fire
@@ -188,6 +189,7 @@ def every(world: World, wanted: ScheduleFilter) -> Iterator[Schedule]:
         last = page[-1]
 
 
+@one_moment
 def history(
     world: World, key: str, *, owner: str = SYSTEM, limit: int = 50, before: datetime | None = None
 ) -> list[tuple[Fire, str | None]]:
@@ -197,6 +199,7 @@ def history(
     return [(fire, None if job is None else f"job_{job}") for fire, job in rows]
 
 
+@one_moment
 def versions(world: World, key: str, *, owner: str = SYSTEM, limit: int = 50) -> list[Entry]:
     """Who changed the schedule, how and why, the newest first."""
     get(world, key, owner=owner)

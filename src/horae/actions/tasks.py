@@ -12,6 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from horae.actions import firing, jobs, reasons, schedules
+from horae.actions.leases import with_wall_lease
+from horae.actions.moments import one_moment
 from horae.actions.schedules import CHANGEABLE, checked, entry_for, told, written
 from horae.core.fires import Schedule, first_fire, next_fire
 from horae.core.jobs import SYSTEM, Job, request_hash
@@ -210,8 +212,9 @@ def find(world: World, *, owner: str | None, limit: int = 50, after: tuple[str, 
     def look(tx: Tx) -> list[Facts]:
         page = tx.tasks.find(owner, limit=limit, after=after)
         live = tx.tasks.live([each.number for each in page])
+        seen = {number: tuple(with_wall_lease(world, job) for job in found) for number, found in live.items()}
         return [
-            Facts(each, tuple(live.get(each.number, ())), tx.tasks.last_run(each.number), world.shortest_interval)
+            Facts(each, seen.get(each.number, ()), tx.tasks.last_run(each.number), world.shortest_interval)
             for each in page
         ]
 
@@ -230,6 +233,7 @@ def runs(
     return world.store.read(look)
 
 
+@one_moment
 def why(world: World, task_id: str, *, owner: str | None) -> tuple[Facts, tuple[Reason, ...]]:
     """How it stands and why, from data alone (S1-36); never without a reason."""
     facts = get(world, task_id, owner=owner)
@@ -299,7 +303,7 @@ def release(world: World, task_id: str, *, owner: str | None, actor: str = SYSTE
 
 
 def _facts(world: World, tx: Tx, schedule: Schedule) -> Facts:
-    live = tx.tasks.live([schedule.number]).get(schedule.number, ())
+    live = [with_wall_lease(world, job) for job in tx.tasks.live([schedule.number]).get(schedule.number, ())]
     return Facts(schedule, tuple(live), tx.tasks.last_run(schedule.number), world.shortest_interval)
 
 

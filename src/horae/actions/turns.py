@@ -337,14 +337,12 @@ def commit_error(world: World, drive: Drive, think: Think, error: str, policy: P
 
 
 def commit_facts(
-    world: World,
-    drive: Drive,
-    step: Perform,
-    found: Found | Callable[[Any], Found],
-    policy: Policy,
-) -> None:
+    world: World, drive: Drive, step: Perform, found: Found | Callable[[Any], Found], policy: Policy, *,
+    limit: timedelta | None = None, held_for: timedelta | None = None,
+) -> None:  # fmt: skip
     """Write down what an action found, and decide at once whether the focus stays. A transactional action is given
-    the connection of this transaction: what it does and that it was done commit together.
+    the connection of this transaction: what it does and that it was done commit together. *limit* bounds each of its
+    statements. The lane is locked meanwhile, so the commit extends its lease by *held_for*.
     """
 
     def write(pen: Pen) -> None:
@@ -352,7 +350,7 @@ def commit_facts(
         task = _still(pen, drive, step.task, "act")
         if task.step != step.task.step:
             raise LaneLost(drive.driver, drive.epoch)
-        told = _within(pen, found) if callable(found) else found
+        told = _within(pen, found, limit, held_for) if callable(found) else found
         task = pen.save(task, replace(task, phase="gap", intent=None, effect=None, crashes=0))
         if told.ending == "pending":
             assert told.timeout is not None
@@ -370,9 +368,12 @@ def commit_facts(
 # -- the parts -----------------------------------------------------------------------------------------------------
 
 
-def _within(pen: Pen, action: Callable[[Any], Found]) -> Found:
-    with pen.tx.lent() as connection:
-        return action(connection)
+def _within(pen: Pen, action: Callable[[Any], Found], limit: timedelta | None, held_for: timedelta | None) -> Found:
+    with pen.tx.lent(limit) as connection:
+        found = action(connection)
+    if held_for is not None:
+        pen.lane = replace(pen.lane, leased_until=pen.world.clock.steady() + held_for)
+    return found
 
 
 def _still(pen: Pen, drive: Drive, seen: Task, phase: str) -> Task:

@@ -118,7 +118,7 @@ def _store(settings: Settings) -> dict[str, Any]:
     except HoraeError as problem:
         return {"problem": str(problem)}
     try:
-        return store.read(_contents)
+        return store.read(_contents, unbounded=True)
     except HoraeError as problem:
         return {"problem": str(problem)}
     finally:

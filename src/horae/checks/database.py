@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from horae.checks.findings import Finding, Place, ok, problem, warning
+from horae.checks.findings import Finding, Place, disk_usage_command, ok, problem, warning
 from horae.core.instants import instant
-from horae.errors import HoraeError, SchemaTooNew
+from horae.errors import HoraeError, SchemaTooNew, StoreFull
 from horae.settings import Settings
 from horae.stores.durability import durability
 from horae.stores.schema import inspect_schema
@@ -37,6 +37,13 @@ def reached(store: SqlStore, place: Place) -> Iterator[Finding]:
         schema = store.persistently(lambda: inspect_schema(store.engine))
     except SchemaTooNew as newer:
         yield problem("migrations", str(newer), "pip install --upgrade horae")
+        return
+    except StoreFull as full:
+        yield problem(
+            "database",
+            str(full),
+            "df -h  (on the database's host)" if place.file is None else disk_usage_command(place.file),
+        )
         return
     except HoraeError as trouble:
         yield problem("database", str(trouble), START[store.dialect.name])
@@ -107,4 +114,5 @@ def opened(settings: Settings) -> SqlStore:
     """The store behind the settings, without touching its tables."""
     from horae.stores.opening import create_store_engine, store_on
 
-    return store_on(create_store_engine(settings.database_url, settings.synchronous))
+    limits = settings.timeouts
+    return store_on(create_store_engine(settings.database_url, settings.synchronous, limits), limits)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from horae.checks import database, machine, work
 from horae.checks.findings import Finding, Place, problem
-from horae.clock import StoreClock, SystemClock, SystemDice, zone_database_version
+from horae.clock import SystemClock, SystemDice, clock_of, zone_database_version
 from horae.errors import HoraeError
 from horae.ports import World
 from horae.settings import Settings
@@ -32,10 +33,11 @@ def examine(settings: Settings, environment: Mapping[str, str], file: Path | Non
             return
         for look in (database.promise, database.clocks, database.hints):
             yield from _guarded(look.__name__, partial(look, store, place))
-        clock = StoreClock(store.read_time) if store.dialect.shares_clock else SystemClock()
+        clock = clock_of(store, fix=False)
         there = replace(place, world=World(store, clock, SystemDice(), tzdata=zone_database_version()))
-        for check in work.CHECKS:
-            yield from _guarded(check.__name__, partial(check, there))
+        with store.moment():  # a worker that comes or goes between two checks must not look like trouble
+            looked = [list(_guarded(check.__name__, partial(check, there))) for check in work.CHECKS]
+        yield from chain.from_iterable(looked)
     finally:
         store.close()
 

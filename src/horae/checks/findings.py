@@ -54,6 +54,12 @@ def problem(check: str, text: str, mend: str | None = None) -> Finding:
     return Finding(check, "problem", text, mend)
 
 
+def disk_usage_command(file: Path) -> str:
+    """The shell command that shows what uses the disk of a file."""
+    folder = next(each for each in file.absolute().parents if each.exists())
+    return f"du -xh {folder} | sort -h | tail"
+
+
 def some(names: Iterable[str], most: int = 5) -> str:
     """A few names, and how many more there are."""
     listed = list(names)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import importlib.metadata
 import importlib.util
+import os
 import re
 import shutil
 import socket
 import sqlite3
 import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
-from horae.checks.findings import Check, Finding, Place, ok, problem, warning
+from horae.checks.findings import Check, Finding, Place, disk_usage_command, ok, problem, warning
 from horae.clock import zone_database_version
 from horae.settings import unknown_names
 from horae.stores.durability import has_wal_reset_bug
@@ -30,6 +34,7 @@ EXTRAS = {
     "otel": ("opentelemetry",),
 }
 LOW, LOWEST = 1024**3, 100 * 1024**2  # bytes of free disk: worth a look, worth a fright
+PAGE = bytes(4096)
 PATIENCE = 0.5  # seconds for somebody on our port to say who it is
 
 
@@ -78,13 +83,26 @@ def disk(place: Place) -> Iterator[Finding]:
     folder = next(each for each in (place.file.absolute().parents) if each.exists())
     free = shutil.disk_usage(folder).free
     told = f"{free / 1024**3:.1f} GiB are free in {folder}"
-    mend = f"du -xh {folder} | sort -h | tail"
-    if free < LOWEST:
+    mend = disk_usage_command(place.file)
+    if (full := _is_full(folder)) is not None:
+        yield problem("disk", f"Nothing can be stored in {folder}: {full}. Jobs are refused, and none can end.", mend)
+    elif free < LOWEST:
         yield problem("disk", f"Only {free / 1024**2:.0f} MiB are free in {folder}; soon nothing can be stored.", mend)
     elif free < LOW:
         yield warning("disk", f"Only {told}.", mend)
     else:
         yield ok("disk", told)
+
+
+def _is_full(folder: Path) -> str | None:
+    """Try to write one page and return why there is no room; free space alone does not show a quota."""
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            file.write(PAGE)
+            os.fsync(file.fileno())
+    except OSError as trouble:
+        return trouble.strerror if trouble.errno in (errno.ENOSPC, errno.EDQUOT) else None
+    return None
 
 
 def permissions(place: Place) -> Iterator[Finding]:

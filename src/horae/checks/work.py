@@ -59,7 +59,8 @@ def lateness(place: Place) -> Iterator[Finding]:
 
 
 def leases(place: Place) -> Iterator[Finding]:
-    world, late = _world(place), micros(place.now - PATIENCE)
+    world = _world(place)
+    late = micros(world.clock.steady() - PATIENCE)
     query = select(jobs.c.id, jobs.c.worker_id).where(jobs.c.state == "running", jobs.c.leased_until < late)
     stuck = world.store.read(lambda tx: tx.connection.execute(query.limit(MANY)).all())
     if not stuck:

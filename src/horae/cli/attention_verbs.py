@@ -78,8 +78,9 @@ class NearLanes:
         from horae.actions.lanes import shown
         from horae.actions.looking import get_task
 
-        task = get_task(self._world, lane, task_id, owner=owner or SYSTEM)
-        waits = self._world.store.read(lambda tx: tx.attention.waits_of(task.number))
+        with self._world.store.moment():
+            task = get_task(self._world, lane, task_id, owner=owner or SYSTEM)
+            waits = self._world.store.read(lambda tx: tx.attention.waits_of(task.number))
         return shown(task) | {"waits": [shapes.wait_shape(each) for each in waits]}
 
     def add(self, lane: str, owner: str | None, kind: str, payload: Any, **options: Any) -> Shape:

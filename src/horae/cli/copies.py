@@ -165,13 +165,12 @@ def prepare(working: Path, live: Path, *, actor: str, file: Path) -> tuple[int, 
     from horae.actions import jobs
     from horae.app import Horae
     from horae.core.audit import Entry
-    from horae.core.instants import micros
     from horae.stores import backup
 
     with Horae(f"sqlite:///{working}") as app:  # opening migrates it
         marks = backup.marks_of(live) if live.exists() else None
         now = app.world.clock.now()
-        running = backup.fence(working, marks, micros(now))
+        running = backup.fence(working, marks)
         while jobs.lose_expired(app.world, limit=500):
             continue
         entry = Entry(now, actor, "restore", "database", live.name, after={"file": file.name, "running": running})

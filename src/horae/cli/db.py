@@ -16,6 +16,8 @@ from horae.cli.terminal import Terminal, command, refuse_missing_file, shown_url
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from horae.settings import Settings
+
 T = TypeVar("T")
 
 group = typer.Typer(help="Migrate, check and copy the database.", no_args_is_help=True, rich_markup_mode=None)
@@ -30,7 +32,7 @@ def migrate(terminal: Terminal) -> None:
     from horae.stores import schema
 
     url = terminal.settings.database_url
-    found = _on_engine(url, schema.migrate)
+    found = _on_engine(terminal.settings, schema.migrate)
     done = "already current" if found.is_current else f"migrated from {found.found or 'nothing'} to {found.wanted}"
     told = {"found": found.found, "wanted": found.wanted, "migrated": not found.is_current}
     terminal.result({"schema": told}, f"{shown_url(url)}: {done}")
@@ -46,7 +48,7 @@ def check(terminal: Terminal) -> None:
 
     url = terminal.settings.database_url
     refuse_missing_file(url)
-    found = _on_engine(url, schema.inspect_schema)
+    found = _on_engine(terminal.settings, schema.inspect_schema)
     have = "no Horae tables" if found.found is None else f"tables of version {found.found}"
     text = f"{shown_url(url)}: {have}, " + ("current" if found.is_current else f"wanted {found.wanted}")
     told = {"found": found.found, "wanted": found.wanted, "current": found.is_current}
@@ -68,7 +70,7 @@ def isolate(
     from horae.stores import isolation
 
     url = terminal.settings.database_url
-    tables = _on_engine(url, lambda engine: isolation.isolate(engine, on=not off))
+    tables = _on_engine(terminal.settings, lambda engine: isolation.isolate(engine, on=not off))
     done = "no longer isolated" if off else "isolated"
     terminal.result({"isolated": not off, "tables": tables}, f"{shown_url(url)}: {len(tables)} tables {done}")
 
@@ -118,11 +120,12 @@ def restore(
         terminal.say(f"{words.count(running, 'job')} that ran when the copy was made: handed on as lost")
 
 
-def _on_engine(url: str, work: Callable[[Engine], T]) -> T:
+def _on_engine(settings: Settings, work: Callable[[Engine], T]) -> T:
     """Do something to the bare database; what its driver says comes back in our words."""
     from horae.stores.opening import create_store_engine, store_on
 
-    store = store_on(create_store_engine(url))
+    limits = settings.timeouts
+    store = store_on(create_store_engine(settings.database_url, settings.synchronous, limits), limits)
     try:
         return store.persistently(lambda: work(store.engine))
     finally:

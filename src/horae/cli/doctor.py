@@ -62,6 +62,7 @@ def doctor(terminal: Terminal, target: Target = None, support_bundle: Bundle = N
 
 def _of_the_app(terminal: Terminal, target: str | None) -> list[Finding]:
     """What ``horae check`` would say, in a word."""
+    from horae.checks.engine import limits
     from horae.checks.findings import Finding
     from horae.cli.targets import application
     from horae.errors import HoraeError
@@ -75,11 +76,12 @@ def _of_the_app(terminal: Terminal, target: str | None) -> list[Finding]:
     except HoraeError as trouble:
         return [Finding("application", "problem", str(trouble), f"horae check {name}")]
     errors = [each for each in found if each.severity == "error"]
+    own = [] if isinstance(app.database, str) else list(limits(app.database, name))
     if errors:
-        return [Finding("application", "problem", str(each), f"horae check {name}") for each in errors]
+        return [*own, *(Finding("application", "problem", str(each), f"horae check {name}") for each in errors)]
     if found:
-        return [Finding("application", "warning", str(each), f"horae check {name}") for each in found]
-    return [Finding("application", "ok", f"{name} declares {words.count(len(list(app.definitions)), 'job')}")]
+        return [*own, *(Finding("application", "warning", str(each), f"horae check {name}") for each in found)]
+    return [*own, Finding("application", "ok", f"{name} declares {words.count(len(list(app.definitions)), 'job')}")]
 
 
 def _lines(terminal: Terminal, finding: Finding) -> list[str]:

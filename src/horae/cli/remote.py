@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta
 from itertools import dropwhile, islice
 from typing import Any
@@ -61,6 +61,7 @@ class Far:
 
     def __init__(self, client: Client) -> None:
         self.now = SystemClock().now
+        self.moment = nullcontext
         self.jobs: JobVerbs = FarJobs(client)
         self.reasons: ReasonVerbs = FarReasons(client)
         self.queues: QueueVerbs = FarQueues(client)

@@ -73,7 +73,7 @@ def show(terminal: Terminal, key: Key, owner: Owner = "system") -> None:
     """
     from horae.core.standing import why_silent
 
-    with reached(terminal) as here:
+    with reached(terminal) as here, here.moment():
         schedule = here.schedules.get(key, owner=owner)
         tally = here.schedules.tally(schedule)
         fires = here.schedules.history(key, owner=owner, limit=LAST_FIRES)
@@ -106,7 +106,7 @@ def history(
     """
     from horae.core.readings import instant_from
 
-    with reached(terminal) as here:
+    with reached(terminal) as here, here.moment():
         schedule = here.schedules.get(key, owner=owner)
         until = None if before is None else instant_from(before, schedule.zone, "--before")
         fires = here.schedules.history(key, owner=owner, limit=limit, before=until)

@@ -8,12 +8,14 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 from horae.cli.failures import Exit
 from horae.cli.terminal import Terminal
 from horae.cli.words import count, span
+from horae.errors import StoreError
 from horae.runtime.loop import Alarm
 from horae.runtime.systemd import READY, STOPPING, notify, supervised
 from horae.runtime.worker import Worker
@@ -87,12 +89,20 @@ class Serving:
         """Stop once the served queues hold neither running jobs nor any that may run without somebody's help."""
         alarm = Alarm(self.worker.world.clock)
         store, queues = self.worker.world.store, list(self.worker.settings.queues)
-        while await asyncio.to_thread(lambda: store.read(lambda tx: tx.jobs.may_move(queues))):
+        while await self._may_go_on(queues):
             await alarm.sleep(None, LOOK_EVERY)
-        self._left = await asyncio.to_thread(
-            lambda: store.read(lambda tx: tx.jobs.waits_for_ever(queues, limit=MOST_TOLD))
-        )
+        with suppress(StoreError):
+            self._left = await self.worker.ask(
+                lambda: store.read(lambda tx: tx.jobs.waits_for_ever(queues, limit=MOST_TOLD))
+            )
         self.worker.stop()
+
+    async def _may_go_on(self, queues: list[str]) -> bool:
+        try:
+            store = self.worker.world.store
+            return await self.worker.ask(lambda: store.read(lambda tx: tx.jobs.may_move(queues)))
+        except StoreError:  # a store that does not answer is not empty
+            return True
 
     def _tell_end(self) -> None:
         if self._left:

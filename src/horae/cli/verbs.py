@@ -163,6 +163,9 @@ class Verbs(Protocol):
 
     def now(self) -> datetime: ...
 
+    def moment(self) -> AbstractContextManager[None]:
+        """Make all reads inside the block consistent; only where the database is opened here."""
+
 
 class Bound:
     """The verbs of one room of ``horae.actions``, each with its world."""
@@ -181,6 +184,7 @@ class Near:
         from horae.actions import firing, jobs, queues, reasons, running_limits, schedules, tokens
 
         self.now = world.clock.now
+        self.moment = world.store.moment
         self.jobs = cast("JobVerbs", Bound(world, jobs))
         self.reasons = cast("ReasonVerbs", Bound(world, reasons))
         self.queues = cast("QueueVerbs", Bound(world, queues))

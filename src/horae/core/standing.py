@@ -68,7 +68,7 @@ def _by_nature(schedule: Schedule, now: datetime) -> Iterator[Reason]:
     elif schedule.mode == "ALL_NODES":
         yield Reason("local", "each node runs it by a timer of its own; its fires are not stored")
     elif schedule.next_fire_at is None and schedule.is_active:
-        yield _exhausted(schedule)
+        yield _pool_exhausted(schedule)
     elif schedule.is_active and (schedule.next_due_at or now) < now - PATIENCE:
         due = iso(schedule.next_due_at or now)
         yield Reason("due", f"it has been due since {due}, and no worker has come by to fire it")
@@ -76,7 +76,7 @@ def _by_nature(schedule: Schedule, now: datetime) -> Iterator[Reason]:
         yield Reason("not_yet", f"it begins at {iso(schedule.starts_at)}")
 
 
-def _exhausted(schedule: Schedule) -> Reason:
+def _pool_exhausted(schedule: Schedule) -> Reason:
     if schedule.kind == "once":
         return Reason("passed", f"its one instant, {schedule.expression}, is behind it")
     if schedule.rests:

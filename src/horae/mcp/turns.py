@@ -143,14 +143,15 @@ class TurnTools:
         return TaskEnded(task_id=task.id, state=task.state, reason=task.reason, durability=self._here.durability)
 
     def _after(self, seat: Seat, task_id: str) -> tuple[Task, list[TaskWait], list[StoredFact]]:
-        task = seat.task(task_id)
-        return seat.world.store.read(
-            lambda tx: (
-                task,
-                tx.attention.waits_of(task.number)[:MAX_KEYS],
-                tx.attention.new_facts(task.number),
+        with seat.world.store.moment():
+            task = seat.task(task_id)
+            return seat.world.store.read(
+                lambda tx: (
+                    task,
+                    tx.attention.waits_of(task.number)[:MAX_KEYS],
+                    tx.attention.new_facts(task.number),
+                )
             )
-        )
 
 
 def _early(facts: list[StoredFact]) -> FactShape | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from horae.actions import jobs as verbs
@@ -11,14 +12,17 @@ from horae.ports import World
 from horae.runtime.threads import Threads
 
 T = TypeVar("T")
+TimeLeft = Callable[[Lease], timedelta | None]  # of the time limit of an attempt; None where it has none
 
 
 class AttemptPort:
     """The store, as one attempt may use it."""
 
-    def __init__(self, world: World, threads: Threads) -> None:
+    def __init__(self, world: World, threads: Threads, time_left: TimeLeft, held_for: timedelta) -> None:
         self._world = world
         self._threads = threads
+        self._time_left = time_left
+        self._held_for = held_for  # the lease of its jobs
 
     def progress(self, lease: Lease, value: Any) -> None:
         verbs.progress(self._world, lease, value)
@@ -27,7 +31,8 @@ class AttemptPort:
         verbs.checkpoint(self._world, lease, value)
 
     def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any:
-        return verbs.once(self._world, lease, step, work)
+        left = self._time_left(lease)
+        return verbs.once(self._world, lease, step, work, limit=left, held_for=self._held_for)
 
     async def call(self, work: Callable[[], T]) -> T:
         """Call in the handlers' threads: it may take long, and the worker's own calls must not wait for it."""

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from horae.core.jobs import Change, Job, Outcome
 from horae.ports import Limiter
 from horae.runtime.context import Context
+from horae.runtime.executor import Handler, time_limit
 from horae.runtime.logs import job_fields
 from horae.runtime.tracebacks import for_log
 
@@ -19,6 +20,7 @@ Ask = Callable[[Callable[[], float | None]], Awaitable[float | None]]
 
 FIRST_WAIT = timedelta(seconds=30)  # for a job whose handler is unknown here
 LONGEST_WAIT = timedelta(minutes=10)
+SHORTEST = 0.1  # seconds: zero would be no limit at all
 
 
 @dataclass(slots=True)
@@ -60,6 +62,12 @@ def ended_by(attempt: Attempt) -> Outcome:
     if attempt.fate == "released":
         return Outcome("released", error="its worker shut down")
     return Outcome("failed", error="CancelledError: the handler cancelled itself")
+
+
+def time_left(attempt: Attempt, handler: Handler | None, now: float) -> timedelta | None:
+    """Return what is left of an attempt's time limit; None where it has none."""
+    limit = None if handler is None else time_limit(handler, attempt.job)
+    return None if limit is None else timedelta(seconds=max(SHORTEST, limit - (now - attempt.begun)))
 
 
 async def slowed_down(ask: Ask, *limiters: Limiter | None) -> Outcome | None:

@@ -11,6 +11,7 @@ from datetime import timedelta
 
 from horae.errors import StoreBusy, StoreFull, StoreUnavailable
 from horae.ports import Dice
+from horae.runtime.database import DatabaseThreads
 from horae.runtime.loop import Backoff
 from horae.runtime.worker import Worker
 
@@ -25,7 +26,7 @@ class Hosted:
         self._make = make
         self._backoff = Backoff(dice)
         self._trouble: str | None = None
-        self._ended = False
+        self._thread = DatabaseThreads(1)
         self._task = asyncio.create_task(self._live(), name="horae-hosted")
 
     @property
@@ -41,12 +42,13 @@ class Hosted:
     async def _live(self) -> None:
         while self.worker is None:
             try:
-                self.worker = await asyncio.to_thread(self._make)
+                self.worker = await self._thread.call(self._make)
             except (StoreUnavailable, StoreBusy, StoreFull) as problem:
                 if not self._backoff.failures:
                     log.error("nothing runs yet, the store does not answer; trying on: %s", problem)
                 self._trouble = str(problem)
                 await self._backoff.pause()
+        self._thread.close()
         await self.worker.run()
 
     async def ready(self) -> None:

@@ -281,7 +281,7 @@ class LaneDriver:
                 inside = partial(
                     found_inside, self.mind.policy, action.name, partial(action.run, step), perform.arguments
                 )
-                await self._write_facts(drive, perform, inside)
+                await self._write_facts(drive, perform, inside, limit=action.timeout)
                 return
             answer = await self._call(
                 f"action {perform.action}", lambda: action.run(step, **perform.arguments), action.timeout
@@ -297,9 +297,12 @@ class LaneDriver:
             found = found_after(self.mind.policy, perform, answer)
         await self._write_facts(drive, perform, found)
 
-    async def _write_facts(self, drive: Drive, perform: Perform, found: Found | Callable[[Any], Found]) -> None:
+    async def _write_facts(
+        self, drive: Drive, perform: Perform, found: Found | Callable[[Any], Found], limit: timedelta | None = None
+    ) -> None:
         asked = replace(perform, control=await self.control())  # this is a safe point: what is allowed now counts
-        await self._ask(lambda: turns.commit_facts(self.world, drive, asked, found, self.mind.policy))
+        lasts = {"limit": limit, "held_for": self.mind.lease}
+        await self._ask(lambda: turns.commit_facts(self.world, drive, asked, found, self.mind.policy, **lasts))
 
     # -- the parts -----------------------------------------------------------------------------------------------
 

@@ -7,6 +7,8 @@ any thread; it never sleeps longer than it is told.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from horae.ports import Clock, Dice
@@ -47,6 +49,13 @@ class Alarm:
         self._rung.clear()
         return rang
 
+    async def until(self, holds: Callable[[], bool], at_most: timedelta) -> None:
+        """Wait until a condition holds, checked at every ring, or the time is up."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(at_most.total_seconds()):
+                while at_most and not holds():  # sleeping for no time at all would let nobody else run
+                    await self.sleep(None, at_most)
+
 
 class Backoff:
     """Growing, jittered pauses while something outside does not answer."""
@@ -65,3 +74,13 @@ class Backoff:
 
     async def pause(self) -> None:
         await asyncio.sleep(self.next().total_seconds())
+
+
+async def finish(patience: float, *tasks: asyncio.Task[None]) -> None:
+    """Wait for tasks that were asked to end; cancel those that take longer than *patience* seconds."""
+    _, late = await asyncio.wait(tasks, timeout=patience)
+    for task in late:
+        task.cancel()
+    for ended in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(ended, Exception):
+            raise ended

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 
 from horae.actions.jobs import renew
@@ -20,6 +21,15 @@ log = logging.getLogger("horae.worker")
 Told = Callable[[Job, str], None]  # the job, and "lost" or "cancelled"
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A leased job, and when (monotonic) its lease was last known to be ours."""
+
+    job: Job
+    since: float
+    busy: bool = False  # the row was locked, so the lease was not extended: renew it again in the next round
+
+
 class Renewer(threading.Thread):
     def __init__(self, world: World, lease: timedelta, told: Told) -> None:
         super().__init__(name="horae-renew", daemon=True)
@@ -27,13 +37,13 @@ class Renewer(threading.Thread):
         self._lease = lease
         self._told = told
         self._lock = threading.Lock()
-        self._held: dict[tuple[int, int], tuple[Job, float]] = {}
+        self._held: dict[tuple[int, int], _Held] = {}
         self._ended = threading.Event()
 
     def hold(self, jobs: list[Job]) -> None:
         since = self._world.clock.monotonic()
         with self._lock:
-            self._held.update({(job.number, job.token): (job, since) for job in jobs})
+            self._held.update({(job.number, job.token): _Held(job, since) for job in jobs})
 
     def drop(self, job: Job) -> None:
         with self._lock:
@@ -56,46 +66,48 @@ class Renewer(threading.Thread):
         now = self._world.clock.monotonic()
         old = now - renewal_pause(self._lease).total_seconds() * 0.95
         with self._lock:
-            due = {key: job for key, (job, since) in self._held.items() if since <= old}
+            due = {key: each.job for key, each in self._held.items() if each.busy or each.since <= old}
         if not due:
             return
         try:
             answer = renew(self._world, [Lease(*key) for key in due], lease=self._lease)
         except Exception as problem:
             log.warning("%d leases could not be renewed: %r", len(due), problem)
-            self._give_up(due, now)
+            self.expire()
             return
         newest = dict(sorted(due))  # of two attempts at one job only the newer can still be held
         held = {key for key in due if key[0] in answer.held and key[1] == newest[key[0]]}
+        answered = self._world.clock.monotonic()
         with self._lock:
             for key in held & set(self._held):
-                self._held[key] = (due[key], now)
+                busy = key[0] in answer.busy
+                self._held[key] = _Held(due[key], answered if busy else now, busy)
         for key, job in due.items():
             if key not in held:
-                self._lose(key, job)
+                self._lose(key)
             elif key[0] in answer.cancelled:
                 self._told(job, "cancelled")
 
-    def _give_up(self, due: dict[tuple[int, int], Job], now: float) -> None:
+    def expire(self) -> None:
         """While the store is silent we still know when our own lease has run out."""
-        for key, job in due.items():
-            with self._lock:
-                since = self._held.get(key, (job, now))[1]
-            if now - since > self._lease.total_seconds():
-                self._lose(key, job)
-
-    def _lose(self, key: tuple[int, int], job: Job) -> None:
+        now = self._world.clock.monotonic()
         with self._lock:
-            there = self._held.pop(key, None)
-        if there is not None:
-            self._told(job, "lost")
+            over = [key for key, each in self._held.items() if now - each.since > self._lease.total_seconds()]
+        for key in over:
+            self._lose(key)
 
     def end(self) -> None:
         """Renew nothing any more, without waiting for a renewal that is under way."""
         self._ended.set()
 
-    def stop(self) -> None:
-        """From another thread than the event loop's: a renewal may be under way."""
+    def _lose(self, key: tuple[int, int]) -> None:
+        with self._lock:
+            lost = self._held.pop(key, None)
+        if lost is not None:
+            self._told(lost.job, "lost")
+
+    def stop(self, patience: float = 5.0) -> None:
+        """Stop renewing; wait up to *patience* seconds for a renewal under way. Not from the event loop's thread."""
         self.end()
         if self.is_alive():
-            self.join(timeout=5)
+            self.join(timeout=patience)

@@ -21,6 +21,7 @@ from horae.runtime.loop import Alarm
 
 log = logging.getLogger("horae.scheduler")
 LONG = timedelta(hours=1)  # a far fire is looked at again now and then, in case the clock was set
+LAST_WORDS = 5.0  # seconds for a cancelled run to end
 Fire = Callable[[Schedule, datetime], Awaitable[None]]
 TIMING = ("kind", "expression", "zone", "day_match", "gap", "fold", "lenient", "anchor", "initial_delay", "jitter",
           "starts_at", "ends_at")  # fmt: skip
@@ -69,7 +70,7 @@ class Timers:
         finally:
             for task in tasks:
                 task.cancel()
-        await asyncio.wait(tasks)
+        await asyncio.wait(tasks, timeout=LAST_WORDS)  # the store, to which each tells its end, may be silent
 
 
 class Timer:

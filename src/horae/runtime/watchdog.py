@@ -24,12 +24,18 @@ LONGEST = timedelta(seconds=1)
 
 
 class Watchdog(threading.Thread):
-    """Made and started on the loop it watches; *is_busy* says whether there is anything to watch."""
+    """Made and started on the loop it watches; *is_busy* says whether there is anything to watch.
 
-    def __init__(self, clock: Clock, lease: timedelta, is_busy: Callable[[], bool]) -> None:
+    *also* is called in the same rhythm, for checks that must wait neither for the loop nor for the store.
+    """
+
+    def __init__(
+        self, clock: Clock, lease: timedelta, is_busy: Callable[[], bool], also: Callable[[], None] = lambda: None
+    ) -> None:
         super().__init__(name="horae-watchdog", daemon=True)
         self._clock = clock
         self._is_busy = is_busy
+        self._also = also
         self._limit = min(LONGEST, renewal_pause(lease)).total_seconds()
         self._loop = asyncio.get_running_loop()
         self._watched = threading.get_ident()
@@ -41,6 +47,7 @@ class Watchdog(threading.Thread):
     def run(self) -> None:
         while not self._ended.wait(self._limit / 2):
             self.step()
+            self._also()
 
     def step(self) -> None:
         """Ask for a sign of life, or, when the last one is overdue, say who is in the way."""

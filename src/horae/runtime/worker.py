@@ -25,13 +25,13 @@ from typing import Any, TypeVar
 
 from horae.actions import jobs as verbs
 from horae.actions.retention import Retention
-from horae.core.jobs import Change, Job, Outcome
-from horae.core.machinery import MACHINERY, queue_name
+from horae.core.jobs import Change, Job, Lease, Outcome
+from horae.core.machinery import MACHINERY
 from horae.errors import HoraeError, StoreError
-from horae.ports import Claim, Glance, Node, World
+from horae.ports import Claim, Glance, World
 from horae.runtime.attempt_port import AttemptPort
 from horae.runtime.attempt_runner import AttemptRunner
-from horae.runtime.attempts import Attempt, log_ending
+from horae.runtime.attempts import Attempt, log_ending, time_left
 from horae.runtime.context import Context
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.declared import Declared
@@ -40,7 +40,7 @@ from horae.runtime.faults import Faults
 from horae.runtime.janitor import Janitor
 from horae.runtime.listeners import Listeners, Teller
 from horae.runtime.logs import marking_logs
-from horae.runtime.loop import Alarm, Backoff
+from horae.runtime.loop import Alarm, Backoff, finish
 from horae.runtime.machinery import Machinery
 from horae.runtime.measuring import Measures
 from horae.runtime.reaper import Reaper
@@ -50,14 +50,18 @@ from horae.runtime.settler import Settler
 from horae.runtime.threads import Threads
 from horae.runtime.tracing import traced
 from horae.runtime.watchdog import Watchdog
-from horae.runtime.worker_settings import WorkerSettings as WorkerSettings
+from horae.runtime.worker_settings import WorkerSettings
+
+__all__ = ["Worker", "WorkerSettings"]
 
 T = TypeVar("T")
 log = logging.getLogger("horae.worker")
 SMALL_CLAIM = 50  # above it a claim takes half of the slots, so that one half is settled while the other is claimed
 LOOK_WHILE_BUSY = timedelta(seconds=1)  # also a worker that never runs dry must see cancellations and lost leases
 BLOCKED_WAIT = timedelta(milliseconds=250)
-LAST_WORDS = timedelta(seconds=2)  # for endings to be written, however short the grace
+# What a store that does not answer may add to the grace when a worker ends:
+ROUND_PATIENCE = 2.0  # seconds for a claim or a look that was under way
+LAST_WORDS = timedelta(seconds=2)  # for endings to be written, the renewal under way, and the list of nodes
 QUIET_FIRST = timedelta(milliseconds=50)  # how often to look where no hints arrive: soon after work, then less and less
 QUIET_LAST = timedelta(seconds=1)
 
@@ -74,8 +78,6 @@ class Worker:
         processes: Processes,
         declared: Declared | None = None,
     ) -> None:
-        for queue in settings.queues:
-            queue_name(queue)
         self.world = world
         self.settings = settings
         self.listeners = listeners
@@ -86,7 +88,7 @@ class Worker:
         self._task: asyncio.Task[Any] | None = None  # in which it runs
         self._database = DatabaseThreads()
         self._threads = Threads(sum(settings.queues.values()))
-        self.port = AttemptPort(world, self._threads)
+        self.port = AttemptPort(world, self._threads, self._time_left, settings.lease)
         self._processes = processes
         executor = Executor(self._threads, processes, world.max_payload_bytes, settings.grace)
         self._executor = traced(executor, world.tracing)
@@ -104,6 +106,8 @@ class Worker:
         self._busy: Counter[str] = Counter()
         self._beaten_at: datetime | None = None
         self._stopping, self._expects_work = False, True
+        self._told_to_stop = asyncio.Event()
+        self._claiming: asyncio.Future[list[Job]] | None = None  # a claim under way
         self._quiet, self._looked_at = QUIET_FIRST, float("-inf")
         self.counts = self.measures.counts
 
@@ -121,7 +125,8 @@ class Worker:
         self._settler = Settler(self.world, self._database, self._settled, self._faults)
         self._renewer = Renewer(self.world, self.settings.lease, self._told_by_renewer)
         self._renewer.start()
-        self._watchdog = Watchdog(self.world.clock, self.settings.lease, lambda: bool(self._held))
+        busy, expire = lambda: bool(self._held), self._renewer.expire
+        self._watchdog = Watchdog(self.world.clock, self.settings.lease, busy, expire)
         self._watchdog.start()
         unsubscribe = self._subscribe()
         beside: list[asyncio.Task[None]] = []
@@ -130,37 +135,44 @@ class Worker:
             if self.settings.fires:
                 beside.append(asyncio.create_task(self._scheduler.run(), name="horae-scheduler"))
             beside.append(asyncio.create_task(self._janitor.run(), name="horae-janitor"))
-            await self._serve_on()
+            beside.append(asyncio.create_task(self._serve_on(), name="horae-serving"))
+            await self._told_to_stop.wait()
             self._scheduler.stop()
             self._janitor.stop()
-            await asyncio.wait(beside)
+            *others, serving = beside
+            await finish(ROUND_PATIENCE, serving)
             await asyncio.gather(
                 self._until_free(self.settings.grace),
                 self.declared.close(self.settings.grace),
                 self._machinery.ended(),
+                finish(self.settings.cancel_grace.total_seconds(), *others),
             )
         except asyncio.CancelledError:
             log.warning("this worker was interrupted; it ends, and what it runs is given back")
             raise
         finally:
             unsubscribe()
+            self._stopping = True
             for task in beside:
                 task.cancel()
             await self._end()
 
     async def _serve_on(self) -> None:
         backoff = Backoff(self.world.dice)
-        while not self._stopping:
-            try:
-                await self._serve()
-                backoff.reset()
-            except StoreError as problem:
-                if not backoff.failures:
-                    log.warning("the store does not answer: %s", problem)
-                await self._pause(backoff.next())
-            except Exception:
-                log.exception("a round of this worker failed; it goes on")
-                await self._pause(backoff.next())
+        try:
+            while not self._stopping:
+                try:
+                    await self._serve()
+                    backoff.reset()
+                except StoreError as problem:
+                    if not backoff.failures:
+                        log.warning("the store does not answer: %s", problem)
+                    await self._pause(backoff.next())
+                except Exception:
+                    log.exception("a round of this worker failed; it goes on")
+                    await self._pause(backoff.next())
+        finally:
+            self.stop()
 
     def reload(self) -> None:
         """Read jobs.conf again; from the loop's thread."""
@@ -169,16 +181,15 @@ class Worker:
     def stop(self) -> None:
         """Ask the worker to end; from the loop's thread."""
         self._stopping = True
+        self._told_to_stop.set()
+        self._told_to_stop.set()
         if hasattr(self, "_alarm"):
             self._alarm.ring()
 
     async def _pause(self, duration: timedelta) -> None:
         """Rest however often the bell rings; only the end of the worker cuts it short."""
         self._expects_work = True  # whatever rings meanwhile is looked for afterwards
-        with suppress(TimeoutError):
-            async with asyncio.timeout(duration.total_seconds()):
-                while not self._stopping:
-                    await self._alarm.sleep(None, duration)
+        await self._alarm.until(lambda: self._stopping, duration)
 
     def _subscribe(self) -> Callable[[], None]:
         def wake(queue: str) -> None:
@@ -230,16 +241,19 @@ class Worker:
         return started, more
 
     async def _claimed(self, queue: str, free: int) -> list[Job]:
-        """Claim; what an interrupted worker has claimed all the same goes back, and not only when its lease ends."""
-        claim, store = Claim(queue, free, self.node_id, self.settings.lease), self.world.store
-        claiming = self._database.submit(lambda: store.claim(claim, now=self.world.clock.now()))
+        """Claim. What arrives after this task was cancelled goes back at once, not only when its lease ends."""
+        clock, store = self.world.clock, self.world.store
+        claim = Claim(queue, free, self.node_id, self.settings.lease, steady=clock.steady())
+        self._claiming = claiming = self._database.submit(lambda: store.claim(claim, now=clock.now()))
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            done, _ = await asyncio.wait([claiming], timeout=self.settings.cancel_grace.total_seconds())
-            for job in claiming.result() if done and claiming.exception() is None else ():
-                self._settler.add(job, Outcome("released", error="its worker was interrupted"))
+            claiming.add_done_callback(self._release_late_claim)
             raise
+
+    def _release_late_claim(self, claiming: asyncio.Future[list[Job]]) -> None:
+        for job in claiming.result() if claiming.exception() is None else ():
+            self._settler.add(job, Outcome("released", error="its worker shut down"))
 
     def _is_full(self) -> bool:
         return all(self._busy[queue] >= slots for queue, slots in self.settings.queues.items())
@@ -250,12 +264,13 @@ class Worker:
         open_queues = [queue for queue, slots in self.settings.queues.items() if self._busy[queue] < slots]
         pause = max(self.settings.look_every * 0.9, timedelta(seconds=4))  # to poll often is no reason to write often
         beat = self._beaten_at is None or now - self._beaten_at >= pause
-        node = self._node(now) if beat else None
+        node = self.settings.node(self.node_id, self._started_at, now, stopping=self._stopping) if beat else None
         worker_id = self.node_id if self._held else None
         glance = await self._database.call(lambda: self.world.store.glance(open_queues, node=node, worker_id=worker_id))
         self._beaten_at = now if beat else self._beaten_at
         self._looked_at = self.world.clock.monotonic()
         self._scheduler.expect(glance.next_fire_at)
+        glance = replace(glance, next_expiry_at=self.world.wall_time(glance.next_expiry_at))
         for key in [key for key in self._held if key[0] in glance.cancelled]:
             self._stop_attempt(key, "cancelled")
         return glance
@@ -276,12 +291,6 @@ class Worker:
         rang = await self._alarm.sleep(min(wakes, default=None), at_most)
         due_now = due is not None and due <= self.world.clock.now()
         self._expects_work = due_now or (rang and not self._machinery.takes_hint())
-
-    def _node(self, now: datetime) -> Node:
-        return Node(
-            self.node_id, socket.gethostname(), os.getpid(), self.settings.version, self._started_at, now,
-            dict(self.settings.queues), "stopping" if self._stopping else "running",
-        )  # fmt: skip
 
     # -- attempts ------------------------------------------------------------------------------------------------
 
@@ -342,6 +351,12 @@ class Worker:
         if task is not None and not attempt.ctx.in_thread and not task.cancelling():  # a thread can only be asked
             task.cancel()
 
+    def _time_left(self, lease: Lease) -> timedelta | None:
+        attempt = self._held.get((lease.job_number, lease.token))
+        if attempt is None:
+            return None
+        return time_left(attempt, self.resolve(attempt.job.handler), self.world.clock.monotonic())
+
     # -- what declared jobs may ask ------------------------------------------------------------------------------
 
     @property
@@ -366,28 +381,40 @@ class Worker:
 
     async def _end(self) -> None:
         """Stop what still runs, give it back, and write that down; however that goes, renew nothing any more."""
-        self._stopping = True
+        cancel_grace = self.settings.cancel_grace
         try:
             for key in list(self._held):
                 self._stop_attempt(key, "released")
-            hurrying = (self._until_free(self.settings.cancel_grace), self.declared.close(timedelta(0)))
+            hurrying = (self._attempts_over(cancel_grace), self.declared.close(timedelta(0)), self._claim_over())
             await asyncio.gather(*hurrying, return_exceptions=True)
             self._give_back()
-            if not await self._settler.drained(max(self.settings.grace, self.settings.cancel_grace, LAST_WORDS)):
+            if not await self._settler.drained(max(cancel_grace, LAST_WORDS)):
                 log.error("the store did not come back; what is unwritten is tried again when its lease runs out")
-            await self._teller.drained(self.settings.cancel_grace)
-            await self.declared.drained(self.settings.cancel_grace)
+            await self._teller.drained(cancel_grace)
+            await self.declared.drained(cancel_grace)
             self._watchdog.stop()
-            await asyncio.to_thread(self._renewer.stop)
-            await self._database.call(lambda: self.world.store.transact(lambda tx: tx.nodes.remove(self.node_id)))
-        except HoraeError as problem:
-            log.debug("this node could not take its name off the list: %s", problem)
+            await asyncio.to_thread(self._renewer.stop, LAST_WORDS.total_seconds())
+            async with asyncio.timeout(LAST_WORDS.total_seconds()):
+                await self._database.call(lambda: self.world.store.transact(lambda tx: tx.nodes.remove(self.node_id)))
+        except (HoraeError, TimeoutError) as problem:
+            log.debug("this node could not take its name off the list: %r", problem)
         finally:
             self._renewer.end()
             self._watchdog.stop()
             self._threads.close()
             self._processes.close()
             self._database.close()
+
+    async def _attempts_over(self, limit: timedelta) -> None:
+        """Wait for what runs, not for its endings to be written: the store may be silent."""
+        tasks = [attempt.task for attempt in self._held.values() if attempt.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=limit.total_seconds())
+
+    async def _claim_over(self) -> None:
+        """Wait for a claim under way, so that what it brings is given back."""
+        if self._claiming is not None:
+            await asyncio.wait([self._claiming], timeout=ROUND_PATIENCE)
 
     def give_back_now(self) -> None:
         """Give back every attempt that has not ended, from any thread: the process is about to end."""
@@ -398,10 +425,7 @@ class Worker:
 
     async def _until_free(self, limit: timedelta) -> None:
         """Until every attempt has ended and been settled, or the time is up."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(limit.total_seconds()):
-                while self._held and limit:  # sleeping for no time at all would let nobody else run
-                    await self._alarm.sleep(None, limit)
+        await self._alarm.until(lambda: not self._held, limit)
 
     def _give_back(self) -> None:
         """What cannot be stopped is given back all the same: its late ending will be refused."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from horae.actions.retention import Retention
 from horae.core.jobs import SLOTS
-from horae.core.payloads import name
-from horae.ports import Limiter
+from horae.core.machinery import queue_name
+from horae.ports import Limiter, Node
 from horae.runtime.janitor import Chore
 
 
@@ -32,4 +34,10 @@ class WorkerSettings:
 
     def __post_init__(self) -> None:
         for queue in self.queues:
-            name(queue, "queue")
+            queue_name(queue)
+
+    def node(self, node_id: str, started_at: datetime, now: datetime, *, stopping: bool) -> Node:
+        """Return the worker as listed among the nodes."""
+        state = "stopping" if stopping else "running"
+        host, queues = socket.gethostname(), dict(self.queues)
+        return Node(node_id, host, os.getpid(), self.version, started_at, now, queues, state)

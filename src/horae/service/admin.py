@@ -44,14 +44,16 @@ def list_jobs(
     after: Word = None,
 ) -> list[JobState]:
     """In the order of their ids; `after` is the last id of the page before."""
-    found = schedules.find(world, ScheduleFilter(owner=whose(caller, owner)), limit=limit, after=after)
-    return [JobState.of(*pair) for pair in zip(found, declaring.statuses(world, found), strict=True)]
+    with world.store.moment():
+        found = schedules.find(world, ScheduleFilter(owner=whose(caller, owner)), limit=limit, after=after)
+        return [JobState.of(*pair) for pair in zip(found, declaring.statuses(world, found), strict=True)]
 
 
 @router.get("/job/get", operation_id="admin_get_job", summary="One job: how it is doing, what it runs")
 def get_job(world: Here, caller: Admin, key: JobKey, owner: Tenant = None) -> JobDetail:
-    found = schedules.get(world, key, owner=whose(caller, owner))
-    return JobDetail.of(found, declaring.statuses(world, [found])[0])
+    with world.store.moment():
+        found = schedules.get(world, key, owner=whose(caller, owner))
+        return JobDetail.of(found, declaring.statuses(world, [found])[0])
 
 
 @router.post("/job/trigger", operation_id="admin_trigger_job", summary="Run a job once, now")
@@ -112,8 +114,9 @@ def page_log(
     skipped = (pageNo - 1) * pageSize
     if skipped + pageSize > DEEPEST:
         raise InvalidInput(f"Pages by number reach {DEEPEST:,} rows; go on with the cursor of the last page instead.")
-    found = logs.page(world, wanted, limit=skipped + pageSize + 1)[skipped:]
-    return _page(found, pageSize, pageNo=pageNo, total=logs.count(world, wanted))
+    with world.store.moment():
+        found = logs.page(world, wanted, limit=skipped + pageSize + 1)[skipped:]
+        return _page(found, pageSize, pageNo=pageNo, total=logs.count(world, wanted))
 
 
 @router.get("/job-log/get", operation_id="admin_get_job_log", summary="One run")

@@ -99,8 +99,9 @@ def trigger(
 def status(world: Here, service: How, caller: Admin) -> SchedulerStatus:
     """The first thousand; `GET /schedules` pages through all of them."""
     now = world.clock.now()
-    nodes = world.store.read(lambda tx: tx.nodes.all())
-    mine = schedules.find(world, ScheduleFilter(owner=whose(caller, None), enabled=True), limit=schedules.MAX_PAGE)
+    with world.store.moment():
+        nodes = world.store.read(lambda tx: tx.nodes.all())
+        mine = schedules.find(world, ScheduleFilter(owner=whose(caller, None), enabled=True), limit=schedules.MAX_PAGE)
     return SchedulerStatus(
         is_running=any(node.seen_at > now - SILENT for node in nodes),
         jobs=[ScheduledJob.of(each) for each in mine if each.is_active],

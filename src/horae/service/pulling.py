@@ -21,7 +21,7 @@ from horae.core.instants import iso
 from horae.core.jobs import JOB, Job, Run
 from horae.core.jobs import Lease as Hold
 from horae.core.machinery import refuse_own
-from horae.errors import InvalidInput, LeaseLost, TokenNeeded
+from horae.errors import InvalidInput, LeaseLost, StoreBusy, TokenNeeded
 from horae.ports import Clock, World
 from horae.service.holders import Holders, holders_of
 from horae.service.job_shapes import SCHEDULER, Body, Instant, JobShape, Lease, Seconds, Token
@@ -144,6 +144,9 @@ class ToldClock:
     def monotonic(self) -> float:
         return self.real.monotonic()
 
+    def steady(self) -> datetime:
+        return self.told
+
 
 @router.post("/pull", operation_id="pull_jobs", summary="Take due jobs under a lease")
 async def pull(body: Pull, request: Request, world: Here, service: How, holders: Known, caller: Worker) -> Pulled:
@@ -205,8 +208,11 @@ def renew(job_id: JobId, body: Renew, world: Here, service: How, caller: Worker)
     """Renew at a third of the lease. `cancel_requested` in the answer asks the worker to stop."""
     job = _held(world, job_id, body, caller)
     hold = Hold(job.number, body.token)
-    if job.number not in verbs.renew(world, [hold], lease=_lease(service, body.lease_sec)).held:
+    renewed = verbs.renew(world, [hold], lease=_lease(service, body.lease_sec))
+    if job.number not in renewed.held:
         raise LeaseLost(job.id, body.token)
+    if job.number in renewed.busy:
+        raise StoreBusy(f"{job.id} is yours, but a transaction keeps its row locked; renew it again in a moment.")
     return JobShape.of(verbs.get(world, job_id))
 
 

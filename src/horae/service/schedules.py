@@ -183,10 +183,11 @@ def versions(world: Here, caller: Admin, key: Key, limit: Limit = 50, owner: Ten
 
 @router.get("/{key:path}", operation_id="get_schedule", summary="One schedule, and how its runs went")
 def get(world: Here, caller: Admin, key: Key, response: Response, owner: Tenant = None) -> ScheduleDetail:
-    found = schedules.get(world, key, owner=whose(caller, owner))
+    with world.store.moment():
+        found = schedules.get(world, key, owner=whose(caller, owner))
+        tally = schedules.tally(world, found)
     response.headers["ETag"] = etag(found.version)
-    shown = ScheduleDetail.of(found)
-    return shown.model_copy(update={"runs": TallyShape.of(schedules.tally(world, found))})
+    return ScheduleDetail.of(found).model_copy(update={"runs": TallyShape.of(tally)})
 
 
 @router.patch("/{key:path}", operation_id="change_schedule", summary="Change a schedule")

@@ -57,9 +57,10 @@ def take(world: World, want: Want) -> tuple[list[Job], datetime | None]:
     if len(taken) == want.limit:
         return taken, None
     glance, now = world.store.glance(want.queues), world.clock.now()
-    if glance.next_expiry_at is not None and glance.next_expiry_at < now and verbs.lose_expired(world):
+    expiry = world.wall_time(glance.next_expiry_at)
+    if expiry is not None and expiry < now and verbs.lose_expired(world):
         taken += _pull(world, replace(want, limit=want.limit - len(taken)))
-    return taken, min((at for at in (glance.next_due_at, glance.next_expiry_at) if at is not None), default=None)
+    return taken, min((at for at in (glance.next_due_at, expiry) if at is not None), default=None)
 
 
 def give_back(world: World, jobs: Sequence[Job]) -> None:

@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from horae.errors import InvalidInput, NotFound, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
+from horae.stores.dialects import NO_ROOM
 from horae.stores.schema import HEAD, KNOWN, VERSION_TABLE
-from horae.stores.sqlite import BUSY_TIMEOUT_MS, NO_ROOM
+from horae.stores.sqlite import BUSY_TIMEOUT_MS, LONG_AGO
 
 Progress = Callable[[int, int], None]  # pages copied, pages in all
 STEP = 2_000  # pages between two reports of progress
@@ -92,10 +93,11 @@ def examine(path: Path) -> Copy:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The highest numbers that a database has handed out."""
+    """The highest numbers that a database has handed out, and its lease line."""
 
     token: int = 0
     numbers: dict[str, int] = field(default_factory=dict)
+    line: tuple[str, int] | None = None
 
 
 def is_open_elsewhere(path: Path) -> bool:
@@ -122,15 +124,16 @@ def marks_of(path: Path) -> Marks | None:
                 "SELECT max(coalesce((SELECT max(token) FROM horae_jobs), 0), "
                 "coalesce((SELECT max(token) FROM horae_runs), 0))"
             ).fetchone()
-            return Marks(int(found[0]), _numbers(connection))
+            return Marks(int(found[0]), _numbers(connection), _line(connection))
     except sqlite3.DatabaseError:
         return None
 
 
-def fence(copy: Path, live: Marks | None, now: int) -> int:
+def fence(copy: Path, live: Marks | None) -> int:
     """Let nobody's old token or job number count in this copy; how many jobs were running in it.
 
-    Their leases end here and now, so that whoever looks next hands them on.
+    Their leases end here and now, so that whoever looks next hands them on. The copy takes over the lease line of the
+    database that it replaces, because processes that have that database open go on using it.
     """
     above = live or Marks()
     with _connected(copy) as connection, _transaction(connection):
@@ -141,7 +144,10 @@ def fence(copy: Path, live: Marks | None, now: int) -> int:
             connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", [table])
             connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", [table, jumped])
         connection.execute("DELETE FROM horae_nodes")
-        running = connection.execute("UPDATE horae_jobs SET leased_until = ? WHERE state = 'running'", [now - 1])
+        if above.line is not None:
+            line = "INSERT OR REPLACE INTO horae_lease_line (id, boot, began_at) VALUES (1, ?, ?)"
+            connection.execute(line, above.line)
+        running = connection.execute("UPDATE horae_jobs SET leased_until = ? WHERE state = 'running'", [LONG_AGO])
         return running.rowcount
 
 
@@ -246,6 +252,14 @@ def _tables(connection: sqlite3.Connection) -> list[str]:
 
 def _count(connection: sqlite3.Connection, table: str) -> int:
     return int(connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0])
+
+
+def _line(connection: sqlite3.Connection) -> tuple[str, int] | None:
+    """Read the lease line; None in a database of an earlier version."""
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'horae_lease_line'").fetchone() is None:
+        return None
+    row = connection.execute("SELECT boot, began_at FROM horae_lease_line").fetchone()
+    return None if row is None else (str(row[0]), int(row[1]))
 
 
 def _numbers(connection: sqlite3.Connection) -> dict[str, int]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import dataclass
+
+NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}  # the second: none for the index of SQLite's log
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +16,8 @@ class Dialect:
     partial_indexes: bool  # an index over the waiting rows only
     locking: str  # appended to a select whose rows are about to be claimed
     waiting_lock: str  # appended to a select that must wait for the row
+    brief_lock: str  # the same, for a moment only
+    brief_lock_settings: tuple[str, ...]  # what must be said before, in the same transaction
     insert_ignore: tuple[str, str]  # what stands before INTO and after VALUES so that a known key changes nothing
     placeholder: str
     shares_clock: bool  # several hosts may use it, so its clock rules
@@ -22,6 +27,8 @@ class Dialect:
     position_function: str  # where a text begins in another, compared byte by byte
     rows_need_values: bool  # (a, b) IN (VALUES (1, 2)) instead of (a, b) IN ((1, 2))
     time_micros: str  # the database's own time in microseconds, NULL where the system's clock rules
+    no_limits: tuple[str, ...] = ()  # lift every limit of a session of ours
+    limits_end_with_transaction: bool = True  # so that lifting them concerns nobody else
 
 
 SQLITE = Dialect(
@@ -29,6 +36,8 @@ SQLITE = Dialect(
     partial_indexes=True,
     locking="",
     waiting_lock="",
+    brief_lock="",
+    brief_lock_settings=(),
     insert_ignore=("INSERT INTO", "ON CONFLICT DO NOTHING"),
     placeholder="?",
     shares_clock=False,
@@ -44,6 +53,8 @@ POSTGRES = Dialect(
     partial_indexes=True,
     locking=" FOR UPDATE SKIP LOCKED",
     waiting_lock=" FOR UPDATE",
+    brief_lock=" FOR UPDATE",
+    brief_lock_settings=("SET LOCAL lock_timeout = '500ms'",),
     insert_ignore=("INSERT INTO", "ON CONFLICT DO NOTHING"),
     placeholder="%s",
     shares_clock=True,
@@ -53,12 +64,19 @@ POSTGRES = Dialect(
     last_number="",
     position_function="strpos",
     time_micros="(extract(epoch from clock_timestamp()) * 1000000)::bigint",
+    no_limits=(
+        "SET LOCAL statement_timeout = 0",
+        "SET LOCAL lock_timeout = 0",
+        "SET LOCAL idle_in_transaction_session_timeout = 0",
+    ),
 )
 MYSQL = Dialect(
     name="mysql",
     partial_indexes=False,
     locking=" FOR UPDATE SKIP LOCKED",
     waiting_lock=" FOR UPDATE",
+    brief_lock=" FOR UPDATE /*M!100300 WAIT 1 */",
+    brief_lock_settings=(),
     insert_ignore=("INSERT IGNORE INTO", ""),
     placeholder="%s",
     shares_clock=True,
@@ -68,5 +86,10 @@ MYSQL = Dialect(
     last_number="",
     position_function="instr",
     time_micros="TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
+    no_limits=(
+        "SET SESSION innodb_lock_wait_timeout = 3600"
+        "/*M!100300 , SESSION idle_transaction_timeout = 0, SESSION max_statement_time = 0 */",
+    ),
+    limits_end_with_transaction=False,
 )
 BY_NAME = {"sqlite": SQLITE, "postgresql": POSTGRES, "mysql": MYSQL, "mariadb": MYSQL}

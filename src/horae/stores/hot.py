@@ -132,7 +132,7 @@ class Hot:
             driver.change(
                 "UPDATE horae_jobs SET state = 'running', token = token + 1, worker_id = %s, leased_until = %s, "
                 f"started_at = %s WHERE id IN ({marks(len(chunk))})",
-                [claim.worker_id, micros(now + claim.lease), micros(now), *chunk],
+                [claim.worker_id, micros(claim.until(now)), micros(now), *chunk],
             )
 
     def _link(self, driver: Driver, numbers: Sequence[int]) -> None:
@@ -167,7 +167,13 @@ class Hot:
     def _accepted(
         self, driver: Driver, settlements: Sequence[Settlement]
     ) -> tuple[list[Settlement], dict[int, int | None]]:
-        """Whose token is still current; and which of these jobs concern others, with their schedule."""
+        """Whose token is still current; and which of these jobs concern others, with their schedule.
+
+        Wait for locked rows, except when all settlements are lost leases: one process that froze with a row locked must
+        not keep the reaper from handing on the others.
+        """
+        lost = all(s.expired_before is not None for s in settlements)
+        lock = self.dialect.locking if lost else self.dialect.waiting_lock
         current: dict[int, tuple[int, int]] = {}
         linked: dict[int, int | None] = {}
         ordered = sorted(settlements, key=lambda s: s.number)
@@ -176,7 +182,7 @@ class Hot:
             sql = "SELECT id, token, leased_until, linked, schedule_id FROM horae_jobs "
             sql += f"WHERE id IN ({marks(len(numbers))}) "
             for number, token, until, concerns, schedule_id in driver.rows(
-                sql + "AND state = 'running' ORDER BY id" + self.dialect.waiting_lock, numbers
+                sql + "AND state = 'running' ORDER BY id" + lock, numbers
             ):
                 current[number] = (token, until)
                 if concerns:
@@ -256,33 +262,48 @@ class Hot:
 
     # -- leases ------------------------------------------------------------------------------------------------
 
-    def renew(self, driver: Driver, leases: Sequence[Lease], until: datetime) -> Renewed:
-        """Extend what is still held; the rest has been handed on."""
+    def renew(self, driver: Driver, leases: Sequence[Lease], until: datetime, *, patient: bool = False) -> Renewed:
+        """Extend what is still held; the rest has been handed on.
+
+        Skip rows that a transaction has locked, or wait for them briefly where *patient*: one handler that stays in its
+        transaction for long must not cost all other jobs of its worker their leases.
+        """
         newest = sorted(leases, key=lambda lease: lease.token)  # of two attempts at one job the newer can hold it
         tokens = {lease.job_number: lease.token for lease in newest}
         numbers = sorted(tokens)
-        held, cancelled = [], set()
-        for start in range(0, len(numbers), CHUNK):
-            chunk = numbers[start : start + CHUNK]
-            sql = f"SELECT id, token, cancel_reason FROM horae_jobs WHERE id IN ({marks(len(chunk))}) "
-            for number, token, reason in driver.rows(
-                sql + "AND state = 'running' ORDER BY id" + self.dialect.waiting_lock, chunk
-            ):
-                if tokens[number] == token:
-                    held.append(number)
-                    if reason is not None:
-                        cancelled.add(number)
+        lock = self.dialect.locking
+        if patient:
+            lock = self.dialect.brief_lock
+            for setting in self.dialect.brief_lock_settings:
+                driver.change(setting)
+        found = self._running(driver, numbers, lock)
+        held = [number for number, (token, _) in found.items() if tokens[number] == token]
         for start in range(0, len(held), CHUNK):
             chunk = held[start : start + CHUNK]
             driver.change(
                 f"UPDATE horae_jobs SET leased_until = %s WHERE id IN ({marks(len(chunk))})", [micros(until), *chunk]
             )
-        return Renewed(frozenset(held), frozenset(cancelled))
+        missing = [number for number in numbers if number not in found]
+        unseen = self._running(driver, missing, "") if missing and lock else {}
+        busy = [number for number, (token, _) in unseen.items() if tokens[number] == token]
+        cancelled = [number for number in (*held, *busy) if (found | unseen)[number][1] is not None]
+        return Renewed(frozenset((*held, *busy)), frozenset(cancelled), frozenset(busy))
+
+    def _running(self, driver: Driver, numbers: Sequence[int], lock: str) -> dict[int, tuple[int, str | None]]:
+        """Read token and cancel reason of those of these jobs that are running."""
+        found: dict[int, tuple[int, str | None]] = {}
+        for start in range(0, len(numbers), CHUNK):
+            chunk = numbers[start : start + CHUNK]
+            sql = f"SELECT id, token, cancel_reason FROM horae_jobs WHERE id IN ({marks(len(chunk))}) "
+            for number, token, reason in driver.rows(sql + "AND state = 'running' ORDER BY id" + lock, chunk):
+                found[number] = (token, reason)
+        return found
 
     def expired(self, driver: Driver, now: datetime, limit: int) -> list[Job]:
-        """Running jobs whose lease has run out; reading does not change them."""
+        """Read running jobs whose lease has run out, skipping locked rows; nothing is changed."""
         sql = f"SELECT {self.job_columns} FROM horae_jobs WHERE state = 'running' AND leased_until < %s "
-        return [job_from(row) for row in driver.rows(sql + "ORDER BY leased_until LIMIT %s", [micros(now), limit])]
+        sql += f"ORDER BY leased_until LIMIT %s{self.dialect.locking}"
+        return [job_from(row) for row in driver.rows(sql, [micros(now), limit])]
 
     def lose(self, driver: Driver, numbers: Sequence[int], now: datetime) -> None:
         """Close running jobs that have fallen silent, for good; their checkpoint stays on record."""

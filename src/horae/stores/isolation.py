@@ -12,6 +12,7 @@ from sqlalchemy import Engine, event, text
 
 from horae.errors import ConfigurationError
 from horae.stores.dialects import POSTGRES
+from horae.stores.schema import unbounded
 from horae.stores.tables import metadata
 
 SETTING = "horae.owner"
@@ -36,7 +37,7 @@ def isolate(engine: Engine, *, on: bool = True) -> list[str]:
             "Row level security is PostgreSQL's; elsewhere tenants are kept apart by the verbs alone."
         )
     tables = metadata.sorted_tables
-    with engine.begin() as connection:
+    with engine.begin() as connection, unbounded(connection):
         for table in tables:
             connection.execute(text(f"DROP POLICY IF EXISTS {POLICY} ON {table.name}"))
             if not on:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, update
 
 from horae.core.instants import micros
 from horae.errors import LeaseLost
@@ -27,3 +27,6 @@ class Ledger:
     def put(self, number: int, name: str, result: str, now: datetime) -> None:
         row = {"job_id": number, "name": name, "result": result, "created_at": micros(now)}
         self.connection.execute(insert(ledger), row)
+
+    def renew(self, number: int, until: datetime) -> None:
+        self.connection.execute(update(jobs).where(jobs.c.id == number).values(leased_until=micros(until)))

@@ -1,6 +1,6 @@
 """Locks in the database that keeps the jobs: shared by all processes that use it, on all three databases alike.
 
-Every write is one conditional statement, judged by the clock that all hosts on the store agree on.
+Every write is one conditional statement, judged by the line of leases that all processes on the store agree on.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class DatabaseLocks(Locks):
         self._insert = INSERT.format(*store.dialect.insert_ignore)
 
     def put(self, key: str, token: str, ttl: timedelta) -> bool:
-        now = self._clock.now()
+        now = self._clock.steady()
         until = micros(now + ttl)
 
         # Taking over comes first: a failed insert would share-lock the row, and two who then want more would deadlock.
@@ -46,12 +46,12 @@ class DatabaseLocks(Locks):
         return self._store.driven(write)
 
     def move(self, key: str, token: str, ttl: timedelta) -> bool:
-        now = self._clock.now()
+        now = self._clock.steady()
         parameters = (micros(now + ttl), key, token, micros(now))
         return self._store.driven(lambda driver: driver.change(MOVE, parameters) == 1)
 
     def remove(self, key: str, token: str) -> bool:
-        parameters = (key, token, micros(self._clock.now()))
+        parameters = (key, token, micros(self._clock.steady()))
         return self._store.driven(lambda driver: driver.change(REMOVE, parameters) == 1)
 
     def peek(self, key: str) -> str | None:

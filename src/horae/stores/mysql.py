@@ -7,45 +7,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from datetime import datetime
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime, timedelta
 from typing import Any
 
 import pymysql
 from pymysql.constants import ER
-from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy import Connection, Engine
 
 from horae.core.instants import micros
 from horae.core.jobs import NewJob, Settlement
-from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull, StoreUnavailable
+from horae.core.timeouts import Timeouts, client_limit
+from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull
 from horae.stores.dialects import MYSQL
 from horae.stores.driver import Driver, marks
 from horae.stores.firing import MOVED, Firings
 from horae.stores.hot import ENDING, Hot
+from horae.stores.mysql_connections import BoundedConnection
 from horae.stores.rows import ATTEMPT, INSERT_COLUMNS, SNAPSHOT, ending_row, new_job_row
-from horae.stores.store import SqlStore
+from horae.stores.store import SqlStore, unavailable
 
 RETRIED = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT}
 GONE = {2003, 2006, 2013, 2055, 1053, 1152, 1158, 1159, 1160, 1161, 1205, 4031}
 DISK_FULL = {1021, 1114}
+TOOK_TOO_LONG = {1969}  # longer than max_statement_time: the server stopped it itself
 INSERT_HEAD = f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES "
 _COLUMNS = (
     "id BIGINT PATH '$[0]', outcome VARCHAR(12) PATH '$[1]', attempt INT PATH '$[2]', error LONGTEXT PATH '$[3]', "
     "result LONGTEXT PATH '$[4]', next_action_at BIGINT PATH '$[5]', audit_event_id VARCHAR(100) PATH '$[6]', "
     "state VARCHAR(12) PATH '$[7]'"
 )
-
-
-def create_mysql_engine(url: str) -> Engine:
-    waits = {"init_command": "SET SESSION innodb_lock_wait_timeout = 15"}  # a frozen process may hold a row for long
-    return create_engine(
-        url,
-        isolation_level="READ COMMITTED",
-        pool_pre_ping=True,
-        pool_recycle=1800,
-        max_overflow=20,
-        connect_args=waits,
-    )
 
 
 def _write_run(final: bool) -> str:
@@ -108,9 +99,10 @@ class MysqlFirings(Firings):
 class MysqlStore(SqlStore):
     """MariaDB, shared by many hosts."""
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine, MYSQL)
+    def __init__(self, engine: Engine, timeouts: Timeouts | None = None) -> None:
+        super().__init__(engine, MYSQL, timeouts)
         self.returns = bool(getattr(engine.dialect, "is_mariadb", False))
+        self._hot_pool = engine.pool.recreate()  # lent connections can use up the engine's pool, not this one
 
     def make_hot(self) -> Hot:
         return MysqlHot(self.dialect)
@@ -120,7 +112,8 @@ class MysqlStore(SqlStore):
 
     @contextmanager
     def driving(self) -> Iterator[Driver]:
-        pooled = self.engine.raw_connection()
+        pooled = self.acquire(self._hot_pool.connect)
+        self.limit(pooled.driver_connection, self.timeouts.hot)
         try:
             yield Driver(pooled.driver_connection)
             pooled.commit()
@@ -131,10 +124,40 @@ class MysqlStore(SqlStore):
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        with self.engine.begin() as connection:
+        with self.acquire(self.engine.connect) as connection, connection.begin():
             yield connection
 
-    reading = writing
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Read in REPEATABLE READ; the extra statement replaces the COMMIT, because closing rolls back anyway."""
+        with self.acquire(self.engine.connect) as connection:
+            with closing(connection.connection.cursor()) as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield connection
+
+    def limit(self, connection: Any, limit: timedelta | None) -> None:
+        if isinstance(connection, BoundedConnection):  # leave connections of a caller's own engine alone
+            connection.limit = client_limit(limit)
+
+    @contextmanager
+    def lend(self, connection: Connection, limit: timedelta | None) -> Iterator[None]:
+        driver = connection.connection.driver_connection
+        if not isinstance(driver, BoundedConnection):
+            yield
+            return
+        before, driver.limit = driver.limit, client_limit(limit)
+        self._bound_statements(driver, limit)
+        try:
+            yield
+        finally:
+            driver.limit = before
+            with suppress(pymysql.MySQLError):  # the connection is gone, and its settings with it
+                self._bound_statements(driver, self.timeouts.statement)
+
+    def _bound_statements(self, driver: BoundedConnection, limit: timedelta | None) -> None:
+        seconds = 0.0 if limit is None else limit.total_seconds()
+        with driver.cursor() as cursor:
+            cursor.execute(f"SET @horae = 0/*M!100100 , SESSION max_statement_time = {seconds:g} */")
 
     def add_plain(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
         rows = [new_job_row(job, now) for job in jobs]
@@ -150,7 +173,7 @@ class MysqlStore(SqlStore):
     def hears(self) -> bool:
         return False
 
-    def translated(self, problem: Exception) -> Exception:
+    def translated(self, problem: Exception, *, sent: bool = True) -> Exception:
         if not isinstance(problem, pymysql.MySQLError):
             return problem
         number = problem.args[0] if problem.args else None
@@ -159,14 +182,20 @@ class MysqlStore(SqlStore):
             return SchemaMissing(f"The database has no (or old) Horae tables: {text}. Run: horae db migrate")
         if number in RETRIED:
             return StoreBusy("MariaDB kept refusing because of other transactions; try again in a moment.")
+        if number in TOOK_TOO_LONG:
+            return StoreBusy(f"MariaDB gave up: {text}. Nothing was written; try again in a moment.")
         if number in DISK_FULL:
             return StoreFull(f"MariaDB has no room left: {text}. Nothing was written; free some space on its disk.")
         if number in GONE or isinstance(problem, pymysql.OperationalError | pymysql.InterfaceError):
-            return StoreUnavailable(
-                f"MariaDB cannot be reached or went away: {text}. Whether the last commit arrived is unknown; repeat "
-                "an enqueue with the same key=… and it cannot happen twice."
-            )
+            return unavailable("MariaDB", f"{text}.", sent=sent)
         return StoreError(f"MariaDB refused: {text}.")
 
     def may_retry(self, problem: Exception) -> bool:
         return isinstance(problem, pymysql.MySQLError) and bool(problem.args) and problem.args[0] in RETRIED
+
+    def is_lock_timeout(self, problem: Exception) -> bool:
+        return bool(problem.args) and problem.args[0] == ER.LOCK_WAIT_TIMEOUT
+
+    def close(self) -> None:
+        self._hot_pool.dispose()
+        super().close()

@@ -2,7 +2,8 @@
 
 A NOTIFY on every enqueue would cost a third of the enqueue throughput, so a process sends at most one for each
 queue in fifty milliseconds; what came in between is sent once at the end of that time. Listeners check at start
-that a hint really arrives (behind some poolers it never does) and say so if it does not.
+that a hint really arrives (behind some poolers it never does) and say so if it does not. A listener that received
+nothing for a while checks its connection, because a dead server looks just like one without notifications.
 """
 
 from __future__ import annotations
@@ -12,17 +13,27 @@ import logging
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any, Protocol
 
 import psycopg
+from psycopg import capabilities
+from sqlalchemy.exc import SQLAlchemyError
+
+from horae.core.timeouts import Timeouts
 
 CHANNEL = "horae"
 QUIET = 0.05
 RECONNECT = 1.0
+LISTEN_STEP = 1.0  # seconds between two looks at whether the listener should end
+TROUBLE = (psycopg.Error, SQLAlchemyError)
 log = logging.getLogger("horae.stores")
 
 
 class _Source(Protocol):
+    @property
+    def timeouts(self) -> Timeouts: ...
+    def limit(self, connection: Any, limit: timedelta | None) -> None: ...
     def open_direct(self) -> psycopg.Connection[Any]: ...
     def tell_listeners(self, queue: str) -> None: ...
 
@@ -68,7 +79,7 @@ class Notifier:
                 connection = connection or self._source.open_direct()
                 if queues:
                     connection.execute("SELECT pg_notify(%s, q) FROM unnest(%s::text[]) q", [CHANNEL, queues])
-            except psycopg.Error as problem:
+            except TROUBLE as problem:
                 log.debug("a hint could not be sent: %s", problem)  # sleepers look by themselves
                 if connection is not None:
                     connection.close()
@@ -92,24 +103,32 @@ class Notifier:
 
     def _listen_on(self) -> None:
         while not self._ended.is_set():
-            with suppress(psycopg.Error), self._source.open_direct() as connection:
+            with suppress(*TROUBLE), self._source.open_direct() as connection:
                 self._hear(connection)
-            self.hears = False
+            if self.hears:
+                self.hears = False
+                self._source.tell_listeners("*")  # wake sleepers that rely on hints, so that they poll from now on
             self._ended.wait(RECONNECT)
 
     def _hear(self, connection: psycopg.Connection[Any]) -> None:
+        self._source.limit(connection, self._source.timeouts.ping)
         connection.execute(f"LISTEN {CHANNEL}")
         connection.execute("SELECT pg_notify(%s, '')", [CHANNEL])  # our own ping: does a hint arrive at all?
-        silent = True
+        silent, quiet = True, 0.0
+        patience = max(LISTEN_STEP, (self._source.timeouts.silence - self._source.timeouts.ping).total_seconds())
         self._source.tell_listeners("*")  # whatever came while nobody listened
         while not self._ended.is_set():
-            for note in connection.notifies(timeout=1.0, stop_after=1):
-                silent, self.hears = False, True
+            quiet += LISTEN_STEP
+            for note in connection.notifies(timeout=LISTEN_STEP, stop_after=1):
+                silent, self.hears, quiet = False, True, 0.0
                 if note.payload:
                     self._source.tell_listeners(note.payload)
             if silent:
                 log.warning("PostgreSQL hints do not arrive (a pooler in between?); new work is found by polling")
                 silent = False
+            if quiet >= patience:
+                _check_connection(connection)
+                quiet = 0.0
 
     def close(self) -> None:
         """Send what is still pending, then stop both threads."""
@@ -118,3 +137,12 @@ class Notifier:
         for thread in (self._sender, self._listener):
             if thread is not None and thread is not threading.current_thread():
                 thread.join(timeout=3)
+
+
+def _check_connection(connection: psycopg.Connection[Any]) -> None:
+    """Check the connection with a Sync message, which is not a query; old client libraries repeat the LISTEN."""
+    if capabilities.has_pipeline():
+        with connection.pipeline():
+            pass
+    else:
+        connection.execute(f"LISTEN {CHANNEL}")

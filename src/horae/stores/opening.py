@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
+from horae.core.timeouts import Timeouts
 from horae.errors import ConfigurationError, MissingExtra
 from horae.stores.dialects import BY_NAME, SQLITE
 from horae.stores.schema import create_all, migrate, require_current
@@ -39,8 +40,9 @@ def is_sqlite(parsed: URL) -> bool:
     return BY_NAME.get(parsed.get_backend_name()) is SQLITE
 
 
-def create_store_engine(url: str, synchronous: Any = "FULL") -> Engine:
-    """An engine set up as Horae needs it."""
+def create_store_engine(url: str, synchronous: Any = "FULL", timeouts: Timeouts | None = None) -> Engine:
+    """Make an engine set up as Horae needs it, with *timeouts* for a server's connections."""
+    limits = timeouts or Timeouts()
     parsed = read_url(url)
     if "+" not in parsed.drivername and parsed.drivername in DRIVERS:
         parsed = parsed.set(drivername=DRIVERS[parsed.drivername])
@@ -57,12 +59,12 @@ def create_store_engine(url: str, synchronous: Any = "FULL") -> Engine:
         if BY_NAME[kind].name == "sqlite":
             return create_sqlite_engine(text, synchronous)
         if BY_NAME[kind].name == "postgresql":
-            from horae.stores.postgres import create_postgres_engine
+            from horae.stores.postgres_connections import create_postgres_engine
 
-            return create_postgres_engine(text)
-        from horae.stores.mysql import create_mysql_engine
+            return create_postgres_engine(text, limits)
+        from horae.stores.mysql_connections import create_mysql_engine
 
-        return create_mysql_engine(text)
+        return create_mysql_engine(text, limits)
     except (ModuleNotFoundError, NoSuchModuleError) as problem:
         extra = EXTRAS.get(BY_NAME[kind].name, kind)
         raise MissingExtra(
@@ -70,27 +72,50 @@ def create_store_engine(url: str, synchronous: Any = "FULL") -> Engine:
         ) from problem
 
 
-def store_on(engine: Engine) -> SqlStore:
+def store_on(engine: Engine, timeouts: Timeouts | None = None) -> SqlStore:
     """The store that fits an engine; nothing is read or written yet."""
     kind = BY_NAME[engine.dialect.name].name
     if kind == "sqlite":
-        return SqliteStore(engine)
+        return SqliteStore(engine, timeouts)
     if kind == "postgresql":
         from horae.stores.postgres import PostgresStore
 
-        return PostgresStore(engine)
+        return PostgresStore(engine, timeouts)
     from horae.stores.mysql import MysqlStore
 
-    return MysqlStore(engine)
+    return MysqlStore(engine, timeouts)
 
 
-def open_store(engine: Engine) -> SqlStore:
-    """A store whose tables are there and current: made at once on SQLite, demanded elsewhere."""
-    store = store_on(engine)
-    if isinstance(store, SqliteStore) and store.in_memory:
-        create_all(engine)
-    elif isinstance(store, SqliteStore):
-        store.persistently(lambda: migrate(engine))
-    else:
-        store.persistently(lambda: require_current(engine))
+def open_store(engine: Engine, timeouts: Timeouts | None = None, *, owned: bool = True) -> SqlStore:
+    """A store whose tables are there and current: made at once on SQLite, demanded elsewhere.
+
+    An engine that is *owned* is disposed of with the store; one of the caller's own outlives it.
+    """
+    store = store_on(engine, timeouts)
+    store.owns_engine = owned
+    try:
+        if isinstance(store, SqliteStore) and store.in_memory:
+            create_all(engine)
+        elif isinstance(store, SqliteStore):
+            store.persistently(lambda: migrate(engine))
+        else:
+            store.persistently(lambda: require_current(engine))
+    except BaseException:
+        store.close()  # or the connections of the check would stay open
+        raise
     return store
+
+
+def missing_limits(engine: Engine) -> list[str]:
+    """Name the waits that an engine's connections do not bound; empty for engines of Horae and for SQLite."""
+    kind = BY_NAME[engine.dialect.name].name
+    if kind == "sqlite":
+        return []
+    with engine.connect() as connection:
+        driver: Any = connection.connection.driver_connection
+        if hasattr(driver, "limit"):
+            return []
+        if kind == "postgresql":
+            return ["a silent server"]  # no option of libpq bounds the wait behind a frozen proxy
+        timeouts = {"reading": "_read_timeout", "writing": "_write_timeout"}
+        return [word for word, name in timeouts.items() if getattr(driver, name, None) is None]

@@ -6,18 +6,21 @@ from __future__ import annotations
 
 import select as sockets
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import datetime
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
 import psycopg
+from psycopg import IsolationLevel
 from psycopg import errors as pg
-from sqlalchemy import Connection, Engine, create_engine, func, select
+from sqlalchemy import Connection, Engine, func, select
 
 from horae.core.instants import instant, micros
 from horae.core.jobs import PRIORITIES, Job, NewJob, Order, Settlement
-from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull, StoreUnavailable
+from horae.core.timeouts import Timeouts, client_limit, milliseconds
+from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull
 from horae.ports import Claim, Glance, Node
 from horae.stores.arrays import arrays
 from horae.stores.dialects import POSTGRES
@@ -25,8 +28,8 @@ from horae.stores.driver import Driver, marks
 from horae.stores.firing import LIVE_JOBS, MOVED, Firings
 from horae.stores.hints import HEAD, Hints
 from horae.stores.hot import BANDS, ENDING, Hot, columns
-from horae.stores.isolation import says_everybody
 from horae.stores.notify import CHANNEL, Notifier
+from horae.stores.postgres_connections import BoundedConnection, hot_session, took_too_long
 from horae.stores.rows import (
     ATTEMPT,
     INSERT_COLUMNS,
@@ -39,23 +42,11 @@ from horae.stores.rows import (
     node_row,
 )
 from horae.stores.schedule_rows import FIRE_COLUMNS
-from horae.stores.store import SqlStore, T
+from horae.stores.store import SqlStore, T, unavailable
 
 CLAIM_SIZES = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
-# Every hot statement has one right plan, along its index; the statistics of a queue are always of yesterday.
-# A process that froze in the middle of a transaction must not keep its row locks from the others for ever.
-HOT_SESSION = (
-    "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; "
-    "SET lock_timeout = '15s'; SET idle_in_transaction_session_timeout = '60s'"
-)
 RETRIED = (pg.DeadlockDetected, pg.SerializationFailure, pg.LockNotAvailable)
 MAX_SPARE = 16
-
-
-def create_postgres_engine(url: str) -> Engine:
-    engine = create_engine(url, pool_size=5, max_overflow=20, pool_pre_ping=True)
-    says_everybody(engine)
-    return engine
 
 
 # The type of each inserted column, for arrays that are unnested into rows.
@@ -196,9 +187,10 @@ class PostgresFirings(Firings):
 class PostgresStore(SqlStore):
     """The store for many hosts."""
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine, POSTGRES)
+    def __init__(self, engine: Engine, timeouts: Timeouts | None = None) -> None:
+        super().__init__(engine, POSTGRES, timeouts)
         self.insert_chunk = 5_000
+        self._hot_pool = engine.pool.recreate()  # lent connections can use up the engine's pool, not this one
         self._spare: list[psycopg.Connection[Any]] = []
         self._notifier = Notifier(self)
         self._hints = Hints()
@@ -214,11 +206,13 @@ class PostgresStore(SqlStore):
     @contextmanager
     def direct(self) -> Iterator[psycopg.Connection[Any]]:
         """A driver connection in autocommit, so that a single statement is a single round trip."""
-        connection = self._fresh_spare() or self.open_direct()
+        connection = self._fresh_spare() or self.acquire(self.open_direct)
         try:
             yield connection
-        except BaseException:
+        except BaseException as problem:
             connection.close()  # whatever state it is in, nobody else shall find out
+            if isinstance(problem, psycopg.OperationalError) and not isinstance(problem, RETRIED):
+                self._drop_spares()  # they lead to the same server; each would cost another caller a timeout
             raise
         if len(self._spare) < MAX_SPARE and not connection.closed:
             self._spare.append(connection)
@@ -235,14 +229,41 @@ class PostgresStore(SqlStore):
                 return connection
             connection.close()
 
+    def _drop_spares(self) -> None:
+        while self._spare:
+            with suppress(IndexError):  # another thread has just taken the last one
+                self._spare.pop().close()
+
     def open_direct(self) -> psycopg.Connection[Any]:
-        pooled = self.engine.raw_connection()
+        pooled = self._hot_pool.connect()
         connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]
         pooled.detach()
-        connection.rollback()
-        connection.autocommit = True
-        connection.execute(HOT_SESSION)
+        try:
+            connection.rollback()
+            connection.autocommit = True
+            connection.execute(hot_session(self.timeouts))
+        except BaseException:
+            connection.close()
+            raise
+        self.limit(connection, self.timeouts.hot)
         return connection
+
+    def limit(self, connection: Any, limit: timedelta | None) -> None:
+        if isinstance(connection, BoundedConnection):  # leave connections of a caller's own engine alone
+            connection.limit = client_limit(limit)
+
+    @contextmanager
+    def lend(self, connection: Connection, limit: timedelta | None) -> Iterator[None]:
+        driver = connection.connection.driver_connection
+        if not isinstance(driver, BoundedConnection):
+            yield
+            return
+        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {milliseconds(limit)}")
+        before, driver.limit = driver.limit, client_limit(limit)
+        try:
+            yield
+        finally:
+            driver.limit = before
 
     @contextmanager
     def driving(self) -> Iterator[Driver]:
@@ -251,10 +272,24 @@ class PostgresStore(SqlStore):
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        with self.engine.begin() as connection:
+        with self.acquire(self.engine.connect) as connection, connection.begin():
             yield connection
 
-    reading = writing
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Read in REPEATABLE READ, READ ONLY; psycopg puts both into its BEGIN, so there is no extra round trip."""
+        with self.acquire(self.engine.connect) as connection:
+            driver = connection.connection.driver_connection
+            if not isinstance(driver, BoundedConnection):
+                yield connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+                return
+            driver.isolation_level, driver.read_only = IsolationLevel.REPEATABLE_READ, True  # SQLAlchemy's way: 30 µs
+            try:
+                yield connection
+            finally:
+                connection.rollback()
+                if not driver.closed:
+                    driver.isolation_level, driver.read_only = None, None
 
     # -- hot verbs in one round trip -----------------------------------------------------------------------------
 
@@ -285,7 +320,7 @@ class PostgresStore(SqlStore):
         self._hints.drop(claim.queue)
         if not special and not starts:
             return taken
-        rest = Claim(claim.queue, claim.limit - len(taken), claim.worker_id, claim.lease, claim.order)
+        rest = replace(claim, limit=claim.limit - len(taken))
         more = super().claim(rest, now=now) if special else self.claim(rest, now=now)
         return in_order(taken + more, claim.order) if taken else more
 
@@ -294,7 +329,7 @@ class PostgresStore(SqlStore):
         at, queue = micros(now), claim.queue
         limit = min(claim.limit, size)
         bands = [value for start in starts or [HEAD] * len(BANDS) for value in (queue, at, *start)]
-        parameters = [queue, queue, *bands, limit, claim.worker_id, micros(now + claim.lease), at]
+        parameters = [queue, queue, *bands, limit, claim.worker_id, micros(claim.until(now)), at]
         with self.direct() as connection:
             rows = connection.execute(claim_sql(claim.order, size), parameters, prepare=True).fetchall()
         taken = [job_from(row[1:]) for row in rows if not row[0]]
@@ -330,25 +365,27 @@ class PostgresStore(SqlStore):
 
     # -- errors --------------------------------------------------------------------------------------------------
 
-    def translated(self, problem: Exception) -> Exception:
+    def translated(self, problem: Exception, *, sent: bool = True) -> Exception:
         if isinstance(problem, pg.UndefinedTable | pg.UndefinedColumn):
             text = str(problem).splitlines()[0]
             return SchemaMissing(f"The database has no (or old) Horae tables: {text}. Run: horae db migrate")
         if isinstance(problem, RETRIED):
             return StoreBusy("PostgreSQL kept refusing because of other transactions; try again in a moment.")
+        if took_too_long(problem):
+            return StoreBusy(f"PostgreSQL gave up: {_first_line(problem)} Nothing was written; try again in a moment.")
         if isinstance(problem, pg.DiskFull):
             return StoreFull(f"PostgreSQL has no room left: {_first_line(problem)} Free some space on its disk.")
         if isinstance(problem, psycopg.OperationalError | psycopg.InterfaceError):
-            return StoreUnavailable(
-                f"PostgreSQL cannot be reached or went away: {_first_line(problem)} Whether the last commit arrived is "
-                "unknown; repeat an enqueue with the same key=… and it cannot happen twice."
-            )
+            return unavailable("PostgreSQL", _first_line(problem), sent=sent)
         if isinstance(problem, psycopg.Error):
             return StoreError(f"PostgreSQL refused: {_first_line(problem)}")
         return problem
 
     def may_retry(self, problem: Exception) -> bool:
         return isinstance(problem, RETRIED)
+
+    def is_lock_timeout(self, problem: Exception) -> bool:
+        return isinstance(problem, pg.LockNotAvailable)
 
     # -- wake-ups ------------------------------------------------------------------------------------------------
 
@@ -375,8 +412,8 @@ class PostgresStore(SqlStore):
 
     def close(self) -> None:
         self._notifier.close()
-        while self._spare:
-            self._spare.pop().close()
+        self._drop_spares()
+        self._hot_pool.dispose()
         super().close()
 
 
@@ -396,8 +433,9 @@ def _is_stale(connection: psycopg.Connection[Any]) -> bool:
 
 
 def _is_plain(settlement: Settlement) -> bool:
-    """Nothing but a run row to write: no retry, no name to free, nobody else concerned."""
+    """Nothing but a run row to write: no retry, no name to free, nobody else concerned, no lease to be looked at."""
     ends = settlement.change.state in ("succeeded", "cancelled") and settlement.outcome.ending != "skipped"
+    ends = ends and settlement.expired_before is None
     return ends and not settlement.unique and not settlement.linked and settlement.entry is None
 
 

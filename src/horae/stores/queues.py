@@ -17,8 +17,9 @@ class Queues:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
-    def get(self, name: str) -> Queue | None:
-        row = self.connection.execute(select(queues).where(queues.c.name == name).with_for_update()).mappings().first()
+    def get(self, name: str, *, lock: bool = False) -> Queue | None:
+        query = select(queues).where(queues.c.name == name)
+        row = self.connection.execute(query.with_for_update() if lock else query).mappings().first()
         limit = self.limits().get(f"queue:{name}")
         if row is None:
             return None if limit is None else Queue(name, max_running=limit)

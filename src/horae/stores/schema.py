@@ -16,12 +16,12 @@ from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import InterfaceError, OperationalError
 
 from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
-from horae.stores.dialects import BY_NAME
+from horae.stores.dialects import BY_NAME, NO_ROOM
 from horae.stores.tables import job_indexes, metadata
 
 VERSION_TABLE = "horae_version"
-HEAD = "0010"
-KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
+HEAD = "0011"
+KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
 LOCK = 4_715_113_082  # any number nobody else uses: the advisory lock of our migrations
 SCRIPTS = Path(__file__).parent / "migrations"
 
@@ -113,7 +113,8 @@ def _in_our_words() -> Iterator[None]:
         told = f"{problem.orig}".partition("\n\tIs the server running")[0].strip() or type(problem).__name__
         if "locked" in told:
             raise StoreBusy(f"The database is locked by somebody else: {told}. Repeat later.") from problem
-        if "is full" in told or "No space left" in told:
+        no_room = getattr(problem.orig, "sqlite_errorcode", None) in NO_ROOM
+        if no_room or "is full" in told or "No space left" in told:
             raise StoreFull(f"The database has no room left: {told}. Free some space on its disk.") from problem
         raise StoreUnavailable(f"The database cannot be reached: {told}. Check its URL and state.") from problem
 
@@ -124,17 +125,39 @@ def _locked(engine: Engine) -> Iterator[Connection]:
     name = BY_NAME[engine.dialect.name].name
     with engine.connect() as connection:
         if name == "postgresql":
-            with connection.begin():
+            with connection.begin(), unbounded(connection):
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
                 yield connection
         elif name == "mysql":
-            if connection.execute(text(f"SELECT GET_LOCK('{LOCK}', 600)")).scalar() != 1:
-                raise StoreBusy("Another process has been migrating this database for ten minutes. Look at it.")
-            try:
-                yield connection
-                connection.commit()
-            finally:
-                connection.execute(text(f"SELECT RELEASE_LOCK('{LOCK}')"))
+            with unbounded(connection):
+                if connection.execute(text(f"SELECT GET_LOCK('{LOCK}', 600)")).scalar() != 1:
+                    raise StoreBusy("Another process has been migrating this database for ten minutes. Look at it.")
+                try:
+                    yield connection
+                    connection.commit()
+                finally:
+                    connection.execute(text(f"SELECT RELEASE_LOCK('{LOCK}')"))
         else:
             with connection.begin():  # BEGIN IMMEDIATE: the file itself is the lock
                 yield connection
+
+
+@contextmanager
+def unbounded(connection: Connection) -> Iterator[None]:
+    """Lift all timeouts of a connection of Horae: a migration may have to wait for other sessions.
+
+    On PostgreSQL the settings end with the transaction; on MariaDB the connection is closed afterwards.
+    """
+    driver: Any = connection.connection.driver_connection
+    if not hasattr(driver, "limit"):  # an engine of the caller's own has the limits that the caller gave it
+        yield
+        return
+    driver.limit = None
+    dialect = BY_NAME[connection.dialect.name]
+    for setting in dialect.no_limits:
+        connection.exec_driver_sql(setting)
+    try:
+        yield
+    finally:
+        if not dialect.limits_end_with_transaction and not connection.closed and not connection.invalidated:
+            connection.detach()  # closed for good when its block ends

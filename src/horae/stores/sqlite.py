@@ -16,22 +16,29 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, create_engine, delete, event, insert, make_url, select, update
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
 
+from horae.core.boots import Boot
+from horae.core.instants import instant, micros
 from horae.core.jobs import NewJob
+from horae.core.timeouts import Timeouts
 from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull, StoreUnavailable
-from horae.stores.dialects import SQLITE
+from horae.stores.dialects import NO_ROOM, SQLITE
 from horae.stores.driver import Driver, marks
 from horae.stores.rows import INSERT_COLUMNS, new_job_row
 from horae.stores.store import SqlStore
+from horae.stores.tables import jobs, lanes, lease_line, locks
 
 BUSY_TIMEOUT_MS = 30_000
+CLOSE_PATIENCE = 2.0  # seconds
 WATCH_EVERY = 0.05
+WATCH_AGAIN = 1.0  # seconds until a watch that failed begins anew
 MAX_GROUP = 5_000
 INSERT = f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES ({marks(len(INSERT_COLUMNS))})"
-NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}  # the second: none for the index of the log
 DAMAGED = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}  # the first: another kind of file, in most cases
+LONG_AGO = 1  # microseconds: the end of a lease of an earlier boot; 0 would look like no lease at all
 _MAKING = threading.Lock()  # nobody connects to a new file before it is closed
 Synchronous = Literal["FULL", "NORMAL", "EXTRA", "OFF"]
 
@@ -131,8 +138,8 @@ class _Ticket:
 class SqliteStore(SqlStore):
     """The store of the first minute, and of everything that fits one machine."""
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine, SQLITE)
+    def __init__(self, engine: Engine, timeouts: Timeouts | None = None) -> None:
+        super().__init__(engine, SQLITE, timeouts)
         self.in_memory = _in_memory(engine)
         self._lock = threading.Lock()
         self._writer: int | None = None
@@ -151,12 +158,18 @@ class SqliteStore(SqlStore):
                 "This thread is already inside a Horae transaction on this SQLite file and would wait for itself. "
                 "Inside ctx.once, or a transaction of your own, pass connection=… so that the call joins it."
             )
-        with self._lock:
-            self._writer = me
-            try:
-                yield
-            finally:
-                self._writer = None
+        patience = self.timeouts.statement.total_seconds()
+        if not self._lock.acquire(timeout=patience):
+            raise StoreBusy(
+                f"Another transaction of this process has held the SQLite file for {patience:g} seconds. End it "
+                "sooner: what runs inside ctx.once keeps every other write waiting."
+            )
+        self._writer = me
+        try:
+            yield
+        finally:
+            self._writer = None
+            self._lock.release()
 
     @contextmanager
     def driving(self) -> Iterator[Driver]:
@@ -210,16 +223,17 @@ class SqliteStore(SqlStore):
 
     def _write_waiting(self, ticket: _Ticket) -> None:
         """Write this ticket and whoever waits behind it in one transaction, unless somebody already has."""
-        if ticket.is_written():
-            return
-        try:
-            with self._alone():
-                if not ticket.is_written():
-                    self._write_group(self._next_group(ticket))
-        except StoreBusy:
-            with suppress(ValueError):
-                self._waiting.remove(ticket)
-            raise
+        while not ticket.is_written():
+            try:
+                with self._alone():
+                    if not ticket.is_written():
+                        self._write_group(self._next_group(ticket))
+            except StoreBusy:
+                try:
+                    self._waiting.remove(ticket)
+                except ValueError:
+                    continue  # somebody is writing it right now, and will say how that went
+                raise
 
     def _next_group(self, ticket: _Ticket) -> list[_Ticket]:
         group, size = [ticket], len(ticket.jobs)
@@ -257,9 +271,21 @@ class SqliteStore(SqlStore):
         [(last,)] = driver.rows("SELECT last_insert_rowid()")  # the only writer draws consecutive numbers
         return list(range(last - len(jobs) + 1, last + 1))
 
+    # -- the line of leases --------------------------------------------------------------------------------------
+
+    def lease_line(self, boot: Boot, *, now: datetime, fix: bool = True) -> datetime | None:
+        """Return the stored start of this boot; the first process of a boot stores it."""
+        began = now - boot.uptime
+        if self.in_memory or not boot.name:
+            return began
+        found = self.read(lambda tx: tx.connection.execute(select(lease_line)).first())
+        if found is None or found.boot != boot.name:
+            return self.transact(lambda tx: _fix_line(tx.connection, boot, began)) if fix else began
+        return instant(found.began_at)
+
     # -- errors --------------------------------------------------------------------------------------------------
 
-    def translated(self, problem: Exception) -> Exception:
+    def translated(self, problem: Exception, *, sent: bool = True) -> Exception:
         if not isinstance(problem, sqlite3.Error):
             return problem
         text = str(problem)
@@ -297,11 +323,29 @@ class SqliteStore(SqlStore):
     def close(self) -> None:
         if self._watch is not None:
             self._watch.stop()
-        with self._lock:
-            if self._hot_connection is not None:
-                self._hot_connection.close()
-                self._hot_connection = None
+            self._watch = None
+        if self._lock.acquire(timeout=CLOSE_PATIENCE):  # a transaction that never ends must not keep a process alive
+            try:
+                if self._hot_connection is not None:
+                    self._hot_connection.close()
+                    self._hot_connection = None
+            finally:
+                self._lock.release()
         super().close()
+
+
+def _fix_line(connection: Connection, boot: Boot, began: datetime) -> datetime:
+    """Store the start of this boot unless another process has, and end all leases of the previous boot."""
+    found = connection.execute(select(lease_line)).first()
+    if found is not None and found.boot == boot.name:
+        return instant(found.began_at)
+    if found is not None:
+        connection.execute(update(jobs).where(jobs.c.state == "running").values(leased_until=LONG_AGO))
+        connection.execute(update(lanes).where(lanes.c.leased_until.is_not(None)).values(leased_until=LONG_AGO))
+        connection.execute(update(locks).values(expires_at=LONG_AGO))
+        connection.execute(delete(lease_line))
+    connection.execute(insert(lease_line).values(id=1, boot=boot.name, began_at=micros(began)))
+    return began
 
 
 class _Watch(threading.Thread):
@@ -313,6 +357,12 @@ class _Watch(threading.Thread):
         self._ended = threading.Event()
 
     def run(self) -> None:
+        while not self._ended.is_set():
+            with suppress(sqlite3.Error, SQLAlchemyError):  # a disk in trouble; whoever writes to it says so
+                self._look_on()
+            self._ended.wait(WATCH_AGAIN)
+
+    def _look_on(self) -> None:
         with self._store.engine.connect() as connection:
             cursor = connection.connection.cursor()
             seen = None

@@ -5,133 +5,51 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime
-from functools import cached_property
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from horae.core.boots import Boot
 from horae.core.fires import Firing
 from horae.core.instants import instant
 from horae.core.jobs import Job, Lease, NewJob, Settlement
-from horae.errors import InvalidInput, StoreBusy, StoreError
+from horae.core.timeouts import Timeouts
+from horae.errors import StoreBusy, StoreError, StoreUnavailable
 from horae.ports import Claim, Glance, Node, Placed, Renewed, make_placed
-from horae.stores.attention import Attention
-from horae.stores.audit import Audit
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver
 from horae.stores.firing import Decide, Firings
 from horae.stores.hot import Hot
 from horae.stores.jobs import Jobs
-from horae.stores.ledger import Ledger
-from horae.stores.logs import Logs
-from horae.stores.metrics import Metrics
-from horae.stores.nodes import Nodes
-from horae.stores.owners import Owners
-from horae.stores.queues import Queues
 from horae.stores.retention import forget
 from horae.stores.rows import chunks
-from horae.stores.running_limits import RunningLimits
-from horae.stores.schedules import Schedules
 from horae.stores.schema import require_current
-from horae.stores.secrets import Secrets
-from horae.stores.tasks import Tasks
-from horae.stores.tokens import Tokens
+from horae.stores.transaction import Transaction
 
 T = TypeVar("T")
+C = TypeVar("C")
 MAX_TRIES = 8
 INSERT_CHUNK = 1000
-
-
-class Transaction:
-    """One open transaction, room by room."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-
-    @contextmanager
-    def lent(self) -> Iterator[Connection]:
-        """The connection for what somebody else writes in this transaction; when it ends is not for them to say."""
-
-        def refuse(connection: Connection) -> None:
-            connection.connection.rollback()  # a commit that fails leaves it open, and nobody else could end it
-            raise InvalidInput("This transaction commits when you return, together with its record; do not commit it.")
-
-        event.listen(self.connection, "commit", refuse)
-        try:
-            yield self.connection
-        finally:
-            event.remove(self.connection, "commit", refuse)
-
-    @cached_property
-    def jobs(self) -> Jobs:
-        return Jobs(self.connection)
-
-    @cached_property
-    def queues(self) -> Queues:
-        return Queues(self.connection)
-
-    @cached_property
-    def limits(self) -> RunningLimits:
-        return RunningLimits(self.connection)
-
-    @cached_property
-    def nodes(self) -> Nodes:
-        return Nodes(self.connection)
-
-    @cached_property
-    def ledger(self) -> Ledger:
-        return Ledger(self.connection)
-
-    @cached_property
-    def audit(self) -> Audit:
-        return Audit(self.connection)
-
-    @cached_property
-    def logs(self) -> Logs:
-        return Logs(self.connection)
-
-    @cached_property
-    def schedules(self) -> Schedules:
-        return Schedules(self.connection)
-
-    @cached_property
-    def tasks(self) -> Tasks:
-        return Tasks(self.connection)
-
-    @cached_property
-    def tokens(self) -> Tokens:
-        return Tokens(self.connection)
-
-    @cached_property
-    def owners(self) -> Owners:
-        return Owners(self.connection)
-
-    @cached_property
-    def secrets(self) -> Secrets:
-        return Secrets(self.connection)
-
-    @cached_property
-    def metrics(self) -> Metrics:
-        return Metrics(self.connection)
-
-    @cached_property
-    def attention(self) -> Attention:
-        return Attention(self.connection)
+MAX_PATIENCE = 2  # jobs of one renewal whose locked rows are waited for, a moment each
 
 
 class SqlStore(ABC):
     """The port ``Store`` over SQLAlchemy and a driver; subclasses know one database each."""
 
-    def __init__(self, engine: Engine, dialect: Dialect) -> None:
+    def __init__(self, engine: Engine, dialect: Dialect, timeouts: Timeouts | None = None) -> None:
         self.engine = engine
         self.dialect = dialect
+        self.timeouts = timeouts or Timeouts()
+        self.owns_engine = True  # False: the engine is the caller's own and is not disposed of
         self.hot = self.make_hot()
         self.firings = self.make_firings()
         self.insert_chunk = INSERT_CHUNK
+        self._turn = 0
+        self._here = threading.local()  # the open moment of each thread
         self._listeners: list[Callable[[str], None]] = []
         self._listeners_lock = threading.Lock()
 
@@ -146,19 +64,35 @@ class SqlStore(ABC):
         """An SQLAlchemy connection inside a write transaction."""
 
     @abstractmethod
-    def reading(self) -> AbstractContextManager[Connection]: ...
+    def reading(self) -> AbstractContextManager[Connection]:
+        """An SQLAlchemy connection in a read-only transaction whose statements all see one moment."""
 
     @abstractmethod
     def add_plain(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
         """Insert jobs without keys; their numbers, in order."""
 
     @abstractmethod
-    def translated(self, problem: Exception) -> Exception:
-        """A driver's error in our words; what is not the database's fault comes back unchanged."""
+    def translated(self, problem: Exception, *, sent: bool = True) -> Exception:
+        """A driver's error in our words; what is not the database's fault comes back unchanged.
+
+        *sent*: a writing statement was sent, so that a missing answer leaves the outcome unknown.
+        """
 
     @abstractmethod
     def may_retry(self, problem: Exception) -> bool:
         """Deadlocks and the like: surely rolled back, and worth another try."""
+
+    def is_lock_timeout(self, problem: Exception) -> bool:
+        """Whether a retryable problem is a lock timeout, which has cost ``timeouts.lock``."""
+        return False
+
+    def limit(self, connection: Any, limit: timedelta | None) -> None:  # noqa: B027 - a file needs none
+        """Set the client-side timeout of a driver connection of Horae."""
+
+    @contextmanager
+    def lend(self, connection: Connection, limit: timedelta | None) -> Iterator[None]:
+        """Replace Horae's statement timeout by *limit* while a handler uses the connection."""
+        yield
 
     def make_hot(self) -> Hot:
         return Hot(self.dialect)
@@ -168,19 +102,40 @@ class SqlStore(ABC):
 
     # -- transactions --------------------------------------------------------------------------------------------
 
-    def transact(self, work: Callable[[Transaction], T]) -> T:
+    def transact(self, work: Callable[[Transaction], T], *, hot: bool = False) -> T:
+        limit = self.timeouts.hot if hot else self.timeouts.statement
+
         def attempt() -> T:
             with self.writing() as connection:
-                return work(Transaction(connection))
+                if hot:
+                    self.limit(connection.connection.driver_connection, limit)
+                return work(Transaction(connection, self.lend))
 
-        return self.persistently(attempt)
+        return self.persistently(attempt, limit)
 
-    def read(self, work: Callable[[Transaction], T]) -> T:
+    def read(self, work: Callable[[Transaction], T], *, unbounded: bool = False) -> T:
+        """Run *work* in one read-only transaction; *unbounded* lifts the statement timeout, for exports."""
+        moment: _Moment | None = getattr(self._here, "moment", None)
+
         def attempt() -> T:
-            with self.reading() as connection:
+            with self.reading() as connection, self.lend(connection, None) if unbounded else nullcontext():
                 return work(Transaction(connection))
 
-        return self.persistently(attempt)
+        joins = attempt if moment is None else lambda: moment.look(work)
+        return self.persistently(joins, self.timeouts.statement, sent=False)
+
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        """Run all reads of this thread inside the block in one transaction, so that they see one moment."""
+        if getattr(self._here, "moment", None) is not None:
+            yield  # nested: the outer transaction serves both
+            return
+        self._here.moment = moment = _Moment(self.reading)
+        try:
+            yield
+        finally:
+            self._here.moment = None
+            moment.end()
 
     def driven(self, work: Callable[[Driver], T]) -> T:
         def attempt() -> T:
@@ -189,31 +144,47 @@ class SqlStore(ABC):
 
         return self.persistently(attempt)
 
-    def persistently(self, attempt: Callable[[], T]) -> T:
-        """Run a transaction; again where it was surely rolled back; in our words where it failed."""
+    def persistently(self, attempt: Callable[[], T], limit: timedelta | None = None, *, sent: bool = True) -> T:
+        """Run a transaction; again where it was surely rolled back; in our words where it failed.
+
+        Lock timeouts are retried until they have used up *limit* (default: the hot timeout).
+        """
+        patience = self.timeouts.hot if limit is None else limit
         for tries_left in range(MAX_TRIES - 1, -1, -1):
             try:
                 return attempt()
             except PoolTimeout as problem:
-                raise StoreBusy(
-                    "All database connections of this process are in use. End transactions sooner, or give the engine "
-                    "a larger pool."
-                ) from problem
+                raise _pool_exhausted() from problem
             except Exception as problem:
                 cause = driver_error(problem)
                 if tries_left and self.may_retry(cause):
-                    continue
-                told = self.translated(cause)
+                    patience -= self.timeouts.lock if self.is_lock_timeout(cause) else timedelta(0)
+                    if patience > self.timeouts.lock:
+                        continue
+                told = self.translated(cause, sent=sent)
                 if told is cause:
                     raise
                 raise told from problem
         raise StoreError("unreachable")  # the last round always returns or raises
 
+    def acquire(self, connect: Callable[[], C]) -> C:
+        """Get a connection; an error here means that nothing was sent, and says so."""
+        try:
+            return connect()
+        except PoolTimeout as problem:
+            raise _pool_exhausted() from problem
+        except Exception as problem:
+            cause = driver_error(problem)
+            told = self.translated(cause, sent=False)
+            if told is cause:
+                raise
+            raise told from problem
+
     # -- the hot verbs -------------------------------------------------------------------------------------------
 
     def insert(self, jobs: Sequence[NewJob], *, now: datetime) -> list[Placed]:
         if any(job.key is not None or job.unique is not None or job.after for job in jobs):
-            placed = self.transact(lambda tx: tx.jobs.insert(jobs, now))
+            placed = self.transact(lambda tx: tx.jobs.insert(jobs, now), hot=True)
         else:
             numbers = self.insert_plain(jobs, now)
             placed = [make_placed(number) for number in numbers]
@@ -235,7 +206,7 @@ class SqlStore(ABC):
             placed = Jobs(connection).insert(jobs, now)
         except DBAPIError as problem:
             cause = driver_error(problem)
-            told = self.translated(cause)
+            told = self.translated(cause, sent=False)  # the transaction is the caller's, and so is its commit
             raise (problem if told is cause else told) from problem
         self.announce_on(connection, {job.queue for job in jobs})
         return placed
@@ -254,8 +225,31 @@ class SqlStore(ABC):
         return rejected
 
     def renew(self, leases: Iterable[Lease], *, until: datetime) -> Renewed:
-        held = list(leases)
-        return self.driven(lambda driver: self.hot.renew(driver, held, until))
+        asked = {(lease.job_number, lease.token): lease for lease in leases}
+        answer = self.driven(lambda driver: self.hot.renew(driver, list(asked.values()), until))
+        busy = sorted(answer.busy)
+        self._turn += 1  # start at another row each time, so that none is always left out
+        for place in range(min(len(busy), MAX_PATIENCE)):
+            number = busy[(self._turn + place) % len(busy)]
+            same = [lease for lease in asked.values() if lease.job_number == number]
+            answer = self._renew_patiently(answer, same, until)
+        return answer
+
+    def _renew_patiently(self, answer: Renewed, leases: Sequence[Lease], until: datetime) -> Renewed:
+        """Renew a job whose row was locked, waiting briefly: most such locks are short writes of its own handler."""
+
+        def attempt() -> Renewed:
+            with self.driving() as driver:
+                return self.hot.renew(driver, leases, until, patient=True)
+
+        try:
+            now = self.persistently(attempt, timedelta(0))
+        except StoreBusy:
+            return answer  # still locked: the reaper cannot hand the job on either
+        mine = {lease.job_number for lease in leases}
+        return Renewed(
+            answer.held - mine | now.held, answer.cancelled - mine | now.cancelled, answer.busy - mine | now.busy
+        )
 
     def expired(self, *, now: datetime, limit: int) -> list[Job]:
         return self.driven(lambda driver: self.hot.expired(driver, now, limit))
@@ -293,6 +287,9 @@ class SqlStore(ABC):
             return None
         return self.driven(lambda driver: instant(int(driver.rows("SELECT " + self.dialect.time_micros)[0][0])))
 
+    def lease_line(self, boot: Boot, *, now: datetime, fix: bool = True) -> datetime | None:
+        return None
+
     def check_schema(self) -> None:
         require_current(self.engine)
 
@@ -325,7 +322,51 @@ class SqlStore(ABC):
             listener(queue)
 
     def close(self) -> None:
-        self.engine.dispose()
+        if self.owns_engine:
+            self.engine.dispose()
+
+
+class _Moment:
+    """One read-only transaction for several reads, begun by the first; after an error the next read begins another."""
+
+    def __init__(self, reading: Callable[[], AbstractContextManager[Connection]]) -> None:
+        self._reading = reading
+        self._open: ExitStack | None = None
+        self._transaction: Transaction | None = None
+
+    def look(self, work: Callable[[Transaction], T]) -> T:
+        if self._transaction is None:
+            opened = ExitStack()
+            self._transaction = Transaction(opened.enter_context(self._reading()))
+            self._open = opened
+        try:
+            return work(self._transaction)
+        except DBAPIError:
+            self.end()
+            raise
+
+    def end(self) -> None:
+        opened, self._open, self._transaction = self._open, None, None
+        if opened is not None:
+            opened.close()
+
+
+def unavailable(product: str, said: str, *, sent: bool) -> StoreUnavailable:
+    """The error for a missing answer; says whether a writing statement had been sent."""
+    if not sent:
+        return StoreUnavailable(f"{product} cannot be reached: {said} Nothing was written; repeat it later.")
+    return StoreUnavailable(
+        f"{product} went away or did not answer: {said} Outcome unknown: it may have been written, or not. Repeat an "
+        "enqueue with the same key=… and it cannot happen twice.",
+        outcome_unknown=True,
+    )
+
+
+def _pool_exhausted() -> StoreBusy:
+    return StoreBusy(
+        "All database connections of this process are in use. End transactions sooner, or give the engine a larger "
+        "pool."
+    )
 
 
 def driver_error(problem: Exception) -> Exception:

@@ -309,6 +309,16 @@ chains = Table(
     **BYTEWISE,
 )
 
+# SQLite: when the boot to which its leases belong began, by the clock as it was when somebody first looked. One row.
+lease_line = Table(
+    "horae_lease_line",
+    metadata,
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("boot", String(64), nullable=False),
+    Column("began_at", BigInteger, nullable=False),
+    **BYTEWISE,
+)
+
 locks = Table(
     "horae_locks",
     metadata,

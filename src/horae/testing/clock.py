@@ -24,6 +24,9 @@ class VirtualClock:
     def monotonic(self) -> float:
         return (self._now - self._started_at).total_seconds()
 
+    def steady(self) -> datetime:
+        return self._now
+
     def advance(self, duration: timedelta) -> datetime:
         """Move forward by a span; answers with the new time."""
         return self.move_to(self._now + duration)

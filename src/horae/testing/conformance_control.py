@@ -38,7 +38,7 @@ class ControlConformance:
     """Live and finished jobs as one list; manual acts guarded by what was read."""
 
     def test_a_job_that_never_was_is_none(self, store: Store) -> None:
-        assert store.read(lambda tx: (tx.jobs.get(10**9), tx.jobs.lock(10**9))) == (None, None)
+        assert store.transact(lambda tx: (tx.jobs.get(10**9), tx.jobs.lock(10**9))) == (None, None)
 
     def test_jobs_are_found_newest_first_live_and_finished_together(self, store: Store) -> None:
         given = one_of_each_state(store)

@@ -1,0 +1,14 @@
+"""The current boot of the host. Within one boot, uptime is a clock that cannot be set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """One boot of the host: its id (empty where there is none) and its uptime, time asleep included."""
+
+    name: str
+    uptime: timedelta

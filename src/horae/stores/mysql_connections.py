@@ -1,0 +1,86 @@
+"""Connections to MariaDB with a timeout for every read and write, adjustable per use."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
+
+from horae.core.timeouts import Timeouts, client_limit
+
+if TYPE_CHECKING:
+    _Connection = pymysql.connections.Connection[Any]
+else:
+    _Connection = pymysql.connections.Connection
+
+
+class BoundedConnection(_Connection):
+    """A connection whose reads and writes each time out after ``limit`` seconds; None waits without limit."""
+
+    @property
+    def limit(self) -> float | None:
+        return self._read_timeout
+
+    @limit.setter
+    def limit(self, seconds: float | None) -> None:
+        self._read_timeout = self._write_timeout = seconds  # PyMySQL applies both at every read and write
+
+    def keep_alive(self, silence: float) -> None:
+        """Tune TCP keepalive, so that a vanished host is noticed also during a statement without a limit."""
+        third = max(1, round(silence / 3))
+        options = {"TCP_KEEPIDLE": third, "TCP_KEEPINTVL": third, "TCP_KEEPCNT": 2}
+        options["TCP_USER_TIMEOUT"] = round(silence * 1000)
+        own: socket.socket = vars(self)["_sock"]
+        for name, value in options.items():
+            with suppress(OSError, AttributeError):  # a socket of another family, a system without it
+                own.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def create_mysql_engine(url: str, timeouts: Timeouts) -> Engine:
+    """Make an engine with timeouts on client and server; options in the URL win."""
+    parsed = make_url(url)
+    limits = {"connect_timeout": max(1, round(timeouts.connect.total_seconds())), "init_command": _session(timeouts)}
+    engine = create_engine(
+        parsed,
+        isolation_level="READ COMMITTED",
+        pool_pre_ping=True,
+        pool_recycle=1800,
+        max_overflow=20,
+        pool_timeout=timeouts.hot.total_seconds(),
+        connect_args={name: value for name, value in limits.items() if name not in parsed.query},
+    )
+    ping, statement = timeouts.ping.total_seconds(), client_limit(timeouts.statement)
+    login = timeouts.connect.total_seconds()
+
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: Any, _record: Any, arguments: Any, parameters: Any) -> DBAPIConnection:
+        made = BoundedConnection(*arguments, **{"read_timeout": login, "write_timeout": login, **parameters})
+        made.keep_alive(timeouts.silence.total_seconds())
+        return made  # type: ignore[return-value]
+
+    @event.listens_for(engine, "checkin")
+    def rest(connection: Any, _: Any) -> None:
+        """Use the short timeout of the liveness check while the connection is idle in the pool."""
+        if connection is not None:
+            connection.limit = ping
+
+    @event.listens_for(engine, "checkout")
+    def work(connection: Any, *_: Any) -> None:
+        connection.limit = statement
+
+    return engine
+
+
+def _session(timeouts: Timeouts) -> str:
+    """Server-side timeouts: lock waits everywhere; statements and idle transactions on MariaDB."""
+    lock = max(1, round(timeouts.lock.total_seconds()))
+    idle = max(1, round(timeouts.idle.total_seconds()))
+    statement = timeouts.statement.total_seconds()
+    return (
+        f"SET SESSION innodb_lock_wait_timeout = {lock}"
+        f"/*M!100300 , SESSION idle_transaction_timeout = {idle}, SESSION max_statement_time = {statement:g} */"
+    )

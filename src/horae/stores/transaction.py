@@ -1,0 +1,110 @@
+"""One open transaction, room by room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
+from functools import cached_property
+
+from sqlalchemy import Connection, event
+
+from horae.errors import InvalidInput
+from horae.stores.attention import Attention
+from horae.stores.audit import Audit
+from horae.stores.jobs import Jobs
+from horae.stores.ledger import Ledger
+from horae.stores.logs import Logs
+from horae.stores.metrics import Metrics
+from horae.stores.nodes import Nodes
+from horae.stores.owners import Owners
+from horae.stores.queues import Queues
+from horae.stores.running_limits import RunningLimits
+from horae.stores.schedules import Schedules
+from horae.stores.secrets import Secrets
+from horae.stores.tasks import Tasks
+from horae.stores.tokens import Tokens
+
+Lend = Callable[[Connection, timedelta | None], AbstractContextManager[None]]
+
+
+class Transaction:
+    """One open transaction, room by room."""
+
+    def __init__(self, connection: Connection, lend: Lend | None = None) -> None:
+        self.connection = connection
+        self._lend = lend
+
+    @contextmanager
+    def lent(self, limit: timedelta | None = None) -> Iterator[Connection]:
+        """Lend the connection to a handler; committing is refused, because the transaction ends with its record.
+
+        *limit* bounds each of the handler's statements; without it they are not bounded.
+        """
+
+        def refuse(connection: Connection) -> None:
+            connection.connection.rollback()  # a commit that fails leaves it open, and nobody else could end it
+            raise InvalidInput("This transaction commits when you return, together with its record; do not commit it.")
+
+        with nullcontext() if self._lend is None else self._lend(self.connection, limit):
+            event.listen(self.connection, "commit", refuse)
+            try:
+                yield self.connection
+            finally:
+                event.remove(self.connection, "commit", refuse)
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        return Jobs(self.connection)
+
+    @cached_property
+    def queues(self) -> Queues:
+        return Queues(self.connection)
+
+    @cached_property
+    def limits(self) -> RunningLimits:
+        return RunningLimits(self.connection)
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        return Nodes(self.connection)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        return Ledger(self.connection)
+
+    @cached_property
+    def audit(self) -> Audit:
+        return Audit(self.connection)
+
+    @cached_property
+    def logs(self) -> Logs:
+        return Logs(self.connection)
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        return Schedules(self.connection)
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        return Tasks(self.connection)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        return Tokens(self.connection)
+
+    @cached_property
+    def owners(self) -> Owners:
+        return Owners(self.connection)
+
+    @cached_property
+    def secrets(self) -> Secrets:
+        return Secrets(self.connection)
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        return Metrics(self.connection)
+
+    @cached_property
+    def attention(self) -> Attention:
+        return Attention(self.connection)
