@@ -128,7 +128,7 @@ def test_on_the_wall_clock_nothing_that_happened_is_left_out(horae: Command, mon
     from horae.cli import demo_running
     from horae.cli.demo_story import Spans
 
-    at_once = demo_running.Narrator.rows
+    at_once = Narrator.rows
 
     def slowly(self: Narrator, **told: bool) -> list[Row]:
         found = list(at_once(self, **told))
@@ -136,7 +136,7 @@ def test_on_the_wall_clock_nothing_that_happened_is_left_out(horae: Command, mon
         return found
 
     monkeypatch.setattr(demo_running, "SHORT", Spans(timedelta(seconds=0.05)))
-    monkeypatch.setattr(demo_running.Narrator, "rows", slowly)
+    monkeypatch.setattr(Narrator, "rows", slowly)
     events = [json.loads(line) for line in horae("demo", "attention", "--real", "--json").out.splitlines()]
 
     ends = {each["task"]: each["path"][-1] for each in events if each["event"] == "moved"}
