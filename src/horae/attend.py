@@ -50,7 +50,8 @@ def register(app: Jobs) -> None:
             raise Snooze(again - home.world.clock.now(), "not due by this clock")
 
     if app.definitions.find(ATTEND) is None:
-        app.job(ATTEND, retry=RETRY)(attend)
+        app.job(ATTEND, retry=RETRY, tenants=True)(attend)
     for handler in (TIMEOUT, START, DEADLINE):
         if app.definitions.find(handler) is None:
-            app.job(handler, queue=QUEUE, retry=RETRY)(due)
+            # Open, because lanes of tenants plan them too; a job that is not its lane's own changes nothing.
+            app.job(handler, queue=QUEUE, retry=RETRY, tenants=True)(due)

@@ -18,6 +18,7 @@ from horae.declarations import TIMING, Problem, scheduled
 from horae.definitions import Definition, Definitions
 from horae.errors import DefinitionError, HoraeError
 from horae.handles import Jobs
+from horae.ports import StoredDefinition
 from horae.runtime.context import Context
 from horae.runtime.services import Services, wishes_of
 
@@ -71,6 +72,7 @@ def plan_of(jobs: Jobs, file: JobsFile, app: str, seeds: tuple[Schedule, ...], l
         enabled=file.enabled is not False,
         handlers=frozenset(definition.name for definition in jobs.definitions),
         loads_persisted=loads_persisted,
+        definitions=tuple(StoredDefinition(each.name, each.queue, each.tenants) for each in jobs.definitions),
     )
 
 

@@ -73,6 +73,7 @@ class JobOptions(TimingOptions, total=False):
     decide: Decide
     rate_limit: Limiter
     stale_timeout: Span
+    tenants: bool
 
 
 TIMING = tuple(get_type_hints(TimingOptions))

@@ -44,6 +44,7 @@ class Definition:
     takes_context: bool = False
     signature: inspect.Signature = field(default_factory=inspect.Signature)
     schedule: Schedule | None = None  # when it runs, as its code says; the file and the store may say otherwise
+    tenants: bool = False  # whether tenants' jobs may run it; the store keeps it, and decides
     built: type | None = None  # the class of which every run gets a fresh instance; None for a plain function
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -116,6 +117,7 @@ def define(
     decide: Decide | None = None,
     rate_limit: Limiter | None = None,
     stale_timeout: timedelta | float | None = None,
+    tenants: bool = False,
     built: type | None = None,
 ) -> Definition:
     """Check a declaration and make it a definition; whatever cannot work is refused here."""
@@ -136,6 +138,10 @@ def define(
     silence = None if stale_timeout is None else span(stale_timeout)
     if silence is not None and silence <= timedelta(0):
         raise DefinitionError(f"The stale_timeout of {name} must be positive, or None to trust leases alone.")
+    if not isinstance(tenants, bool):
+        raise DefinitionError(
+            f"tenants={tenants!r} of {name} is neither True nor False; say whether tenants may run it."
+        )
     signature, takes_context = _signature(name, function, context_type)
     return Definition(
         name=checked_name(name, "job", 200),
@@ -150,6 +156,7 @@ def define(
         decide=decide,
         rate_limit=rate_limit,
         stale_timeout=silence,
+        tenants=tenants,
         takes_context=takes_context,
         signature=signature,
         built=built,

@@ -67,7 +67,7 @@ class Claim:
     worker_id: str
     lease: timedelta
     order: Order | None = None  # None: the queue's own
-    owner: str | None = None  # only this tenant's jobs; None: everybody's
+    owner: str | None = None  # only this tenant's jobs; None: a house worker's claim, over everybody's
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +104,18 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredDefinition:
+    """A handler as the house's workers declare it; *tenants* says whether tenants' jobs may run it."""
+
+    name: str
+    queue: str
+    tenants: bool = False
+    app: str = ""
+    stored_at: datetime | None = None
+    stored_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Queue:
     """A named stream of jobs and how it is served."""
 
@@ -129,6 +141,7 @@ class Filter:
     object_id: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
+    not_held: tuple[str, ...] = ()  # leave out what is held for one of these reasons
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +301,19 @@ class TaskRows(Protocol):
     def runs(self, number: int, *, limit: int, before: tuple[int, int] | None) -> list[TaskRun]: ...
 
 
+class DefinitionRows(Protocol):
+    """What the house's workers can run, and what of it is open to tenants."""
+
+    def get(self, name: str) -> StoredDefinition | None: ...
+    def all(self) -> list[StoredDefinition]: ...
+    def lock(self) -> None:
+        """Let no claim hold a job back, and nobody else change a definition, until the transaction ends."""
+
+    def put(self, definition: StoredDefinition) -> None: ...
+    def release(self, limit: int) -> tuple[int, set[str]]:
+        """Let up to *limit* held jobs of open handlers back into the claim; how many, in which queues."""
+
+
 class TokenRows(Protocol):
     """Who may call the service."""
 
@@ -428,6 +454,8 @@ class Tx(Protocol):
     @property
     def tasks(self) -> TaskRows: ...
     @property
+    def definitions(self) -> DefinitionRows: ...
+    @property
     def tokens(self) -> TokenRows: ...
     @property
     def owners(self) -> OwnerRows: ...
@@ -469,7 +497,7 @@ class Store(Protocol):
         """Delete up to *limit* rows of a table that ended before an instant; how many there were."""
 
     def let_in_forgotten(self) -> set[str]:
-        """Let in jobs that are held although there is room: the net under every limit."""
+        """Let in jobs that are held although there is room, or their handler is open: the net under every hold."""
 
     def hears(self) -> bool:
         """Whether hints from other processes arrive; if not, sleepers look often."""

@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "declarations": {"core", "ports", "definitions", "runtime"},
     "configuration": {"core", "declarations", "definitions", "settings"},
     "handles": {"core", "ports", "actions", "declarations", "definitions", "runtime"},
-    "checking": {"core", "actions", "runtime", "configuration", "declarations", "definitions", "handles"},
+    "checking": {"core", "ports", "actions", "runtime", "configuration", "declarations", "definitions", "handles"},
     "locks": {"ports", "clock", "stores"},
     "telemetry": {"core", "ports", "version"},
     "outgoing": {

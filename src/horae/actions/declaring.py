@@ -14,6 +14,7 @@ from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
+from horae.actions.definitions import store_definitions
 from horae.actions.schedules import CHANGEABLE, MAX_PAGE, added, checked, find, locked, written
 from horae.actions.toggles import DECLARED_BY as BY
 from horae.actions.toggles import forget_toggles
@@ -21,7 +22,7 @@ from horae.core.fires import Schedule, first_fire
 from horae.core.jobs import SYSTEM
 from horae.core.status import JobStatus, status_of
 from horae.errors import Conflict, HoraeError, StoreError
-from horae.ports import ScheduleFilter, Tally, Tx, World
+from horae.ports import ScheduleFilter, StoredDefinition, Tally, Tx, World
 
 T = TypeVar("T")
 log = logging.getLogger("horae.schedules")
@@ -40,6 +41,7 @@ class Plan:
     enabled: bool = True
     handlers: frozenset[str] = frozenset()
     loads_persisted: bool = False
+    definitions: tuple[StoredDefinition, ...] = ()
 
 
 def bring_in_line(world: World, plan: Plan, *, starts: bool = False) -> list[Schedule]:
@@ -51,6 +53,7 @@ def bring_in_line(world: World, plan: Plan, *, starts: bool = False) -> list[Sch
     answer is the caller's business.
     """
     begun = world.clock.now()
+    store_definitions(world, plan.definitions, app=plan.app, actor="system/start")
     if starts:  # first: whoever sees a schedule that this start declares may toggle it, and keeps the toggle
         for key in forget_toggles(world, plan.app):
             log.info("the toggle of schedule %s ends with this start", key)

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
+from horae.actions.definitions import refuse_closed
 from horae.core.audit import Entry
 from horae.core.deciding import coming, left_behind
 from horae.core.fires import Fire, Schedule, check, cycle, due_at, first_fire
@@ -95,6 +96,8 @@ def change(
             )
         sources = {**before.sources, **dict.fromkeys(changes, source)}
         after = replace(before, **changes, sources=sources)
+        if after.handler != before.handler:
+            refuse_closed(tx, after.handler, after.owner)
         if "enabled" in changes:
             after = replace(after, toggled=None)  # whoever decides for good does not want to be overruled
         return written(world, tx, before, after, "change", actor, reason)
@@ -269,6 +272,7 @@ def timed(world: World, schedule: Schedule, now: datetime, first: datetime | Non
 
 def added(world: World, tx: Tx, schedule: Schedule, verb: str, actor: str, reason: str, now: datetime) -> Schedule:
     """Write the first version with its audit entry and its first fire."""
+    refuse_closed(tx, schedule.handler, schedule.owner)
     made = timed(world, schedule, now)
     made = replace(made, number=tx.schedules.add(made))
     note_follows(tx, made)

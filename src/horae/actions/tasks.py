@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from horae.actions import firing, jobs, reasons, schedules
+from horae.actions.definitions import refuse_closed
 from horae.actions.schedules import CHANGEABLE, checked, entry_for, told, written
 from horae.core.fires import Schedule, first_fire, next_fire
 from horae.core.jobs import SYSTEM, Job, request_hash
@@ -19,7 +20,6 @@ from horae.core.owners import OwnerSettings
 from horae.core.payloads import label
 from horae.core.reasons import Reason
 from horae.core.standing import why_silent
-from horae.core.targets import Rules
 from horae.core.tasks import (
     BY_KEY,
     ID_LENGTH,
@@ -72,21 +72,29 @@ def create(
     asked = "" if key is None else request_hash(asdict(wish))
 
     def write(tx: Tx) -> Saved:
-        settings = OwnerSettings.read(tx.owners.lock(owner, now))
+        tx.owners.lock(owner, now)
         if key is not None:
             known = tx.tasks.get(task_id, owner)
             if known is not None:
                 return Saved(_facts(tx, _same_request(known, key, asked)))
             _not_deleted(tx, task_id, owner, key)
-        made = plan(Facts(blank(task_id, owner)), wish, terms, settings.rules, now)
-        checked(world, made.schedule)
-        if made.arms:
-            _check_quota(tx, owner, settings, terms)
+        made = _planned(world, tx, task_id, wish, owner, terms, now)
         return Saved(Facts(_stored(world, tx, made, asked, actor, now)), made.warnings, is_new=True)
 
     saved = world.store.transact(write)
     world.store.wake(["*"])
     return saved
+
+
+def _planned(world: World, tx: Tx, task_id: str, wish: Wish, owner: str, terms: Terms, now: datetime) -> Plan:
+    """What a wish for a new task comes to; whatever stands in its way is refused."""
+    settings = OwnerSettings.read(tx.owners.settings(owner))
+    made = plan(Facts(blank(task_id, owner)), wish, terms, settings.rules, now)
+    checked(world, made.schedule)
+    refuse_closed(tx, made.schedule.handler, owner)
+    if made.arms:
+        _check_quota(tx, owner, settings, terms)
+    return made
 
 
 def _stored(world: World, tx: Tx, made: Plan, asked: str, actor: str, now: datetime) -> Schedule:
@@ -144,6 +152,8 @@ def change(
         facts = _facts(tx, before)
         made = plan(facts, wish, terms, settings.rules, now)
         checked(world, made.schedule)
+        if made.schedule.handler != before.handler:
+            refuse_closed(tx, made.schedule.handler, whose)
         if made.arms:
             _check_quota(tx, whose, settings, terms)
         if made.retimed:
@@ -244,17 +254,16 @@ def preview(world: World, task_id: str, *, owner: str | None, count: int = 5) ->
 
 
 def consider(world: World, wish: Wish, *, owner: str, terms: Terms, count: int = 5) -> Preview:
-    """The same for a task that is only thought of; nothing is stored, and its payload does not matter."""
+    """The same for a task that is only thought of: nothing is stored, and what `create` refuses is refused here too."""
     now = world.clock.now()
-    made = plan(Facts(blank(PREFIX, owner)), wish, terms, Rules(), now, only_times=True)
+    made = world.store.read(lambda tx: _planned(world, tx, PREFIX, wish, owner, terms, now))
     schedule = replace(made.schedule, created_at=now)
-    checked(world, schedule)
     fire = made.first or first_fire(schedule, now)
     fires: list[datetime] = []
     while fire is not None and len(fires) < _checked_count(count):
         fires.append(fire)
         fire = next_fire(schedule, fire)
-    return Preview(schedule, tuple(fires), made.warnings)
+    return Preview(schedule, tuple(fires), tuple(each for each in made.warnings if each not in made.about_payload))
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------

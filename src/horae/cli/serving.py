@@ -6,12 +6,14 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 from horae.actions import jobs
 from horae.cli.failures import Exit
 from horae.cli.terminal import Terminal
 from horae.cli.words import span
+from horae.core.jobs import CLOSED
 from horae.ports import Filter
 from horae.runtime.loop import Alarm
 from horae.runtime.systemd import READY, STOPPING, notify, supervised
@@ -79,14 +81,15 @@ class Serving:
             self.ending()
 
     async def _until_empty(self) -> None:
-        """Stop once the served queues hold neither waiting nor running jobs."""
+        """Stop once the served queues hold neither waiting nor running jobs that a worker of the house may run."""
         alarm = Alarm(self.worker.world.clock)
         while not await asyncio.to_thread(self._is_empty):
             await alarm.sleep(None, LOOK_EVERY)
         self.worker.stop()
 
     def _is_empty(self) -> bool:
-        live = (Filter(states=("queued", "running"), queue=queue) for queue in self.worker.settings.queues)
+        wanted = Filter(states=("queued", "running"), not_held=(CLOSED,))
+        live = (replace(wanted, queue=queue) for queue in self.worker.settings.queues)
         return not any(jobs.find(self.worker.world, each, limit=1) for each in live)
 
     def _tell_end(self) -> None:

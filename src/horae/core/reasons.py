@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from horae.core.instants import iso
-from horae.core.jobs import Job, Run
+from horae.core.jobs import CLOSED, Job, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,12 @@ def _waiting(job: Job, around: Around, now: datetime) -> Iterator[Reason]:
 
 
 def _held(job: Job, around: Around) -> Reason:
+    if job.held == CLOSED:
+        return Reason(
+            "closed",
+            f"its handler {job.handler!r} is not open to tenants, so the house's workers leave it alone until it is "
+            "declared with tenants=True; a worker with a token of the tenant's own may pull it",
+        )
     if job.concurrency_key is None:
         return Reason("held", "it waits for other jobs to end")
     by = f", taken by {', '.join(around.holders)}" if around.holders else ""

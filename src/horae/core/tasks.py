@@ -86,6 +86,7 @@ class Plan:
     arms: bool  # it was off and is on now, so it counts against the quota
     retimed: bool  # whatever waits for the old times must not run any more
     warnings: tuple[str, ...]
+    about_payload: tuple[str, ...] = ()  # which of the warnings are about the payload, and say nothing of times
 
 
 Timed = tuple[Schedule, datetime | None, bool]  # the schedule, its first fire where one was named, whether it moved
@@ -174,11 +175,12 @@ def blank(task_id: str, owner: str = SYSTEM) -> Schedule:
     return Schedule(task_id, "", "cron", "", owner=owner, title=NAME, retry=RETRY)
 
 
-def plan(before: Facts, wish: Wish, terms: Terms, rules: Rules, now: datetime, *, only_times: bool = False) -> Plan:
+def plan(before: Facts, wish: Wish, terms: Terms, rules: Rules, now: datetime) -> Plan:
     """What a wish makes of a task; whatever cannot be granted is refused in words for its user."""
     was = before.schedule
     is_new = was.number == 0
     warnings: list[str] = []
+    about_payload: Sequence[str] = ()
     handler = _handler(wish.handler or was.handler or terms.handler, terms)
     zone = was.zone if wish.timezone is None else _zone(wish.timezone)
     draft = replace(
@@ -194,9 +196,9 @@ def plan(before: Facts, wish: Wish, terms: Terms, rules: Rules, now: datetime, *
         draft = replace(draft, enabled=wish.enabled, toggled=None)
     elif before.is_over:
         draft = replace(draft, enabled=False, toggled=None)
-    if not only_times and (is_new or wish.payload is not None or handler != was.handler):
-        payload, told = check_payload(handler, was.payload if wish.payload is None else wish.payload, rules)
-        draft, warnings = replace(draft, payload=payload), [*warnings, *told]
+    if is_new or wish.payload is not None or handler != was.handler:
+        payload, about_payload = check_payload(handler, was.payload if wish.payload is None else wish.payload, rules)
+        draft, warnings = replace(draft, payload=payload), [*about_payload]
     asked = None if wish.next_run_at is None else _asked(wish.next_run_at.strip(), zone, warnings)
     was_on = before.enabled and not is_new
     if draft.kind != "once" and (wish.schedule_expr is not None or draft.kind != was.kind or is_new):
@@ -204,7 +206,7 @@ def plan(before: Facts, wish: Wish, terms: Terms, rules: Rules, now: datetime, *
         draft = replace(draft, expression=_expression(draft, expr.strip(), terms, warnings))
     timing = _once if draft.kind == "once" else _rhythm
     schedule, first, retimed = timing(was, draft, asked, was_on, now, warnings)
-    return Plan(schedule, first, schedule.is_on and not was_on, retimed, tuple(warnings))
+    return Plan(schedule, first, schedule.is_on and not was_on, retimed, tuple(warnings), tuple(about_payload))
 
 
 def _once(

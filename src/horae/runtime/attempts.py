@@ -32,8 +32,23 @@ class Attempt:
 def put_off(job: Job, now: datetime) -> Outcome:
     """A job whose handler nobody here knows: looked at again, less and less often, and saying so."""
     reason = f"no worker here knows the handler {job.handler!r}; deploy it, or cancel the job"
-    wait = min(max(FIRST_WAIT, (now - job.planned_at) / 2), LONGEST_WAIT)
-    return Outcome("snoozed", error=reason, delay=wait)
+    return Outcome("snoozed", error=reason, delay=_longer(job, now))
+
+
+def _longer(job: Job, now: datetime) -> timedelta:
+    """Wait longer the longer the job has waited."""
+    return min(max(FIRST_WAIT, (now - job.planned_at) / 2), LONGEST_WAIT)
+
+
+def snooze_closed(job: Job, now: datetime) -> Outcome:
+    """Put a tenant's job back that this worker's own code does not open to tenants, though the store says it is open.
+
+    It happens while two versions of the code are at work; the job waits for a worker of the version that opens it.
+    """
+    reason = (
+        f"the handler {job.handler!r} is not open to tenants in the code of this worker; deploy the newest everywhere"
+    )
+    return Outcome("snoozed", error=reason, delay=_longer(job, now))
 
 
 def as_fated(attempt: Attempt, outcome: Outcome) -> Outcome:

@@ -45,6 +45,9 @@ class Handler(Protocol):
     def decide(self) -> Callable[..., Any] | None: ...
     @property
     def rate_limit(self) -> Limiter | None: ...
+    @property
+    def tenants(self) -> bool:
+        """Whether tenants' jobs may run it."""
 
 
 Ended = tuple[Any, BaseException | None]  # what a handler returned or raised

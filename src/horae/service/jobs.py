@@ -10,19 +10,16 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 from horae.actions import jobs as verbs
-from horae.actions.jobs import DEFAULT_QUEUE
-from horae.actions.lanes import QUEUE
 from horae.actions.quotas import enqueue_within
 from horae.actions.reasons import why as explain
 from horae.core.access import Caller
 from horae.core.jobs import Job, request_hash
 from horae.core.payloads import label, name
-from horae.errors import Forbidden, InvalidInput
+from horae.errors import InvalidInput
 from horae.ports import Filter, World
 from horae.service.inputs import Tenant, among
 from horae.service.job_shapes import (
     MOST,
-    SCHEDULER,
     WORDS,
     Because,
     Bulk,
@@ -91,8 +88,10 @@ def enqueue(
     key: Key = None,
 ) -> Enqueued:
     """One job, due at `run_at`. The same `idempotency_key` with the same request answers 200 with the job that is
-    there; with another request 409 `key_conflict`."""
-    _may_feed(service, caller, {body.queue})
+    there; with another request 409 `key_conflict`. The house's workers run a tenant's job only where its handler is
+    open to tenants (`GET /definitions`); until then it is held, and only a worker with a token of that tenant gets it.
+    """
+    caller.require_queue(body.queue)
     (placed,) = _place(world, service, caller, [body.request(caller.owner, key)])
     response.status_code = 200 if placed.deduplicated else 201
     response.headers["Location"] = f"{request.scope.get('root_path', '')}/scheduler/jobs/{placed.id}"
@@ -111,7 +110,8 @@ def enqueue_many(
 ) -> BulkEnqueued:
     """The same `Idempotency-Key` with the same jobs answers 200 with those that are there; with other jobs 409
     `key_conflict`, and nothing is stored. A job with an `idempotency_key` keeps its own."""
-    _may_feed(service, caller, {each.queue for each in body.jobs})
+    for each in body.jobs:
+        caller.require_queue(each.queue)
     placed = _place(world, service, caller, _requests(body, caller.owner, key))
     told = [Enqueued.of(each.job, deduplicated=each.deduplicated) for each in placed]
     created = sum(not each.deduplicated for each in placed)
@@ -136,24 +136,6 @@ def key_at(key: str, place: int) -> str:
     """The key of one job of a call: readable where there is room for it, and never too long."""
     root = label(key, "key")
     return f"{root if len(root) <= ROOTED else hashlib.sha256(root.encode()).hexdigest()}#{place}"
-
-
-def _may_feed(service: Service, caller: Caller, queues: set[str]) -> None:
-    """A tenant's job must not reach the house's own handlers, so it needs leave for the queues that those serve."""
-    if caller.is_operator or queues <= (caller.queues or {SCHEDULER}):
-        return
-    ours = {
-        DEFAULT_QUEUE,
-        QUEUE,
-        *(str(getattr(each, "queue", None) or DEFAULT_QUEUE) for each in service.options.handlers().values()),
-    }
-    ours |= {queue for node in service.world.store.read(lambda tx: tx.nodes.all()) for queue in node.queues}
-    refused = sorted(queues - caller.queues if caller.queues else queues & (ours - {SCHEDULER}))
-    if refused:
-        raise Forbidden(
-            f"This token may not put jobs into the queue {refused[0]!r}, which is served by the house's own workers or "
-            "is not among those the token names. Use another queue, or ask the operator: horae token create --queues …"
-        )
 
 
 def _place(world: World, service: Service, caller: Caller, requests: Sequence[verbs.Request]) -> list[verbs.Enqueued]:

@@ -33,7 +33,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from horae.core.instants import instant, micros
-from horae.core.jobs import Job, NewJob, Run
+from horae.core.jobs import CLOSED, Job, NewJob, Run
 from horae.ports import Filter, Placed, Waiting
 from horae.stores.dialects import BY_NAME, Dialect
 from horae.stores.driver import Driver
@@ -118,6 +118,8 @@ class Jobs:
         query = query.where(*(column == value for column, value in equal.items() if value is not None))
         if wanted.states:
             query = query.where(c.state.in_(wanted.states))
+        if wanted.not_held and table is jobs:
+            query = query.where(c.held.not_in(wanted.not_held))
         if wanted.tag is not None:
             query = query.where(_holds_tag(c.tags, wanted.tag))
         if wanted.created_after is not None:
@@ -207,7 +209,7 @@ class Jobs:
             values |= {"token": jobs.c.token + 1, "worker_id": None, "started_at": None, "cancel_reason": None}
             if job.unique is not None and not self._takes_name(job, now):
                 return False
-        if job.held == "slot":
+        if job.held in ("slot", CLOSED):
             values |= {"held": "", "held_for": None}  # its turn is decided again when its new time has come
         changed = self._guarded(job, values)
         self._let_next_in(job)

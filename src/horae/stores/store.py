@@ -21,6 +21,7 @@ from horae.errors import InvalidInput, StoreBusy, StoreError
 from horae.ports import Claim, Glance, Node, Placed, Renewed, make_placed
 from horae.stores.attention import Attention
 from horae.stores.audit import Audit
+from horae.stores.definitions import Definitions
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver
 from horae.stores.firing import Decide, Firings
@@ -96,6 +97,10 @@ class Transaction:
     @cached_property
     def tasks(self) -> Tasks:
         return Tasks(self.connection)
+
+    @cached_property
+    def definitions(self) -> Definitions:
+        return Definitions(self.connection)
 
     @cached_property
     def tokens(self) -> Tokens:
@@ -271,6 +276,7 @@ class SqlStore(ABC):
 
     def let_in_forgotten(self) -> set[str]:
         queues = self.driven(self.hot.slots.forgotten)
+        queues |= self.driven(lambda driver: self.hot.admission.release(driver, INSERT_CHUNK))[1]
         self.wake(queues)
         return queues
 
