@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from horae.core.jobs import Job, Outcome
+from horae.core.jobs import SYSTEM, Job, Outcome
 from horae.ports import Limiter
 from horae.runtime.context import Context
+from horae.runtime.executor import Handler
 
 Ask = Callable[[Callable[[], float | None]], Awaitable[float | None]]
 
@@ -29,26 +30,21 @@ class Attempt:
     in_thread: bool = False
 
 
-def put_off(job: Job, now: datetime) -> Outcome:
-    """A job whose handler nobody here knows: looked at again, less and less often, and saying so."""
-    reason = f"no worker here knows the handler {job.handler!r}; deploy it, or cancel the job"
-    return Outcome("snoozed", error=reason, delay=_longer(job, now))
+def is_closed(job: Job, handler: Handler) -> bool:
+    """Whether the code of this worker does not open the handler to tenants, though the store said that it is open.
 
-
-def _longer(job: Job, now: datetime) -> timedelta:
-    """Wait longer the longer the job has waited."""
-    return min(max(FIRST_WAIT, (now - job.planned_at) / 2), LONGEST_WAIT)
-
-
-def snooze_closed(job: Job, now: datetime) -> Outcome:
-    """Put a tenant's job back that this worker's own code does not open to tenants, though the store says it is open.
-
-    It happens while two versions of the code are at work; the job waits for a worker of the version that opens it.
+    It happens while two versions of the code are at work; the job waits for a worker of the one that opens it.
     """
-    reason = (
-        f"the handler {job.handler!r} is not open to tenants in the code of this worker; deploy the newest everywhere"
-    )
-    return Outcome("snoozed", error=reason, delay=_longer(job, now))
+    return job.owner != SYSTEM and not handler.tenants
+
+
+def put_off(job: Job, handler: Handler | None, now: datetime) -> Outcome:
+    """A job that nobody here may run: looked at again, less and less often, and saying so."""
+    reason = f"no worker here knows the handler {job.handler!r}; deploy it, or cancel the job"
+    if handler is not None:
+        reason = f"the code of this worker does not open {job.handler!r} to tenants; deploy one version everywhere"
+    wait = min(max(FIRST_WAIT, (now - job.planned_at) / 2), LONGEST_WAIT)
+    return Outcome("snoozed", error=reason, delay=wait)
 
 
 def as_fated(attempt: Attempt, outcome: Outcome) -> Outcome:

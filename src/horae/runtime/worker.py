@@ -23,10 +23,10 @@ from typing import Any, TypeVar
 
 from horae.actions import jobs as verbs
 from horae.actions.retention import Retention
-from horae.core.jobs import SLOTS, SYSTEM, Change, Job, Lease, Outcome
+from horae.core.jobs import SLOTS, Change, Job, Lease, Outcome
 from horae.errors import HoraeError, StoreError
 from horae.ports import Claim, Glance, Limiter, Node, World
-from horae.runtime.attempts import Attempt, as_fated, ended_by, facts, put_off, slowed_down, snooze_closed
+from horae.runtime.attempts import Attempt, as_fated, ended_by, facts, is_closed, put_off, slowed_down
 from horae.runtime.context import Context
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.declared import Declared
@@ -281,10 +281,8 @@ class Worker:
 
     async def _outcome(self, attempt: Attempt) -> Outcome:
         handler = self.resolve(attempt.job.handler)
-        if handler is None:
-            return put_off(attempt.job, self.world.clock.now())
-        if attempt.job.owner != SYSTEM and not handler.tenants:
-            return snooze_closed(attempt.job, self.world.clock.now())
+        if handler is None or is_closed(attempt.job, handler):
+            return put_off(attempt.job, handler, self.world.clock.now())
         if attempt.job.cancel_requested:  # asked to stop while an earlier attempt was failing
             return Outcome("cancelled", error=attempt.job.cancel_reason)
         waits = await slowed_down(self._database.call, self.settings.rates.get(attempt.job.queue), handler.rate_limit)
