@@ -7,7 +7,7 @@ Stores and actions do not know each other; they meet here. ``World`` bundles the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -142,6 +142,7 @@ class Filter:
     created_after: datetime | None = None
     created_before: datetime | None = None
     not_held: tuple[str, ...] = ()  # leave out what is held for one of these reasons
+    queues: tuple[str, ...] = ()  # only of these; none named means any
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,7 @@ class ScheduleFilter:
     kind: str | None = None
     not_tzdata: str | None = None  # computed with another zone database than this one
     toggled: bool | None = None  # whether a toggle that a restart forgets is in force
+    queues: tuple[str, ...] = ()  # only those that fire into one of these; none named means any
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +296,9 @@ class TaskRows(Protocol):
     """Users' own tasks inside one transaction; with *owner* None, everybody's."""
 
     def get(self, task_id: str, owner: str | None, *, lock: bool = False) -> Schedule | None: ...
-    def find(self, owner: str | None, *, limit: int, after: tuple[str, int, int] | None) -> list[Schedule]: ...
+    def find(
+        self, owner: str | None, *, limit: int, after: tuple[str, int, int] | None, queues: Collection[str] = ()
+    ) -> list[Schedule]: ...
     def count_enabled(self, owner: str) -> int: ...
     def live(self, numbers: Iterable[int]) -> dict[int, list[Job]]: ...
     def last_run(self, number: int) -> Run | None: ...

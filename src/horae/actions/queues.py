@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,19 +51,24 @@ def order_queue(world: World, queue: str, order: Order, *, actor: str = SYSTEM, 
     return _change(world, queue, "order", actor, reason, order=order)
 
 
-def list_queues(world: World, *, owner: str | None = None) -> list[QueueView]:
-    """Every queue that has settings, jobs or a worker; for a tenant those with jobs of its own, counting only them."""
+def list_queues(world: World, *, owner: str | None = None, queues: Collection[str] = ()) -> list[QueueView]:
+    """Every queue that has settings, jobs or a worker; for a tenant those with jobs of its own, counting only them.
+
+    With *queues*, none but these.
+    """
     numbers = counts(world, owner=owner)
     settings, nodes = world.store.read(lambda tx: (tx.queues.all(), tx.nodes.all()))
     known = {queue.name: queue for queue in settings}
     names = sorted({*known, *numbers, *(served for node in nodes for served in node.queues)})
     if owner is not None:
         names, nodes = sorted(numbers), []  # which machines there are is the operator's business
+    names = [each for each in names if not queues or each in queues]
     return [QueueView(known.get(each, Queue(each)), numbers.get(each, {}), _servers(nodes, each)) for each in names]
 
 
-def get_queue(world: World, queue: str, *, owner: str | None = None) -> QueueView:
-    found = next((view for view in list_queues(world, owner=owner) if view.queue.name == queue), None)
+def get_queue(world: World, queue: str, *, owner: str | None = None, queues: Collection[str] = ()) -> QueueView:
+    seen = list_queues(world, owner=owner, queues=queues)
+    found = next((view for view in seen if view.queue.name == queue), None)
     if found is None:
         raise NotFound(f"There is no queue {queue!r} with settings, jobs or a worker.")
     return found

@@ -7,7 +7,7 @@ transaction: the history of versions is there.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -189,9 +189,10 @@ def delete(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, 
 # -- look --------------------------------------------------------------------------------------------------------
 
 
-def get(world: World, key: str, *, owner: str = SYSTEM) -> Schedule:
+def get(world: World, key: str, *, owner: str = SYSTEM, queues: Collection[str] = ()) -> Schedule:
+    """One schedule; with *queues*, one that fires into another queue does not exist."""
     found = world.store.read(lambda tx: tx.schedules.get(key, owner))
-    if found is None:
+    if found is None or (queues and found.queue not in queues):
         raise _unknown(key)
     return found
 
@@ -214,17 +215,25 @@ def every(world: World, wanted: ScheduleFilter) -> Iterator[Schedule]:
 
 
 def history(
-    world: World, key: str, *, owner: str = SYSTEM, limit: int = 50, before: datetime | None = None
+    world: World,
+    key: str,
+    *,
+    owner: str = SYSTEM,
+    queues: Collection[str] = (),
+    limit: int = 50,
+    before: datetime | None = None,
 ) -> list[tuple[Fire, str | None]]:
     """What became of each due fire, the newest first, with the job that it made."""
-    schedule = get(world, key, owner=owner)
+    schedule = get(world, key, owner=owner, queues=queues)
     rows = world.store.read(lambda tx: tx.schedules.history(schedule.number, limit=limit, before=before))
     return [(fire, None if job is None else f"job_{job}") for fire, job in rows]
 
 
-def versions(world: World, key: str, *, owner: str = SYSTEM, limit: int = 50) -> list[Entry]:
+def versions(
+    world: World, key: str, *, owner: str = SYSTEM, queues: Collection[str] = (), limit: int = 50
+) -> list[Entry]:
     """Who changed the schedule, how and why, the newest first."""
-    get(world, key, owner=owner)
+    get(world, key, owner=owner, queues=queues)
     wanted = {"object_id": object_id(key, owner), "owner": owner, "object_type": "schedule"}
     return [entry for _, entry in world.store.read(lambda tx: tx.audit.find(limit=limit, before=None, **wanted))]
 

@@ -27,7 +27,7 @@ from horae.core.retry import Retry
 from horae.core.targets import Rules
 from horae.core.webhooks import check_webhook
 from horae.core.zones import zone_named
-from horae.errors import InvalidCron, InvalidInput, InvalidPayload
+from horae.errors import Forbidden, InvalidCron, InvalidInput, InvalidPayload
 
 TaskType = Literal["cron", "interval", "once"]
 PREFIX = "task_"
@@ -61,6 +61,7 @@ class Terms:
     handlers: tuple[str, ...] = (DISPATCH, WEBHOOK)
     known: Collection[str] | None = None  # the handlers that there are; None: nobody can say here
     queues: Mapping[str, str] = field(default_factory=dict)  # by handler, where that is not "default"
+    only_queues: Collection[str] = ()  # what the caller's token is limited to; none named means any
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +205,11 @@ def plan(before: Facts, wish: Wish, terms: Terms, rules: Rules, now: datetime) -
     if draft.kind != "once" and (wish.schedule_expr is not None or draft.kind != was.kind or is_new):
         expr = "" if wish.schedule_expr is None else str(wish.schedule_expr)
         draft = replace(draft, expression=_expression(draft, expr.strip(), terms, warnings))
+    if terms.only_queues and draft.queue not in terms.only_queues:
+        raise Forbidden(
+            f"A task that runs {handler!r} goes to the queue {draft.queue!r}, and this token is limited to "
+            f"{', '.join(sorted(terms.only_queues))}. Use a token without --queues."
+        )
     timing = _once if draft.kind == "once" else _rhythm
     schedule, first, retimed = timing(was, draft, asked, was_on, now, warnings)
     return Plan(schedule, first, schedule.is_on and not was_on, retimed, tuple(warnings), tuple(about_payload))

@@ -56,6 +56,7 @@ class Door:
             raise Unauthorized("A token is needed: Authorization: Bearer horae_…; horae token create makes one.")
         client = scope.get("client")
         caller = recognise(self._world, text.strip(), address=client[0] if client else None)
+        caller.require_all_queues()  # lanes and their schedules belong to no queue of a worker's
         self._admits(caller)
         return caller
 

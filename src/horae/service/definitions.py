@@ -16,11 +16,11 @@ from horae.service.job_shapes import SCHEDULER, Body, Instant
 from horae.service.state import Here, needs
 
 router = APIRouter(prefix="/definitions", tags=["definitions"])
-Anybody = Annotated[Caller, Depends(needs("tasks", "worker"))]
+Anybody = Annotated[Caller, Depends(needs("tasks", "worker", by_queue=True))]
 MOST = 1000
 
 
-def house_worker(caller: Annotated[Caller, Depends(needs("worker"))]) -> Caller:
+def house_worker(caller: Annotated[Caller, Depends(needs("worker", by_queue=True))]) -> Caller:
     """Only the house says what is open to tenants: a tenant's own token could open the house's handlers to itself."""
     if not caller.is_operator:
         raise Forbidden(
@@ -71,6 +71,7 @@ def list_definitions(world: Here, caller: Anybody) -> DefinitionList:
     """By name. A tenant sees what is open to tenants, and nothing of who stored it."""
     whole = caller.is_operator
     found = [each for each in find_definitions(world) if whole or each.tenants]
+    found = [each for each in found if not caller.queues or each.queue in caller.queues]
     return DefinitionList(definitions=[DefinitionShape.of(each, whole=whole) for each in found])
 
 

@@ -41,7 +41,7 @@ from horae.service.pulling import JobId
 from horae.service.state import Here, How, Service, needs
 
 router = APIRouter(prefix="/scheduler", tags=["jobs"])
-Somebody = Annotated[Caller, Depends(needs("tasks", "worker"))]
+Somebody = Annotated[Caller, Depends(needs("tasks", "worker", by_queue=True))]
 Key = Annotated[
     str | None, Header(alias="Idempotency-Key", max_length=255, description="The same as `idempotency_key`.")
 ]
@@ -140,7 +140,7 @@ def key_at(key: str, place: int) -> str:
 
 def _place(world: World, service: Service, caller: Caller, requests: Sequence[verbs.Request]) -> list[verbs.Enqueued]:
     allowed = 0 if caller.is_operator else service.options.max_unfinished_jobs
-    return enqueue_within(world, requests, owner=caller.owner, allowed=allowed)
+    return enqueue_within(world, requests, owner=caller.owner, allowed=allowed, queues=caller.queues)
 
 
 # -- look --------------------------------------------------------------------------------------------------------
@@ -193,17 +193,18 @@ def dead_letters(
 
 @router.get("/jobs/{job_id}", operation_id="get_job", summary="One job")
 def get(job_id: JobId, world: Here, caller: Somebody) -> JobShape:
-    return JobShape.of(verbs.get(world, job_id, owner=caller.sees))
+    return JobShape.of(verbs.get(world, job_id, **caller.reach))
 
 
 @router.get("/jobs/{job_id}/runs", operation_id="get_job_runs", summary="Every attempt at a job, the oldest first")
 def runs(job_id: JobId, world: Here, caller: Somebody) -> Runs:
-    return Runs(runs=[RunShape.of(run) for run in verbs.runs(world, job_id, owner=caller.sees)])
+    found = verbs.runs(world, job_id, **caller.reach)
+    return Runs(runs=[RunShape.of(run) for run in found])
 
 
 @router.get("/jobs/{job_id}/why", operation_id="explain_job", summary="Why a job stands where it stands")
 def why(job_id: JobId, world: Here, caller: Somebody) -> Reasons:
-    job = verbs.get(world, job_id, owner=caller.sees)
+    job = verbs.get(world, job_id, **caller.reach)
     return Reasons.of(job, explain(world, job))
 
 
@@ -212,6 +213,7 @@ def _wanted(caller: Caller, states: tuple[str, ...], *words: str | None) -> Filt
     return Filter(
         states=states,
         owner=caller.sees,
+        queues=tuple(sorted(caller.queues)),
         queue=None if queue is None else name(queue, "queue"),
         handler=None if handler is None else name(handler, "handler", 200),
         tag=None if tag is None else label(tag, "tag", 100),
@@ -247,7 +249,7 @@ def revive_many(body: ReviveMany, world: Here, caller: Somebody) -> Revived:
     told: dict[str, str] = {}
     if not body.dry_run:
         ids = [job.id for job in found[:REVIVED_AT_ONCE]]
-        told = verbs.each(world, verbs.revive, ids, actor=caller.actor, reason=body.reason, owner=caller.sees)
+        told = verbs.each(world, verbs.revive, ids, actor=caller.actor, reason=body.reason, **caller.reach)
     return Revived(
         matched=min(len(found), REVIVED_AT_ONCE),
         revived=sum(answer == "ok" for answer in told.values()),
@@ -266,13 +268,13 @@ def _first(world: World, wanted: Filter) -> list[Job]:
 @router.post("/jobs/{job_id}/cancel", operation_id="cancel_job", summary="End a job that is not needed any more")
 def cancel(job_id: JobId, world: Here, caller: Somebody, body: Because = NOTHING) -> JobShape:
     """A waiting job ends at once; a running one is asked to stop (`cancel_requested` in its renewals)."""
-    return JobShape.of(verbs.cancel(world, job_id, actor=caller.actor, reason=body.reason, owner=caller.sees))
+    return JobShape.of(verbs.cancel(world, job_id, actor=caller.actor, reason=body.reason, **caller.reach))
 
 
 @router.post("/jobs/{job_id}/revive", operation_id="revive_job", summary="Give a dead letter a new life")
 def revive(job_id: JobId, world: Here, caller: Somebody, body: Because = NOTHING) -> JobShape:
     """All its attempts again, due now."""
-    return JobShape.of(verbs.revive(world, job_id, actor=caller.actor, reason=body.reason, owner=caller.sees))
+    return JobShape.of(verbs.revive(world, job_id, actor=caller.actor, reason=body.reason, **caller.reach))
 
 
 @router.post("/jobs/{job_id}/reschedule", operation_id="reschedule_job", summary="Move a waiting job")
@@ -285,6 +287,6 @@ def reschedule(job_id: JobId, body: Reschedule, world: Here, caller: Somebody) -
         priority=body.priority,
         actor=caller.actor,
         reason=body.reason,
-        owner=caller.sees,
+        **caller.reach,
     )
     return JobShape.of(job)

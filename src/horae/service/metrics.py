@@ -142,6 +142,7 @@ def scraper(request: Request, given: Annotated[HTTPAuthorizationCredentials | No
         return
     caller = caller_of(request, given)
     caller.require("read")
+    caller.require_all_queues()
     if not caller.is_operator:
         raise Forbidden("These figures are of all tenants together, so only an operator's token may read them.")
 

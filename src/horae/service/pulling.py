@@ -42,7 +42,7 @@ JobId = Annotated[
     Path(description="As in `job_12`.", examples=["job_12"], json_schema_extra={"pattern": JOB_ID.pattern}),
     AfterValidator(a_job_id),
 ]
-Worker = Annotated[Caller, Depends(needs("worker"))]
+Worker = Annotated[Caller, Depends(needs("worker", by_queue=True))]
 Known = Annotated[Holders, Depends(holders_of)]
 Holder = Annotated[str, Field(max_length=200, description="Must be the holder's, where it is given.")]
 TOKENLESS = (
@@ -175,7 +175,7 @@ def ack(job_id: JobId, body: Ack, world: Here, holders: Known, caller: Worker) -
         result=None if body.result == "succeeded" else body.result,
         next_action_at=body.next_action_at,
         audit_event_id=body.audit_event_id,
-        owner=caller.sees,
+        **caller.reach,
     )
     return JobShape.of(job)
 
@@ -190,7 +190,7 @@ def fail(job_id: JobId, body: Fail, world: Here, holders: Known, caller: Worker)
         retry_delay=None if body.retry_delay_sec is None else timedelta(seconds=body.retry_delay_sec),
         from_run_at=True,
         final=body.final,
-        owner=caller.sees,
+        **caller.reach,
     )
     return JobShape.of(job)
 
@@ -219,7 +219,7 @@ def progress(job_id: JobId, body: Progress, world: Here, caller: Worker) -> JobS
 def release(job_id: JobId, body: Release, world: Here, caller: Worker) -> JobShape:
     """At once, and no attempt is counted."""
     _held(world, job_id, body, caller)
-    return JobShape.of(verbs.release(world, job_id, body.token, reason=body.reason, owner=caller.sees))
+    return JobShape.of(verbs.release(world, job_id, body.token, reason=body.reason, **caller.reach))
 
 
 def _lease(service: Service, told: float | None) -> timedelta:
@@ -268,8 +268,7 @@ def _unmistakable(job: Job, runs: list[Run]) -> bool:
 
 def _held(world: World, job_id: str, body: Ack | Fail | Held, caller: Caller) -> Job:
     """The job, if the caller may serve it and the worker named is the one that holds it."""
-    job = verbs.get(world, job_id, owner=caller.sees)
-    caller.require_queue(job.queue)
+    job = verbs.get(world, job_id, **caller.reach)
     if body.worker_id is not None and job.worker_id != body.worker_id:
         raise LeaseLost(job.id, job.token if body.token is None else body.token)
     return job

@@ -16,7 +16,7 @@ from horae.service.job_shapes import Instant
 from horae.service.state import Here, needs
 
 router = APIRouter(prefix="/queues", tags=["queues"])
-Admin = Annotated[Caller, Depends(needs("admin"))]
+Admin = Annotated[Caller, Depends(needs("admin", by_queue=True))]
 Name = Annotated[str, Path(min_length=1, max_length=100, examples=["mail"]), AfterValidator(one_line)]
 
 
@@ -57,33 +57,37 @@ class OrderQueue(Because):
 
 @router.get("", operation_id="list_queues", summary="Every queue that has settings, jobs or a worker")
 def list_queues(world: Here, caller: Admin) -> Queues:
-    return Queues(queues=[QueueDetail.seen(view) for view in queues.list_queues(world, owner=caller.sees)])
+    return Queues(queues=[QueueDetail.seen(view) for view in queues.list_queues(world, **caller.reach)])
 
 
 @router.get("/{name:path}", operation_id="get_queue", summary="One queue")
 def get(world: Here, caller: Admin, name: Name) -> QueueDetail:
-    return QueueDetail.seen(queues.get_queue(world, name, owner=caller.sees))
+    return QueueDetail.seen(queues.get_queue(world, name, **caller.reach))
 
 
 @router.post("/{name:path}/pause", operation_id="pause_queue", summary="Hand out no more jobs of a queue")
 def pause(world: Here, caller: Admin, name: Name, told: Because | None = None) -> QueueShape:
     """Running jobs go on, enqueueing goes on."""
+    caller.require_queue(name)
     reason = "" if told is None else told.reason
     return QueueShape.of(queues.pause_queue(world, name, actor=caller.actor, reason=reason))
 
 
 @router.post("/{name:path}/resume", operation_id="resume_queue", summary="Hand out jobs of a queue again")
 def resume(world: Here, caller: Admin, name: Name, told: Because | None = None) -> QueueShape:
+    caller.require_queue(name)
     reason = "" if told is None else told.reason
     return QueueShape.of(queues.resume_queue(world, name, actor=caller.actor, reason=reason))
 
 
 @router.post("/{name:path}/limit", operation_id="limit_queue", summary="At most so many jobs at once")
 def limit(world: Here, caller: Admin, name: Name, told: LimitQueue) -> QueueShape:
+    caller.require_queue(name)
     changed = queues.limit_queue(world, name, told.max_running, actor=caller.actor, reason=told.reason)
     return QueueShape.of(changed)
 
 
 @router.post("/{name:path}/order", operation_id="order_queue", summary="Which job comes first")
 def order(world: Here, caller: Admin, name: Name, told: OrderQueue) -> QueueShape:
+    caller.require_queue(name)
     return QueueShape.of(queues.order_queue(world, name, told.order, actor=caller.actor, reason=told.reason))

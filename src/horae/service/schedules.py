@@ -39,6 +39,7 @@ from horae.service.state import Here, needs
 
 router = APIRouter(prefix="/schedules", tags=["schedules"])
 Admin = Annotated[Caller, Depends(needs("admin"))]
+Reader = Annotated[Caller, Depends(needs("admin", by_queue=True))]  # what is limited to queues sees what fires there
 SHOWN = 1000  # fires of a backfill in one answer
 FARTHEST = 2**62  # microseconds: no row has a later instant
 
@@ -46,7 +47,7 @@ FARTHEST = 2**62  # microseconds: no row has a later instant
 @router.get("", operation_id="list_schedules", summary="Schedules, by key")
 def list_schedules(
     world: Here,
-    caller: Admin,
+    caller: Reader,
     owner: Tenant = None,
     group: Word = None,
     handler: Word = None,
@@ -65,6 +66,7 @@ def list_schedules(
         mode=mode,
         enabled=enabled,
         declared=declared,
+        queues=tuple(sorted(caller.queues)),
     )
     begin = read_cursor(cursor, str, int)
     after = None if begin is None else _mark(*begin)
@@ -150,17 +152,17 @@ def backfill(world: Here, caller: Admin, key: Key, told: BackfillRange, owner: T
 
 @router.get("/{key:path}/preview", operation_id="preview_schedule", summary="Its next fires")
 def preview(
-    world: Here, caller: Admin, key: Key, count: Annotated[int, Query(ge=1, le=1000)] = 5, owner: Tenant = None
+    world: Here, caller: Reader, key: Key, count: Annotated[int, Query(ge=1, le=1000)] = 5, owner: Tenant = None
 ) -> Preview:
     mine = whose(caller, owner)
     only_meaning(world, f"the next fires of {key!r}", f"{key}/preview", mine)
-    found = schedules.get(world, key, owner=mine)
+    found = schedules.get(world, key, owner=mine, queues=caller.queues)
     return Preview(key=key, fires=schedules.preview(world, found, count))
 
 
 @router.get("/{key:path}/history", operation_id="list_schedule_fires", summary="What became of each due fire")
 def history(
-    world: Here, caller: Admin, key: Key, limit: Limit = 50, cursor: Cursor = None, owner: Tenant = None
+    world: Here, caller: Reader, key: Key, limit: Limit = 50, cursor: Cursor = None, owner: Tenant = None
 ) -> FirePage:
     """The newest first. All records of one instant stay together, so a page may be a little longer than asked for."""
     begin = read_cursor(cursor, int)
@@ -168,22 +170,22 @@ def history(
         raise InvalidInput("This cursor was not made here; use next_cursor of the page before, as it is.")
     before, mine = None if begin is None else instant(begin[0]), whose(caller, owner)
     only_meaning(world, f"the history of {key!r}", f"{key}/history", mine)
-    found = schedules.history(world, key, owner=mine, limit=limit, before=before)
+    found = schedules.history(world, key, owner=mine, queues=caller.queues, limit=limit, before=before)
     more = cursor_from([micros(found[-1][0].fire_at)]) if len(found) >= limit else None
     return FirePage(fires=[FireShape.of(*each) for each in found], next_cursor=more)
 
 
 @router.get("/{key:path}/versions", operation_id="list_schedule_versions", summary="Who changed it, how and why")
-def versions(world: Here, caller: Admin, key: Key, limit: Limit = 50, owner: Tenant = None) -> Versions:
+def versions(world: Here, caller: Reader, key: Key, limit: Limit = 50, owner: Tenant = None) -> Versions:
     mine = whose(caller, owner)
     only_meaning(world, f"the versions of {key!r}", f"{key}/versions", mine)
-    found = schedules.versions(world, key, owner=mine, limit=limit)
+    found = schedules.versions(world, key, owner=mine, queues=caller.queues, limit=limit)
     return Versions(versions=[Version.of(each) for each in found])
 
 
 @router.get("/{key:path}", operation_id="get_schedule", summary="One schedule, and how its runs went")
-def get(world: Here, caller: Admin, key: Key, response: Response, owner: Tenant = None) -> ScheduleDetail:
-    found = schedules.get(world, key, owner=whose(caller, owner))
+def get(world: Here, caller: Reader, key: Key, response: Response, owner: Tenant = None) -> ScheduleDetail:
+    found = schedules.get(world, key, owner=whose(caller, owner), queues=caller.queues)
     response.headers["ETag"] = etag(found.version)
     shown = ScheduleDetail.of(found)
     return shown.model_copy(update={"runs": TallyShape.of(schedules.tally(world, found))})

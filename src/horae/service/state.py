@@ -90,11 +90,16 @@ def _recognised(service: Service, text: str, address: str | None) -> Caller:
         raise
 
 
-def needs(*scopes: str) -> Callable[..., Caller]:
-    """A dependency: who calls, holding one of these scopes. For looking, ``read`` is enough."""
+def needs(*scopes: str, by_queue: bool = False) -> Callable[..., Caller]:
+    """A dependency: who calls, holding one of these scopes. For looking, ``read`` is enough.
+
+    A token that is limited to queues is refused, unless the endpoint itself keeps to ``caller.queues`` (*by_queue*).
+    """
 
     def check(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
         caller.require(*scopes, *(("read",) if request.method in READING else ()))
+        if not by_queue:
+            caller.require_all_queues()
         if request.method not in READING:
             _know_all(request)
         return caller

@@ -31,7 +31,7 @@ from horae.service.task_shapes import (
 )
 
 router = APIRouter(prefix="/scheduled-tasks", tags=["scheduled tasks"])
-User = Annotated[Caller, Depends(needs("tasks"))]
+User = Annotated[Caller, Depends(needs("tasks", by_queue=True))]
 Key = Annotated[
     str | None,
     Header(
@@ -45,8 +45,8 @@ NOT_OURS = "This cursor was not made here; use next_cursor of the page before, a
 _ETAG = re.compile(r'\s*(?:W/)?"([0-9]{1,9})(?:\.[0-9a-f]{1,64})?"\s*')
 
 
-def terms_of(service: How) -> Terms:
-    """What the operator decided about tasks."""
+def terms_of(service: How, caller: User) -> Terms:
+    """What the operator decided about tasks, and what the caller's token is limited to."""
     options = service.options
     handlers = options.handlers()
     return Terms(
@@ -56,6 +56,7 @@ def terms_of(service: How) -> Terms:
         handlers=options.task_handlers,
         known=frozenset(handlers) or None,  # a service beside no worker does not know what workers can do
         queues={name: getattr(each, "queue", "default") for name, each in handlers.items()},
+        only_queues=caller.queues,
     )
 
 
@@ -79,7 +80,7 @@ def list_tasks(
     """An operator sees everybody's, user by user, or those of `user_id`."""
     after = read_cursor(cursor, str, int, int)
     where = None if after is None else (_owner(after[0]), _number(after[1]), _number(after[2]))
-    found = tasks.find(world, owner=among(caller, user_id), limit=limit, after=where)
+    found = tasks.find(world, owner=among(caller, user_id), queues=caller.queues, limit=limit, after=where)
     last = found[-1].schedule if len(found) == limit else None
     following = None
     if last is not None and last.updated_at is not None:
@@ -136,7 +137,8 @@ def get_task(
     lang: Lang,
     if_none_match: Annotated[str | None, Header(max_length=1000)] = None,
 ) -> Any:
-    shape = _tagged(response, TaskShape.of(tasks.get(world, task_id, owner=caller.sees), lang))
+    found = tasks.get(world, task_id, **caller.reach)
+    shape = _tagged(response, TaskShape.of(found, lang))
     tag = response.headers["ETag"]
     known = [each.strip().removeprefix("W/") for each in (if_none_match or "").split(",")]
     if tag in known or "*" in known:
@@ -173,7 +175,7 @@ def update_task(
 @router.delete("/{task_id}", operation_id="delete_task", summary="Delete a task", status_code=204)
 def delete_task(task_id: str, world: Here, caller: User, if_match: IfMatch = None) -> None:
     """Its runs go with it. What waits is withdrawn; an attempt under way goes on to its end."""
-    tasks.delete(world, task_id, owner=caller.sees, versions=versions_from(if_match), actor=caller.actor)
+    tasks.delete(world, task_id, versions=versions_from(if_match), actor=caller.actor, **caller.reach)
 
 
 @router.get("/{task_id}/runs", operation_id="list_task_runs", summary="What a task ran, the newest first")
@@ -181,7 +183,7 @@ def list_runs(task_id: str, world: Here, caller: User, limit: Limit = 50, cursor
     """An attempt under way is among them."""
     before = read_cursor(cursor, int, int)
     where = None if before is None else (_number(before[0]), _number(before[1]))
-    found = tasks.runs(world, task_id, owner=caller.sees, limit=limit, before=where)
+    found = tasks.runs(world, task_id, **caller.reach, limit=limit, before=where)
     last = found[-1].run if len(found) == limit else None
     following = None if last is None else cursor_from([last.job_number, last.token])
     return TaskRunPage(items=[TaskRunShape.of(task_id, each) for each in found], next_cursor=following)
@@ -194,7 +196,7 @@ def trigger_task(
     """Enabled or not. It obeys overlap (409 while it runs or waits), leaves the rhythm alone and is not retried."""
     asked = body or TriggerBody()
     done, warnings = tasks.trigger(
-        world, task_id, asked.payload, owner=caller.sees, actor=caller.actor, reason=asked.reason
+        world, task_id, asked.payload, actor=caller.actor, reason=asked.reason, **caller.reach
     )
     return TriggeredTask(task_id=task_id, job_id=done.job_id, triggered_at=done.fire.fire_at, warnings=list(warnings))
 
@@ -202,12 +204,13 @@ def trigger_task(
 @router.get("/{task_id}/preview", operation_id="preview_task", summary="When a task will run")
 def preview_task(task_id: str, world: Here, caller: User, lang: Lang, count: Count = 5) -> TaskPreview:
     """In UTC and in its zone, with what each change of clocks does to it."""
-    return TaskPreview.of(tasks.preview(world, task_id, owner=caller.sees, count=count), lang, world.clock.now())
+    seen = tasks.preview(world, task_id, **caller.reach, count=count)
+    return TaskPreview.of(seen, lang, world.clock.now())
 
 
 @router.get("/{task_id}/why", operation_id="explain_task", summary="Why a task does, or does not, run")
 def explain_task(task_id: str, world: Here, caller: User) -> TaskReasons:
-    return TaskReasons.of(*tasks.why(world, task_id, owner=caller.sees))
+    return TaskReasons.of(*tasks.why(world, task_id, **caller.reach))
 
 
 @router.post("/{task_id}/release", operation_id="release_task", summary="Take a running task from its worker")
@@ -223,7 +226,7 @@ def release_task(
     and what the first one says no longer counts.
     """
     reason = "" if body is None else body.reason
-    facts = tasks.release(world, task_id, owner=caller.sees, actor=caller.actor, reason=reason)
+    facts = tasks.release(world, task_id, actor=caller.actor, reason=reason, **caller.reach)
     return _tagged(response, TaskShape.of(facts, lang))
 
 

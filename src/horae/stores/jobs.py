@@ -118,6 +118,8 @@ class Jobs:
         query = query.where(*(column == value for column, value in equal.items() if value is not None))
         if wanted.states:
             query = query.where(c.state.in_(wanted.states))
+        if wanted.queues:
+            query = query.where(c.queue.in_(wanted.queues))
         if wanted.not_held and table is jobs:
             query = query.where(c.held.not_in(wanted.not_held))
         if wanted.tag is not None:
