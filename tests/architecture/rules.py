@@ -68,7 +68,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "app": BELOW | ROOF,
     "attend": {"core", "ports", "actions", "runtime", "handles"},  # declares jobs, as a user's module would
     "attention": {"core", "ports", "actions", "runtime", "app"},
-    "mcp": {"core", "ports", "actions", "runtime", "version"},  # drives lanes for hosts that think elsewhere
+    # Drives lanes for hosts that think elsewhere; its door over HTTP watches tokens as the service does.
+    "mcp": {"core", "ports", "actions", "runtime", "service", "version"},
     "testing": BELOW | ROOF | {"app"},
     "cli": BELOW | ROOF | {"app", "attention", "client"},
     "__init__": BELOW | ROOF | {"app", "client"},

@@ -72,6 +72,8 @@ def by_keys(clock: VirtualClock, source: Source, **rules: Any) -> Recogniser:
 def test_a_jwt_signed_with_the_secret_is_its_subject_with_the_scope_of_tasks(clock: VirtualClock) -> None:
     caller = by_secret(clock)(jwt.encode(claims(clock), SECRET, "HS256"))
     assert caller == Caller("alice", frozenset({"tasks"}), "user/alice")
+    assert caller is not None
+    assert caller.expires_at == clock.now() + timedelta(hours=1, minutes=1), "its exp, and a minute for the clocks"
 
 
 def test_a_text_that_is_no_jwt_is_for_somebody_else_to_judge(clock: VirtualClock) -> None:

@@ -4,6 +4,8 @@ Every change a person is accountable for writes its audit entry, with the whole 
 transaction: the history of versions is there.
 """
 
+# size: every verb of one room behind one door
+
 from __future__ import annotations
 
 import hashlib

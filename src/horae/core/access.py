@@ -12,7 +12,7 @@ import hmac
 import re
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypedDict, get_args
 
@@ -44,6 +44,7 @@ class Caller:
     actor: str  # for the audit: "token/6f1c…", "user/alice", "cli/bob"
     queues: frozenset[str] = frozenset()  # the only ones that it reaches; empty: every queue
     token_id: str | None = None
+    expires_at: datetime | None = field(default=None, compare=False)  # until when it is recognised
 
     @property
     def is_operator(self) -> bool:
@@ -134,7 +135,12 @@ class Token:
     @property
     def caller(self) -> Caller:
         return Caller(
-            self.owner, frozenset(self.scopes), f"token/{self.token_id}", frozenset(self.queues), self.token_id
+            self.owner,
+            frozenset(self.scopes),
+            f"token/{self.token_id}",
+            frozenset(self.queues),
+            self.token_id,
+            self.expires_at,
         )
 
 

@@ -304,11 +304,12 @@ async def follow(
     owner: Tenant = None,
 ) -> JournalStream:
     """Server-sent events: each has the line's number as `id` and the line as `data`, as in the journal. A comment comes
-    every 15 seconds. The stream ends after 15 minutes; readers come back by themselves and miss nothing.
+    every 15 seconds. The stream ends after 15 minutes; readers come back by themselves and miss nothing. It ends within
+    a second when its token is revoked or expires.
     """
     home = _home(caller, owner)
     found = await run_in_threadpool(lanes.get_lane, world, lane, owner=home)
-    return JournalStream(world, found, begin_at(last_event_id, since, found.seq), counts_for=caller.sees)
+    return JournalStream(world, found, begin_at(last_event_id, since, found.seq), caller)
 
 
 @router.get("/{lane:path}", operation_id="get_lane", summary="A lane now: focus, stack, backlog, waits")

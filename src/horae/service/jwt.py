@@ -12,7 +12,7 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -28,6 +28,7 @@ LOOKS_LIKE = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 LONGEST = 8192  # characters of a token
 SHORTEST_SECRET = 32  # bytes, as RFC 7518 3.2 demands
 LEEWAY = timedelta(seconds=60)
+LATEST = datetime.max.replace(tzinfo=UTC)
 PUBLIC = {"RSA": ("RS256",), "EC": ("ES256",), "OKP": ("EdDSA",)}
 WITHOUT_CLAIM = frozenset({"tasks"})  # what a token may that says nothing of scopes
 FRESH = 600.0  # seconds that a key set is used without asking again
@@ -84,7 +85,7 @@ class Recogniser:
         if len(text) > LONGEST:
             raise Unauthorized(NOT_VALID)
         claims = self._claims(text)
-        self._check_times(claims)
+        expires_at = self._check_times(claims)
         owner = claims["sub"]
         if not isinstance(owner, str) or owner == SYSTEM:
             raise Unauthorized("The JWT names nobody who could have tasks here: sub must be a user's id.")
@@ -92,7 +93,7 @@ class Recogniser:
             label(owner, "user's id")
         except InvalidInput as problem:
             raise Unauthorized(f"The JWT's sub cannot be used: {problem}") from None
-        return Caller(owner, scopes_of(claims) & self._rules.scopes, f"user/{owner}")
+        return Caller(owner, scopes_of(claims) & self._rules.scopes, f"user/{owner}", expires_at=expires_at)
 
     def _claims(self, text: str) -> dict[str, Any]:
         """What a token says whose signature is right."""
@@ -131,7 +132,8 @@ class Recogniser:
             raise Unauthorized(NOT_VALID)
         return found
 
-    def _check_times(self, claims: dict[str, Any]) -> None:
+    def _check_times(self, claims: dict[str, Any]) -> datetime:
+        """Until when it counts."""
         now = self._now().timestamp()
         try:
             expires, begins = float(claims["exp"]), float(claims.get("nbf", 0))
@@ -141,6 +143,10 @@ class Recogniser:
             raise Unauthorized("The JWT has expired; log in again.")
         if not begins <= now + LEEWAY.total_seconds():
             raise Unauthorized("The JWT is not valid yet; look at the clocks.")
+        try:
+            return datetime.fromtimestamp(expires, UTC) + LEEWAY
+        except (ValueError, OverflowError, OSError):  # so far ahead that no calendar has it
+            return LATEST
 
 
 def scopes_of(claims: dict[str, Any]) -> frozenset[str]:

@@ -147,7 +147,7 @@ class ToldClock:
 @router.post("/pull", operation_id="pull_jobs", summary="Take due jobs under a lease")
 async def pull(body: Pull, request: Request, world: Here, service: How, holders: Known, caller: Worker) -> Pulled:
     """Returns what is due, oldest `run_at` first, and marks it running. With `wait` it answers as soon as there is
-    something, or with nothing when the time is up."""
+    something, or with nothing when the time is up; with 401 when its token is revoked or expires meanwhile."""
     simulated = body.now is not None and service.options.simulation
     if simulated and body.now is not None:
         world = replace(world, clock=ToldClock(body.now, world.clock))
@@ -159,7 +159,7 @@ async def pull(body: Pull, request: Request, world: Here, service: How, holders:
     jobs, _ = await run_in_threadpool(take, world, want)
     patience = min(timedelta(seconds=body.wait), service.options.longest_wait)
     if not jobs and patience and not simulated:
-        jobs = await room_of(request.app).wait(world, want, request, patience)
+        jobs = await room_of(request.app).wait(world, want, caller, request, patience)
     holders.note(jobs, caller)
     return Pulled(jobs=[JobShape.of(job) for job in jobs], now=world.clock.now())
 
