@@ -37,7 +37,6 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 FATAL = (ConfigurationError, SchemaMissing, SchemaTooNew)  # waiting mends none of these
 FIRST_PATIENCE = 3.0  # seconds that a start waits for the store before it goes on without
 KEEP_ALIVE = 75  # seconds: longer than what proxies keep, so that they close first
-LONGEST_HEAD = 64 * 1024  # request line and headers together
 
 
 def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -> Options:
@@ -149,6 +148,7 @@ class ServiceServer(HttpServer):
         grace: timedelta = timedelta(seconds=30),
         proxies: tuple[str, ...] = (),
         started: Callable[[], None] = lambda: None,
+        **further: Any,
     ) -> None:
         super().__init__(
             app,
@@ -156,7 +156,7 @@ class ServiceServer(HttpServer):
             grace=grace,
             proxies=proxies,
             timeout_keep_alive=KEEP_ALIVE,
-            h11_max_incomplete_event_size=LONGEST_HEAD,
+            **further,
         )
         self._app = app
         self._tell_start = started

@@ -75,7 +75,7 @@ def build(opens: Callable[[], World], options: Options | None = None) -> FastAPI
     for router in ROUTERS:
         app.include_router(router)
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
-    app.add_middleware(Guard, options=how, limits=service.limits)
+    app.add_middleware(Guard, service=service)
     app.include_router(documents.router)
     documents.describe(app, how.public_url)
     health.install(app)
