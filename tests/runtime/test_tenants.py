@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from horae import Horae, Retry
 from horae.actions import jobs as verbs
 from horae.actions.definitions import find_definitions
@@ -26,7 +28,7 @@ def shop(app: Horae, ran: list[str], *, report: bool = True) -> Horae:
 
 
 def asked(app: Horae, handler: str, owner: str = "alice") -> Enqueued:
-    return verbs.enqueue(app.world, Request(handler, owner=owner))
+    return verbs.enqueue(app.world, Request(handler, owner=owner, retry=Retry.none()))
 
 
 async def held(app: Horae, enqueued: Enqueued) -> Job:
@@ -92,6 +94,41 @@ async def test_the_house_runs_its_own_jobs_whether_a_handler_is_open_or_not(app:
     async with serving(app):
         await ended(app, asked(app, "wipe-customer", "system"))
     assert ran == ["wipe"]
+
+
+async def test_a_tenant_reads_what_went_wrong_and_not_where_in_our_code(
+    app: Horae, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the job, its run and the audit alike; the operator finds the lines in the worker's log."""
+
+    def broken() -> None:
+        try:
+            raise KeyError("inner")
+        except KeyError as problem:
+            raise ExceptionGroup("many", [ValueError("one"), problem]) from problem
+
+    def plain() -> None:
+        raise ValueError("the report is empty\n\nreally")
+
+    for name, function in (("broken", broken), ("plain", plain)):
+        app.job(name, tenants=True, retry=Retry.none())(function)
+    jobs = [asked(app, "broken"), asked(app, "plain"), asked(app, "plain", "system")]
+    async with serving(app):
+        first, second, ours = [await ended(app, job) for job in jobs]
+
+    assert first.last_error == "ExceptionGroup: many (2 sub-exceptions)"
+    assert second.last_error == "ValueError: the report is empty\n\nreally"
+    assert "test_tenants.py" in (ours.last_error or "")
+    told = [run.error for job in jobs[:2] for run in verbs.runs(app.world, job.id)]
+    told += [
+        entry.reason
+        for _, entry in app.world.store.read(
+            lambda tx: tx.audit.find(object_id=None, limit=9, before=None, owner="alice")
+        )
+    ]
+    assert len(told) == 4
+    assert not [text for text in told if "Traceback" in (text or "") or "test_tenants" in (text or "")]
+    assert caplog.text.count("raise ValueError") == 1
 
 
 async def test_the_lab_keeps_tenants_out_as_a_worker_does(app: Horae) -> None:

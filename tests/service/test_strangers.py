@@ -185,7 +185,8 @@ def test_an_answer_may_take_longer_than_a_head(served: Served) -> None:
         line.sendall(f"{pull}Content-Length: {len(body)}\r\n\r\n".encode() + body + ASK)
         told = b""
         while told.count(b"HTTP/1.1 200 ") < 2:
-            assert (more := line.recv(65536)), told
+            more = line.recv(65536)
+            assert more, told
             told += more
 
 

@@ -13,8 +13,11 @@ SILENT = timedelta(minutes=3)  # three missed heartbeats: a worker that was kill
 MANY = 1000
 
 
-def why(world: World, job: Job) -> tuple[Reason, ...]:
-    """Every reason that keeps the job from running, or what became of it; never empty."""
+def why(world: World, job: Job, *, owner: str | None = None) -> tuple[Reason, ...]:
+    """Every reason that keeps the job from running, or what became of it; never empty.
+
+    For the tenant *owner* nothing is told of what others run.
+    """
     now = world.clock.now()
 
     def look(tx: Tx) -> Around:
@@ -31,8 +34,13 @@ def why(world: World, job: Job) -> tuple[Reason, ...]:
             max_running=queue.max_running,
             running=sum(other.queue == job.queue for other in rivals),
             workers=sum(job.queue in node.queues for node in nodes),
-            holders=tuple(other.id for other in rivals if other.concurrency_key == job.concurrency_key),
+            holders=tuple(
+                other.id
+                for other in rivals
+                if other.concurrency_key == job.concurrency_key and owner in (None, other.owner)
+            ),
             last_run=past[-1] if past else None,
+            shows_others=owner is None,
         )
 
     return decide(job, world.store.read(look), now=now)

@@ -257,7 +257,7 @@ def why(
 ) -> tuple[Facts, tuple[Reason, ...]]:
     """How it stands and why, from data alone (S1-36); never without a reason."""
     facts = get(world, task_id, owner=owner, queues=queues)
-    found = [reason for job in facts.live for reason in reasons.why(world, job)]
+    found = [reason for job in facts.live for reason in reasons.why(world, job, owner=owner)]
     if facts.is_over and facts.reason is not None:
         found.append(Reason("over", facts.reason))
     silent = why_silent(facts.schedule, world.clock.now())

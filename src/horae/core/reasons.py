@@ -33,6 +33,7 @@ class Around:
     workers: int = 0
     holders: tuple[str, ...] = ()
     last_run: Run | None = None
+    shows_others: bool = True  # whether the reader may know how much others run; a tenant may not
 
 
 def why(job: Job, around: Around, *, now: datetime) -> tuple[Reason, ...]:
@@ -72,9 +73,8 @@ def _waiting(job: Job, around: Around, now: datetime) -> Iterator[Reason]:
     if not around.workers:
         yield Reason("no_worker", f"no worker serves the queue {job.queue}")
     if around.max_running is not None and around.running >= around.max_running:
-        yield Reason(
-            "queue_limit", f"its queue runs at most {around.max_running} at once, and {around.running} are running"
-        )
+        full = f"its queue runs at most {around.max_running} at once, and {around.running} are running"
+        yield Reason("queue_limit", full if around.shows_others else "its queue runs as many jobs at once as it may")
     nothing_else = around.paused_at is None and not job.held and job.run_at <= now
     if nothing_else and around.workers and (around.max_running is None or around.running < around.max_running):
         yield Reason("due", f"due since {iso(job.run_at)}; next when a worker of its queue has a free slot")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from horae.core.jobs import SYSTEM, Job, Outcome
@@ -14,6 +16,10 @@ from horae.runtime.executor import Handler
 
 Ask = Callable[[Callable[[], float | None]], Awaitable[float | None]]
 
+log = logging.getLogger("horae.worker")
+TRACEBACK = re.compile(
+    r"\s*^[ |+]*(?:Exception Group )?Traceback \(most recent call last\):\n.*", re.MULTILINE | re.DOTALL
+)
 FIRST_WAIT = timedelta(seconds=30)  # for a job whose handler is unknown here
 LONGEST_WAIT = timedelta(minutes=10)
 
@@ -45,6 +51,19 @@ def put_off(job: Job, handler: Handler | None, now: datetime) -> Outcome:
         reason = f"the code of this worker does not open {job.handler!r} to tenants; deploy one version everywhere"
     wait = min(max(FIRST_WAIT, (now - job.planned_at) / 2), LONGEST_WAIT)
     return Outcome("snoozed", error=reason, delay=wait)
+
+
+def for_owner(job: Job, outcome: Outcome) -> Outcome:
+    """The ending as it is stored. A tenant reads what went wrong with its job, and not our files and lines; those are
+    in the worker's log.
+    """
+    if job.owner == SYSTEM or outcome.error is None:
+        return outcome
+    told = TRACEBACK.sub("", outcome.error)
+    if told == outcome.error:
+        return outcome
+    log.warning("%s (%s) failed for %s: %s", job.id, job.handler, job.owner, outcome.error, extra=facts(job))
+    return replace(outcome, error=told)
 
 
 def as_fated(attempt: Attempt, outcome: Outcome) -> Outcome:

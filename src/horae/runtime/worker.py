@@ -26,7 +26,7 @@ from horae.actions.retention import Retention
 from horae.core.jobs import SLOTS, Change, Job, Lease, Outcome
 from horae.errors import HoraeError, StoreError
 from horae.ports import Claim, Glance, Limiter, Node, World
-from horae.runtime.attempts import Attempt, as_fated, ended_by, facts, is_closed, put_off, slowed_down
+from horae.runtime.attempts import Attempt, as_fated, ended_by, facts, for_owner, is_closed, put_off, slowed_down
 from horae.runtime.context import Context
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.declared import Declared
@@ -266,7 +266,7 @@ class Worker:
     async def _attempt(self, attempt: Attempt) -> None:
         job = attempt.job
         try:
-            outcome = as_fated(attempt, await self._outcome(attempt))
+            outcome = for_owner(job, as_fated(attempt, await self._outcome(attempt)))
         except asyncio.CancelledError:
             outcome = ended_by(attempt)
         except Exception as problem:  # ours, not the handler's; the slot must not be lost for it

@@ -205,7 +205,7 @@ def runs(job_id: JobId, world: Here, caller: Somebody) -> Runs:
 @router.get("/jobs/{job_id}/why", operation_id="explain_job", summary="Why a job stands where it stands")
 def why(job_id: JobId, world: Here, caller: Somebody) -> Reasons:
     job = verbs.get(world, job_id, **caller.reach)
-    return Reasons.of(job, explain(world, job))
+    return Reasons.of(job, explain(world, job, owner=caller.sees))
 
 
 def _wanted(caller: Caller, states: tuple[str, ...], *words: str | None) -> Filter:
