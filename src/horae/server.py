@@ -62,6 +62,7 @@ def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -
         settings.jwt_audience,
         frozenset(settings.jwt_scopes),
     )
+    rules.require_whole()
     if rules.are_any:
         told["recognisers"] = (jwt.Recogniser(rules, lambda: opens().clock.now(), told["monotonic"]),)
     if given.get("open_to_all"):

@@ -38,6 +38,7 @@ from horae.core.jobs import (
 from horae.core.payloads import decode, encode, label, name
 from horae.core.retry import DEFAULT_RETRY, Retry
 from horae.core.values import swift
+from horae.core.webhooks import refuse_credentials
 from horae.errors import Conflict, InvalidInput, LeaseLost, NotAllowed, NotFound
 from horae.ports import Claim, Filter, Placed, Renewed, Tx, World
 
@@ -160,6 +161,7 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
         raise InvalidInput(f"concurrency_limit {request.concurrency_limit} is outside 1 to {MAX_RUNNING}.")
     if request.timeout is not None and request.timeout <= timedelta(0):
         raise InvalidInput(f"A time limit of {request.timeout} leaves no time to run; give more, or None for no limit.")
+    refuse_credentials(request.handler, request.payload)
     payload = encode({} if request.payload is None else request.payload, max_bytes=world.max_payload_bytes)
     key = _key(request, planned_at)
     needs = request.after

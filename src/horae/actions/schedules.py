@@ -24,6 +24,7 @@ from horae.core.jobs import SYSTEM
 from horae.core.payloads import encode, label, name
 from horae.core.retry import Retry
 from horae.core.tasks import named_first
+from horae.core.webhooks import refuse_credentials
 from horae.errors import Conflict, InvalidInput, NotFound, VersionConflict
 from horae.ports import ScheduleFilter, Tally, Tx, World
 
@@ -268,6 +269,7 @@ def checked(world: World, schedule: Schedule) -> None:
     name(schedule.queue, "queue")
     if not isinstance(schedule.payload, dict):
         raise InvalidInput("The payload of a schedule is an object: the arguments of its handler by name.")
+    refuse_credentials(schedule.handler, schedule.payload)
     encode(schedule.payload, max_bytes=world.max_payload_bytes)
     check(schedule)
 

@@ -25,7 +25,7 @@ from horae.core.payloads import label, name
 from horae.core.readings import instant_from, second_of
 from horae.core.retry import Retry
 from horae.core.targets import Rules
-from horae.core.webhooks import check_webhook
+from horae.core.webhooks import WEBHOOK, check_webhook
 from horae.core.zones import zone_named
 from horae.errors import Forbidden, InvalidCron, InvalidInput, InvalidPayload
 
@@ -41,7 +41,7 @@ EVERY_MINUTE = "* * * * *"
 FALLBACK = 60  # seconds: what an interval of zero or less means (S1-29)
 LONGEST_INTERVAL = 10**9
 RETRY = Retry.fixed(60, attempts=5)  # S1-28, with the cap of C-11 and C-30
-DISPATCH, WEBHOOK, ATTEND = "dispatch", "webhook", "attend"
+DISPATCH, ATTEND = "dispatch", "attend"
 ATTENDED = ("lane", "kind", "payload", "priority")
 RESERVED = ("ctx", "self")  # what a handler's own parameters are called
 NO_HANDLER = "There is no handler"

@@ -6,6 +6,7 @@ means public keys and never a secret. Times are compared with the world's clock.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import logging
 import re
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import jwt
@@ -56,13 +58,40 @@ class Rules:
                 f"HORAE_JWT_SECRET is shorter than {SHORTEST_SECRET} bytes, so it can be guessed. Make one: "
                 "openssl rand -hex 32"
             )
-        if self.jwks_url is not None and not self.jwks_url.startswith(("https://", "http://")):
-            raise ConfigurationError("HORAE_JWT_JWKS_URL must begin with https:// (or http:// on this machine).")
+        if self.jwks_url is not None and not _is_safe(self.jwks_url):
+            raise ConfigurationError(
+                "HORAE_JWT_JWKS_URL must begin with https://, or with http:// where it names this machine "
+                "(http://127.0.0.1/…): whoever can change the keys on their way can sign for everybody."
+            )
         scopes_from(self.scopes)
 
     @property
     def are_any(self) -> bool:
         return self.secret is not None or self.jwks_url is not None
+
+    def require_whole(self) -> None:
+        """Refuse to start a service that would accept what the same login made for another one."""
+        if self.are_any and not (self.issuer and self.audience):
+            missing = "HORAE_JWT_AUDIENCE" if self.issuer else "HORAE_JWT_ISSUER"
+            raise ConfigurationError(
+                f"{missing} is not set: without it, a JWT that was made for another service is accepted here. Set "
+                "HORAE_JWT_ISSUER to the iss and HORAE_JWT_AUDIENCE to the aud of the tokens that are meant for Horae."
+            )
+
+
+def _is_safe(url: str) -> bool:
+    """Whether what is fetched from there is what was put there: by https, or from this machine itself."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    if parts.scheme == "https":
+        return bool(host)
+    try:
+        return parts.scheme == "http" and (host == "localhost" or ipaddress.ip_address(host).is_loopback)
+    except ValueError:
+        return False
 
 
 class Recogniser:
