@@ -75,8 +75,9 @@ def create(
         tx.owners.lock(owner, now)
         if key is not None:
             known = tx.tasks.get(task_id, owner)
+            if known is not None and terms.only_queues and known.queue not in terms.only_queues:
+                raise Conflict(f"The key {key!r} made a task that fires into another queue. Choose another key.")
             if known is not None:
-                _check_reach(known, terms.only_queues)
                 return Saved(_facts(tx, _same_request(known, key, asked)))
             _not_deleted(tx, task_id, owner, key)
         made = _planned(world, tx, task_id, wish, owner, terms, now)

@@ -17,7 +17,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse
 
-from horae.service.problems import MEDIA, TYPE
+from horae.service.problems import TYPE, problem_answer
 from horae.service.state import service_of
 
 router = APIRouter()
@@ -135,10 +135,6 @@ def refuse_in_our_words(operation: dict[str, Any], *, is_open: bool) -> None:
     for status in expected:
         told.setdefault(status, problem_answer(REFUSALS[status]))
     told.setdefault("default", problem_answer("Any other refusal."))
-
-
-def problem_answer(description: str) -> dict[str, Any]:
-    return {"description": description, "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
 
 
 # -- the page ------------------------------------------------------------------------------------------------------

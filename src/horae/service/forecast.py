@@ -12,6 +12,7 @@ from horae.core.access import Caller
 from horae.service.inputs import Tenant, among
 from horae.service.job_shapes import Instant
 from horae.service.paging import Limit
+from horae.service.problems import refuses
 from horae.service.state import Here, needs
 
 router = APIRouter(tags=["schedules"])
@@ -40,7 +41,7 @@ class ForecastShape(BaseModel):
     pile_ups: list[PileUp] = Field(description="Minutes with several fires, the worst first.")
 
 
-@router.get("/forecast", operation_id="get_forecast", summary="The next fires of all schedules")
+@router.get("/forecast", operation_id="get_forecast", summary="The next fires of all schedules", responses=refuses(404))
 def get_forecast(
     world: Here,
     caller: Annotated[Caller, Depends(needs("admin", by_queue=True))],

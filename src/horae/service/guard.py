@@ -11,7 +11,7 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from fastapi import Request
@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from horae.errors import HoraeError, TooManyRequests
 from horae.service import bodies, problems
-from horae.service.problems import problem
+from horae.service.problems import method_not_allowed, problem
 from horae.service.state import CALLER, Service, address_of, authenticate, bearer_of
 
 log = logging.getLogger("horae.access")
@@ -54,9 +54,10 @@ class Enough(OSError):
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, service: Service) -> None:
+    def __init__(self, app: ASGIApp, service: Service, methods: Mapping[str, Sequence[str]]) -> None:
         self.app = app
         self.service = service
+        self.methods = methods  # of addresses that the router would take for an id with other methods
         self.options = service.options
         self.limits = service.limits
 
@@ -112,6 +113,9 @@ class Guard:
             return problem(422, "invalid_input", "The address contains a NUL character. Remove it.")
         if headers.get("content-encoding", "identity").lower() != "identity":
             return problem(415, "unsupported_media", "Send the body as it is, without Content-Encoding.")
+        methods = self.methods.get(path_of(scope))
+        if methods is not None and scope["method"] not in methods:
+            return method_not_allowed(methods)
         return None
 
     def _is_from_elsewhere(self, headers: Headers) -> bool:

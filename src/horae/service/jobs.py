@@ -37,6 +37,7 @@ from horae.service.job_shapes import (
     Status,
 )
 from horae.service.paging import Cursor, Limit, cursor_from, read_cursor
+from horae.service.problems import refuses
 from horae.service.pulling import JobId
 from horae.service.state import Here, How, Service, needs
 
@@ -76,7 +77,7 @@ STATES = {word: state for state, word in WORDS.items()} | {"dead": "dead"}  # no
     operation_id="enqueue_job",
     summary="Store a job",
     status_code=201,
-    responses={200: {"model": Enqueued, "description": "It was there before: same key, same request."}},
+    responses={200: {"model": Enqueued, "description": "It was there before: same key, same request."}, **refuses(409)},
 )
 def enqueue(
     body: NewJob,
@@ -103,7 +104,7 @@ def enqueue(
     operation_id="enqueue_jobs",
     summary="Store up to a thousand jobs, all or none",
     status_code=201,
-    responses={200: {"model": BulkEnqueued, "description": "All of them were there before."}},
+    responses={200: {"model": BulkEnqueued, "description": "All of them were there before."}, **refuses(409)},
 )
 def enqueue_many(
     body: Bulk, response: Response, world: Here, service: How, caller: Somebody, key: CallKey = None
@@ -146,7 +147,7 @@ def _place(world: World, service: Service, caller: Caller, requests: Sequence[ve
 # -- look --------------------------------------------------------------------------------------------------------
 
 
-@router.get("/jobs", operation_id="find_jobs", summary="Jobs, newest first")
+@router.get("/jobs", operation_id="find_jobs", summary="Jobs, newest first", responses=refuses(404))
 def find(
     world: Here,
     caller: Somebody,
@@ -191,18 +192,25 @@ def dead_letters(
     return _page(world, _wanted(caller, ("dead",), queue, handler, tag, object_type, object_id), limit, cursor)
 
 
-@router.get("/jobs/{job_id}", operation_id="get_job", summary="One job")
+@router.get("/jobs/{job_id}", operation_id="get_job", summary="One job", responses=refuses(404))
 def get(job_id: JobId, world: Here, caller: Somebody) -> JobShape:
     return JobShape.of(verbs.get(world, job_id, **caller.reach))
 
 
-@router.get("/jobs/{job_id}/runs", operation_id="get_job_runs", summary="Every attempt at a job, the oldest first")
+@router.get(
+    "/jobs/{job_id}/runs",
+    operation_id="get_job_runs",
+    summary="Every attempt at a job, the oldest first",
+    responses=refuses(404),
+)
 def runs(job_id: JobId, world: Here, caller: Somebody) -> Runs:
     found = verbs.runs(world, job_id, **caller.reach)
     return Runs(runs=[RunShape.of(run) for run in found])
 
 
-@router.get("/jobs/{job_id}/why", operation_id="explain_job", summary="Why a job stands where it stands")
+@router.get(
+    "/jobs/{job_id}/why", operation_id="explain_job", summary="Why a job stands where it stands", responses=refuses(404)
+)
 def why(job_id: JobId, world: Here, caller: Somebody) -> Reasons:
     job = verbs.get(world, job_id, **caller.reach)
     return Reasons.of(job, explain(world, job, owner=caller.sees))
@@ -265,19 +273,34 @@ def _first(world: World, wanted: Filter) -> list[Job]:
     return found + (verbs.find(world, wanted, limit=1, before=found[-1].id) if len(found) == REVIVED_AT_ONCE else [])
 
 
-@router.post("/jobs/{job_id}/cancel", operation_id="cancel_job", summary="End a job that is not needed any more")
+@router.post(
+    "/jobs/{job_id}/cancel",
+    operation_id="cancel_job",
+    summary="End a job that is not needed any more",
+    responses=refuses(404, 409),
+)
 def cancel(job_id: JobId, world: Here, caller: Somebody, body: Because = NOTHING) -> JobShape:
     """A waiting job ends at once; a running one is asked to stop (`cancel_requested` in its renewals)."""
     return JobShape.of(verbs.cancel(world, job_id, actor=caller.actor, reason=body.reason, **caller.reach))
 
 
-@router.post("/jobs/{job_id}/revive", operation_id="revive_job", summary="Give a dead letter a new life")
+@router.post(
+    "/jobs/{job_id}/revive",
+    operation_id="revive_job",
+    summary="Give a dead letter a new life",
+    responses=refuses(404, 409),
+)
 def revive(job_id: JobId, world: Here, caller: Somebody, body: Because = NOTHING) -> JobShape:
     """All its attempts again, due now."""
     return JobShape.of(verbs.revive(world, job_id, actor=caller.actor, reason=body.reason, **caller.reach))
 
 
-@router.post("/jobs/{job_id}/reschedule", operation_id="reschedule_job", summary="Move a waiting job")
+@router.post(
+    "/jobs/{job_id}/reschedule",
+    operation_id="reschedule_job",
+    summary="Move a waiting job",
+    responses=refuses(404, 409),
+)
 def reschedule(job_id: JobId, body: Reschedule, world: Here, caller: Somebody) -> JobShape:
     """To another time or priority; its planned time and its key stay what they were."""
     job = verbs.reschedule(

@@ -24,6 +24,7 @@ from horae.errors import InvalidInput, LeaseLost, TokenNeeded
 from horae.ports import Clock, World
 from horae.service.holders import Holders, holders_of
 from horae.service.job_shapes import SCHEDULER, Body, Instant, JobShape, Lease, Seconds, Token
+from horae.service.problems import refuses
 from horae.service.state import Here, How, Service, needs
 from horae.service.waiting import Want, room_of, take
 
@@ -164,7 +165,13 @@ async def pull(body: Pull, request: Request, world: Here, service: How, holders:
     return Pulled(jobs=[JobShape.of(job) for job in jobs], now=world.clock.now())
 
 
-@router.post("/{job_id}/ack", operation_id="ack_job", summary="The job is done", description=TOKENLESS)
+@router.post(
+    "/{job_id}/ack",
+    operation_id="ack_job",
+    summary="The job is done",
+    description=TOKENLESS,
+    responses=refuses(404, 409),
+)
 def ack(job_id: JobId, body: Ack, world: Here, holders: Known, caller: Worker) -> JobShape:
     if body.result == "failed":
         raise InvalidInput(f"A job that failed is told to /scheduler/jobs/{job_id}/fail, with its error.")
@@ -180,7 +187,13 @@ def ack(job_id: JobId, body: Ack, world: Here, holders: Known, caller: Worker) -
     return JobShape.of(job)
 
 
-@router.post("/{job_id}/fail", operation_id="fail_job", summary="The attempt failed", description=TOKENLESS)
+@router.post(
+    "/{job_id}/fail",
+    operation_id="fail_job",
+    summary="The attempt failed",
+    description=TOKENLESS,
+    responses=refuses(404, 409),
+)
 def fail(job_id: JobId, body: Fail, world: Here, holders: Known, caller: Worker) -> JobShape:
     job = verbs.fail(
         world,
@@ -195,7 +208,9 @@ def fail(job_id: JobId, body: Fail, world: Here, holders: Known, caller: Worker)
     return JobShape.of(job)
 
 
-@router.post("/{job_id}/renew", operation_id="renew_job", summary="Keep the job for longer")
+@router.post(
+    "/{job_id}/renew", operation_id="renew_job", summary="Keep the job for longer", responses=refuses(404, 409)
+)
 def renew(job_id: JobId, body: Renew, world: Here, service: How, caller: Worker) -> JobShape:
     """Renew at a third of the lease. `cancel_requested` in the answer asks the worker to stop."""
     job = _held(world, job_id, body, caller)
@@ -205,7 +220,12 @@ def renew(job_id: JobId, body: Renew, world: Here, service: How, caller: Worker)
     return JobShape.of(verbs.get(world, job_id))
 
 
-@router.post("/{job_id}/progress", operation_id="note_job_progress", summary="Show how far the job is")
+@router.post(
+    "/{job_id}/progress",
+    operation_id="note_job_progress",
+    summary="Show how far the job is",
+    responses=refuses(404, 409),
+)
 def progress(job_id: JobId, body: Progress, world: Here, caller: Worker) -> JobShape:
     hold = Hold(_held(world, job_id, body, caller).number, body.token)
     if "checkpoint" in body.model_fields_set:
@@ -215,7 +235,12 @@ def progress(job_id: JobId, body: Progress, world: Here, caller: Worker) -> JobS
     return JobShape.of(verbs.get(world, job_id))
 
 
-@router.post("/{job_id}/release", operation_id="release_job", summary="Give the job back to its queue")
+@router.post(
+    "/{job_id}/release",
+    operation_id="release_job",
+    summary="Give the job back to its queue",
+    responses=refuses(404, 409),
+)
 def release(job_id: JobId, body: Release, world: Here, caller: Worker) -> JobShape:
     """At once, and no attempt is counted."""
     _held(world, job_id, body, caller)

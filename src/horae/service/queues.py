@@ -13,6 +13,7 @@ from horae.core.access import Caller
 from horae.ports import Queue
 from horae.service.inputs import Because, one_line
 from horae.service.job_shapes import Instant
+from horae.service.problems import refuses
 from horae.service.state import Here, needs
 
 router = APIRouter(prefix="/queues", tags=["queues"])
@@ -60,7 +61,7 @@ def list_queues(world: Here, caller: Admin) -> Queues:
     return Queues(queues=[QueueDetail.seen(view) for view in queues.list_queues(world, **caller.reach)])
 
 
-@router.get("/{name:path}", operation_id="get_queue", summary="One queue")
+@router.get("/{name:path}", operation_id="get_queue", summary="One queue", responses=refuses(404))
 def get(world: Here, caller: Admin, name: Name) -> QueueDetail:
     return QueueDetail.seen(queues.get_queue(world, name, **caller.reach))
 

@@ -17,6 +17,7 @@ from horae.ports import ScheduleFilter
 from horae.service.addresses import GROUPS, only_meaning
 from horae.service.inputs import Because, IfMatch, Key, Tenant, Why, Word, among, etag, version_from, whose
 from horae.service.paging import Cursor, Limit, cursor_from, read_cursor
+from horae.service.problems import refuses
 from horae.service.schedule_shapes import (
     Backfilled,
     BackfillRange,
@@ -44,7 +45,7 @@ SHOWN = 1000  # fires of a backfill in one answer
 FARTHEST = 2**62  # microseconds: no row has a later instant
 
 
-@router.get("", operation_id="list_schedules", summary="Schedules, by key")
+@router.get("", operation_id="list_schedules", summary="Schedules, by key", responses=refuses(404))
 def list_schedules(
     world: Here,
     caller: Reader,
@@ -79,13 +80,20 @@ def list_schedules(
     )
 
 
-@router.post("", operation_id="create_schedule", summary="Make a schedule", status_code=201)
+@router.post(
+    "", operation_id="create_schedule", summary="Make a schedule", status_code=201, responses=refuses(404, 409)
+)
 def create(world: Here, caller: Admin, told: NewSchedule, response: Response, owner: Tenant = None) -> ScheduleShape:
     new = told.schedule(whose(caller, owner))
     return _shown(schedules.create(world, new, actor=caller.actor, reason=told.reason), response)
 
 
-@router.post("/groups/{group:path}/pause", operation_id="pause_schedule_group", summary="Pause a group of schedules")
+@router.post(
+    "/groups/{group:path}/pause",
+    operation_id="pause_schedule_group",
+    summary="Pause a group of schedules",
+    responses=refuses(404, 409),
+)
 def pause_group(world: Here, caller: Admin, group: str, told: Because | None = None, owner: Tenant = None) -> Group:
     named, mine = name(group, "group"), whose(caller, owner)
     only_meaning(world, f"the group {named!r}", f"{GROUPS}/{named}", mine)
@@ -93,7 +101,12 @@ def pause_group(world: Here, caller: Admin, group: str, told: Because | None = N
     return Group(group=group, changed=[each.key for each in done])
 
 
-@router.post("/groups/{group:path}/resume", operation_id="resume_schedule_group", summary="Resume a group of schedules")
+@router.post(
+    "/groups/{group:path}/resume",
+    operation_id="resume_schedule_group",
+    summary="Resume a group of schedules",
+    responses=refuses(404, 409),
+)
 def resume_group(world: Here, caller: Admin, group: str, told: Because | None = None, owner: Tenant = None) -> Group:
     named, mine = name(group, "group"), whose(caller, owner)
     only_meaning(world, f"the group {named!r}", f"{GROUPS}/{named}", mine)
@@ -101,7 +114,9 @@ def resume_group(world: Here, caller: Admin, group: str, told: Because | None = 
     return Group(group=group, changed=[each.key for each in done])
 
 
-@router.post("/{key:path}/pause", operation_id="pause_schedule", summary="No fires until it is resumed")
+@router.post(
+    "/{key:path}/pause", operation_id="pause_schedule", summary="No fires until it is resumed", responses=refuses(404)
+)
 def pause(
     world: Here, caller: Admin, key: Key, response: Response, told: Because | None = None, owner: Tenant = None
 ) -> ScheduleShape:
@@ -109,7 +124,9 @@ def pause(
     return _shown(schedules.pause(world, key, owner=mine, actor=caller.actor, reason=_why(told)), response)
 
 
-@router.post("/{key:path}/resume", operation_id="resume_schedule", summary="Fire again from now on")
+@router.post(
+    "/{key:path}/resume", operation_id="resume_schedule", summary="Fire again from now on", responses=refuses(404)
+)
 def resume(
     world: Here, caller: Admin, key: Key, response: Response, told: Because | None = None, owner: Tenant = None
 ) -> ScheduleShape:
@@ -117,7 +134,7 @@ def resume(
     return _shown(schedules.resume(world, key, owner=mine, actor=caller.actor, reason=_why(told)), response)
 
 
-@router.post("/{key:path}/trigger", operation_id="trigger_schedule", summary="Run it once, now")
+@router.post("/{key:path}/trigger", operation_id="trigger_schedule", summary="Run it once, now", responses=refuses(404))
 def trigger(
     world: Here, caller: Admin, key: Key, told: TriggerSchedule | None = None, owner: Tenant = None
 ) -> TriggeredSchedule:
@@ -127,7 +144,9 @@ def trigger(
     return TriggeredSchedule(key=key, triggered=done.ran, job_id=done.job_id, reason=done.fire.reason)
 
 
-@router.post("/{key:path}/backfill", operation_id="backfill_schedule", summary="Make up for missed fires")
+@router.post(
+    "/{key:path}/backfill", operation_id="backfill_schedule", summary="Make up for missed fires", responses=refuses(404)
+)
 def backfill(world: Here, caller: Admin, key: Key, told: BackfillRange, owner: Tenant = None) -> Backfilled:
     """Only what lies behind and never became a job; at most 10,000 fires with one call."""
     done = firing.backfill(
@@ -150,7 +169,9 @@ def backfill(world: Here, caller: Admin, key: Key, told: BackfillRange, owner: T
     )
 
 
-@router.get("/{key:path}/preview", operation_id="preview_schedule", summary="Its next fires")
+@router.get(
+    "/{key:path}/preview", operation_id="preview_schedule", summary="Its next fires", responses=refuses(404, 409)
+)
 def preview(
     world: Here, caller: Reader, key: Key, count: Annotated[int, Query(ge=1, le=1000)] = 5, owner: Tenant = None
 ) -> Preview:
@@ -160,7 +181,12 @@ def preview(
     return Preview(key=key, fires=schedules.preview(world, found, count))
 
 
-@router.get("/{key:path}/history", operation_id="list_schedule_fires", summary="What became of each due fire")
+@router.get(
+    "/{key:path}/history",
+    operation_id="list_schedule_fires",
+    summary="What became of each due fire",
+    responses=refuses(404, 409),
+)
 def history(
     world: Here, caller: Reader, key: Key, limit: Limit = 50, cursor: Cursor = None, owner: Tenant = None
 ) -> FirePage:
@@ -175,7 +201,12 @@ def history(
     return FirePage(fires=[FireShape.of(*each) for each in found], next_cursor=more)
 
 
-@router.get("/{key:path}/versions", operation_id="list_schedule_versions", summary="Who changed it, how and why")
+@router.get(
+    "/{key:path}/versions",
+    operation_id="list_schedule_versions",
+    summary="Who changed it, how and why",
+    responses=refuses(404, 409),
+)
 def versions(world: Here, caller: Reader, key: Key, limit: Limit = 50, owner: Tenant = None) -> Versions:
     mine = whose(caller, owner)
     only_meaning(world, f"the versions of {key!r}", f"{key}/versions", mine)
@@ -183,7 +214,9 @@ def versions(world: Here, caller: Reader, key: Key, limit: Limit = 50, owner: Te
     return Versions(versions=[Version.of(each) for each in found])
 
 
-@router.get("/{key:path}", operation_id="get_schedule", summary="One schedule, and how its runs went")
+@router.get(
+    "/{key:path}", operation_id="get_schedule", summary="One schedule, and how its runs went", responses=refuses(404)
+)
 def get(world: Here, caller: Reader, key: Key, response: Response, owner: Tenant = None) -> ScheduleDetail:
     found = schedules.get(world, key, owner=whose(caller, owner), queues=caller.queues)
     response.headers["ETag"] = etag(found.version)
@@ -191,7 +224,9 @@ def get(world: Here, caller: Reader, key: Key, response: Response, owner: Tenant
     return shown.model_copy(update={"runs": TallyShape.of(schedules.tally(world, found))})
 
 
-@router.patch("/{key:path}", operation_id="change_schedule", summary="Change a schedule")
+@router.patch(
+    "/{key:path}", operation_id="change_schedule", summary="Change a schedule", responses=refuses(404, 409, 412)
+)
 def change(
     world: Here,
     caller: Admin,
@@ -214,7 +249,13 @@ def change(
     return _shown(changed, response)
 
 
-@router.delete("/{key:path}", operation_id="delete_schedule", summary="Forget a schedule", status_code=204)
+@router.delete(
+    "/{key:path}",
+    operation_id="delete_schedule",
+    summary="Forget a schedule",
+    status_code=204,
+    responses=refuses(404, 409),
+)
 def delete(world: Here, caller: Admin, key: Key, owner: Tenant = None, reason: Annotated[Why, Query()] = "") -> None:
     """Its fires go with it; jobs that it made live on."""
     schedules.delete(world, key, owner=whose(caller, owner), actor=caller.actor, reason=reason)
