@@ -1,6 +1,7 @@
 """What the house's workers store of themselves, and what follows for tenants."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,7 @@ from horae.actions.definitions import find_definitions, release_held, store_defi
 from horae.actions.reasons import why
 from horae.core.tasks import Terms, Wish
 from horae.errors import InvalidInput, InvalidName
-from horae.ports import StoredDefinition, World
+from horae.ports import StoredDefinition, Tx, World
 from horae.stores.schema import migrate
 from horae.testing.builders import a_request, a_schedule
 from horae.testing.clock import VirtualClock
@@ -90,6 +91,22 @@ def test_opening_releases_all_that_was_held_and_wakes_their_queues(
     assert woken >= {"a", "b"}
     assert set(pulled(world, queues=["a", "b"])) == {each.id for each in made}
     assert release_held(world) == 0
+
+
+def test_what_somebody_who_died_did_not_release_is_released_when_the_same_is_stored_again(world: World) -> None:
+    """The definition is stored in one transaction and its jobs are released in others; a restart finishes the work."""
+    job_id = jobs.enqueue(world, a_request(owner="alice")).id
+    assert pulled(world) == []
+
+    def open_only(tx: Tx) -> None:
+        tx.definitions.lock()
+        tx.definitions.put(replace(OPEN, stored_at=world.clock.now()))
+
+    world.store.transact(open_only)
+    assert pulled(world) == []
+
+    assert store_definitions(world, [OPEN]) == []
+    assert pulled(world) == [job_id]
 
 
 def test_why_says_that_a_handler_is_not_open_to_tenants(world: World) -> None:

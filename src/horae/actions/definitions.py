@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from horae.core.audit import Entry
@@ -24,15 +24,22 @@ def store_definitions(
 
     The newest stored one rules, whichever worker or application stored it. What is opened or closed to tenants is
     audited. Jobs held for a handler that is open now are released, in small transactions: if this process dies between
-    two of them, the janitor's net releases the rest.
+    two of them, whoever stores the same next releases the rest, and so does the janitor.
     """
     now = world.clock.now()
     wanted = {each.name: _checked(replace(each, app=app, stored_at=now, stored_by=actor)) for each in definitions}
     if len(wanted) > MOST:
         raise InvalidInput(f"{len(wanted):,} definitions are too many; at most {MOST:,} are accepted.")
-    known = find_definitions(world)
-    if not _changed(wanted.values(), known):
-        return []
+    changed = _write(world, wanted) if _changed(wanted.values(), find_definitions(world)) else []
+    for definition in changed:
+        log.info("%s is %s to tenants", definition.name, "open" if definition.tenants else "not open")
+    if any(definition.tenants for definition in wanted.values()):
+        release_held(world)
+    return changed
+
+
+def _write(world: World, wanted: Mapping[str, StoredDefinition]) -> list[StoredDefinition]:
+    """Store and audit what differs, behind the lock; answers with that."""
 
     def write(tx: Tx) -> list[StoredDefinition]:
         tx.definitions.lock()
@@ -45,12 +52,7 @@ def store_definitions(
                 tx.audit.append(_entry(definition, was))
         return changed
 
-    changed = world.store.transact(write)
-    for definition in changed:
-        log.info("%s is %s to tenants", definition.name, "open" if definition.tenants else "not open")
-    if any(definition.tenants for definition in changed):
-        release_held(world)
-    return changed
+    return world.store.transact(write)
 
 
 def release_held(world: World) -> int:
