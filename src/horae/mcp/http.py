@@ -96,11 +96,12 @@ def for_operators(caller: Caller) -> None:
 
 
 async def refuse(send: Send, problem: HoraeError) -> None:
-    """In the words of the service's own refusals."""
+    """In the words of the service's own refusals; the body was not read, so the connection ends with the answer."""
     status = 401 if isinstance(problem, Unauthorized) else 403 if isinstance(problem, Forbidden) else 503
     told = "The store does not answer just now. Try again." if isinstance(problem, StoreError) else str(problem)
     body = json.dumps({"error": problem.code, "error_description": told}, ensure_ascii=False).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers.append((b"connection", b"close"))
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer error="invalid_token"'))
     await send({"type": "http.response.start", "status": status, "headers": headers})
