@@ -42,4 +42,4 @@ def register(app: Jobs) -> None:
         return {"task": added.task.id, "lane": lane, "created": added.created}
 
     if app.definitions.find(ATTEND) is None:
-        app.job(ATTEND, retry=RETRY)(attend)
+        app.job(ATTEND, retry=RETRY, tenants=True)(attend)

@@ -20,6 +20,7 @@ from horae.declarations import TIMING, Problem, scheduled
 from horae.definitions import Definition, Definitions, define
 from horae.errors import DefinitionError, HoraeError
 from horae.handles import Jobs
+from horae.ports import StoredDefinition
 from horae.runtime.context import Context
 from horae.runtime.services import Services, wishes_of
 
@@ -99,6 +100,7 @@ def plan_of(
         handlers=frozenset(definition.name for definition in jobs.definitions),
         loads_persisted=loads_persisted,
         limits=limits_of(jobs, file, app),
+        definitions=tuple(StoredDefinition(each.name, each.queue, each.tenants) for each in jobs.definitions),
     )
 
 

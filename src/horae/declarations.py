@@ -74,6 +74,7 @@ class JobOptions(TimingOptions, total=False):
     rate_limit: Limiter
     stale_timeout: Span
     exclusive: bool
+    tenants: bool
 
 
 TIMING = tuple(get_type_hints(TimingOptions))

@@ -47,6 +47,7 @@ class Definition:
     takes_context: bool = False
     signature: inspect.Signature = field(default_factory=inspect.Signature)
     schedule: Schedule | None = None  # when it runs, as its code says; the file and the store may say otherwise
+    tenants: bool = False  # whether tenants' jobs may run it; the store keeps it, and decides
     built: type | None = None  # the class of which every run gets a fresh instance; None for a plain function
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -120,6 +121,7 @@ def define(
     rate_limit: Limiter | None = None,
     stale_timeout: timedelta | float | None = None,
     exclusive: bool = False,
+    tenants: bool = False,
     built: type | None = None,
 ) -> Definition:
     """Check a declaration and make it a definition; whatever cannot work is refused here.
@@ -143,6 +145,10 @@ def define(
         limit, silence = time_limit(timeout), time_limit(stale_timeout, "stale_timeout")
     except InvalidInput as problem:
         raise DefinitionError(f"{name}: {problem}") from None
+    if not isinstance(tenants, bool):
+        raise DefinitionError(
+            f"tenants={tenants!r} of {name} is neither True nor False; say whether tenants may run it."
+        )
     if exclusive:
         if concurrency_limit != 1:
             raise DefinitionError(f"{name} is exclusive, so its concurrency_limit is 1; drop one of the two.")
@@ -162,6 +168,7 @@ def define(
         decide=decide,
         rate_limit=rate_limit,
         stale_timeout=silence,
+        tenants=tenants,
         takes_context=takes_context,
         signature=signature,
         built=built,

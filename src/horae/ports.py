@@ -7,7 +7,7 @@ Stores and actions do not know each other; they meet here. ``World`` bundles the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -79,7 +79,7 @@ class Claim:
     worker_id: str
     lease: timedelta
     order: Order | None = None  # None: the queue's own
-    owner: str | None = None  # only this tenant's jobs; None: everybody's
+    owner: str | None = None  # only this tenant's jobs; None: a house worker's claim, over everybody's
     steady: datetime | None = None  # now on the lease line; None: the same as now
 
     def until(self, now: datetime) -> datetime:
@@ -126,6 +126,18 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredDefinition:
+    """A handler as the house's workers declare it; *tenants* says whether tenants' jobs may run it."""
+
+    name: str
+    queue: str
+    tenants: bool = False
+    app: str = ""
+    stored_at: datetime | None = None
+    stored_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Queue:
     """A named stream of jobs and how it is served."""
 
@@ -152,6 +164,8 @@ class Filter:
     created_after: datetime | None = None
     created_before: datetime | None = None
     machinery: bool = False  # also jobs of Horae's own, which are only found by their queue otherwise
+    not_held: tuple[str, ...] = ()  # leave out what is held for one of these reasons
+    queues: tuple[str, ...] = ()  # only of these; none named means any
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +181,7 @@ class ScheduleFilter:
     kind: str | None = None
     not_tzdata: str | None = None  # computed with another zone database than this one
     toggled: bool | None = None  # whether a toggle that a restart forgets is in force
+    queues: tuple[str, ...] = ()  # only those that fire into one of these; none named means any
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,11 +351,26 @@ class TaskRows(Protocol):
     """Users' own tasks inside one transaction; with *owner* None, everybody's."""
 
     def get(self, task_id: str, owner: str | None, *, lock: bool = False) -> Schedule | None: ...
-    def find(self, owner: str | None, *, limit: int, after: tuple[str, int, int] | None) -> list[Schedule]: ...
+    def find(
+        self, owner: str | None, *, limit: int, after: tuple[str, int, int] | None, queues: Collection[str] = ()
+    ) -> list[Schedule]: ...
     def count_enabled(self, owner: str) -> int: ...
     def live(self, numbers: Iterable[int]) -> dict[int, list[Job]]: ...
     def last_run(self, number: int) -> Run | None: ...
     def runs(self, number: int, *, limit: int, before: tuple[int, int] | None) -> list[TaskRun]: ...
+
+
+class DefinitionRows(Protocol):
+    """What the house's workers can run, and what of it is open to tenants."""
+
+    def get(self, name: str) -> StoredDefinition | None: ...
+    def all(self) -> list[StoredDefinition]: ...
+    def lock(self) -> None:
+        """Let no claim hold a job back, and nobody else change a definition, until the transaction ends."""
+
+    def put(self, definition: StoredDefinition) -> None: ...
+    def release(self, limit: int) -> tuple[int, set[str]]:
+        """Let up to *limit* held jobs of open handlers back into the claim; how many, in which queues."""
 
 
 class TokenRows(Protocol):
@@ -351,6 +381,8 @@ class TokenRows(Protocol):
     def add(self, token: Token) -> None: ...
     def revoke(self, token_id: str, *, actor: str, now: datetime) -> bool: ...
     def used(self, token_id: str, *, address: str | None, now: datetime) -> None: ...
+    def valid(self, token_ids: Collection[str], now: datetime) -> set[str]:
+        """Which of these are neither revoked nor expired."""
 
 
 class OwnerRows(Protocol):
@@ -491,6 +523,8 @@ class Tx(Protocol):
     @property
     def tasks(self) -> TaskRows: ...
     @property
+    def definitions(self) -> DefinitionRows: ...
+    @property
     def tokens(self) -> TokenRows: ...
     @property
     def owners(self) -> OwnerRows: ...
@@ -532,7 +566,7 @@ class Store(Protocol):
         """Delete up to *limit* rows of a table that ended before an instant; how many there were."""
 
     def let_in_forgotten(self) -> set[str]:
-        """Let in jobs that are held although there is room: the net under every limit."""
+        """Let in jobs that are held although there is room, or their handler is open: the net under every hold."""
 
     def settle_children(self, *, now: datetime, limit: int) -> int:
         """Deal with up to *limit* jobs whose parents have ended or were revived; how many there were."""

@@ -37,7 +37,6 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 FATAL = (ConfigurationError, SchemaMissing, SchemaTooNew)  # waiting mends none of these
 FIRST_PATIENCE = 3.0  # seconds that a start waits for the store before it goes on without
 KEEP_ALIVE = 75  # seconds: longer than what proxies keep, so that they close first
-LONGEST_HEAD = 64 * 1024  # request line and headers together
 
 
 def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -> Options:
@@ -63,6 +62,7 @@ def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -
         settings.jwt_audience,
         frozenset(settings.jwt_scopes),
     )
+    rules.require_whole()
     if rules.are_any:
         told["recognisers"] = (jwt.Recogniser(rules, lambda: opens().clock.now(), told["monotonic"]),)
     if given.get("open_to_all"):
@@ -149,6 +149,7 @@ class ServiceServer(HttpServer):
         grace: timedelta = timedelta(seconds=30),
         proxies: tuple[str, ...] = (),
         started: Callable[[], None] = lambda: None,
+        **further: Any,
     ) -> None:
         super().__init__(
             app,
@@ -156,7 +157,7 @@ class ServiceServer(HttpServer):
             grace=grace,
             proxies=proxies,
             timeout_keep_alive=KEEP_ALIVE,
-            h11_max_incomplete_event_size=LONGEST_HEAD,
+            **further,
         )
         self._app = app
         self._tell_start = started

@@ -292,8 +292,13 @@ class Settings:
         default=None,
         metadata=_from("HORAE_JWT_JWKS_URL", "accept JWTs signed by one of the keys there (RS256, ES256, EdDSA)"),
     )
-    jwt_issuer: str | None = field(default=None, metadata=_from("HORAE_JWT_ISSUER", "the `iss` a JWT must have"))
-    jwt_audience: str | None = field(default=None, metadata=_from("HORAE_JWT_AUDIENCE", "the `aud` a JWT must have"))
+    jwt_issuer: str | None = field(
+        default=None, metadata=_from("HORAE_JWT_ISSUER", "the `iss` a JWT must have; required where JWTs are accepted")
+    )
+    jwt_audience: str | None = field(
+        default=None,
+        metadata=_from("HORAE_JWT_AUDIENCE", "the `aud` a JWT must have; required where JWTs are accepted"),
+    )
     jwt_scopes: tuple[str, ...] = field(
         default=("tasks",),
         metadata=_from("HORAE_JWT_SCOPES", "what JWTs may be allowed at most, `tasks,read`", _words),

@@ -129,7 +129,7 @@ def test_an_unknown_run_is_not_found(world: World, name: str) -> None:
 
 
 def test_a_foreign_run_does_not_exist(world: World, clock: VirtualClock) -> None:
-    schedules.create(world, a_schedule(owner="alice"))
+    schedules.create(world, a_schedule(owner="alice", handler="dispatch"))
     [name] = ran(world, clock)
 
     assert logs.get(world, name, owner="alice").run.owner == "alice"

@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "declarations": {"core", "ports", "definitions", "runtime"},
     "configuration": {"core", "declarations", "definitions", "settings"},
     "handles": {"core", "ports", "actions", "declarations", "definitions", "runtime"},
-    "checking": {"core", "actions", "runtime", "configuration", "declarations", "definitions", "handles"},
+    "checking": {"core", "ports", "actions", "runtime", "configuration", "declarations", "definitions", "handles"},
     "locks": {"ports", "clock", "stores"},
     "opening": {"ports"},
     "telemetry": {"core", "ports", "version"},
@@ -69,7 +69,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "app": BELOW | ROOF,
     "attend": {"core", "ports", "actions", "runtime", "handles"},  # declares jobs, as a user's module would
     "attention": {"core", "ports", "actions", "runtime", "app"},
-    "mcp": {"core", "ports", "actions", "runtime", "version"},  # drives lanes for hosts that think elsewhere
+    # Drives lanes for hosts that think elsewhere; its door over HTTP watches tokens as the service does.
+    "mcp": {"core", "ports", "actions", "runtime", "service", "version"},
     "testing": BELOW | ROOF | {"app"},
     "cli": BELOW | ROOF | {"app", "attention", "client"},
     "__init__": BELOW | ROOF | {"app", "client"},

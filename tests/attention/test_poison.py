@@ -87,7 +87,7 @@ def acting(agent: Attention, action: str) -> None:
     def act(turn: Turn) -> Any:
         if turn.number == 1:
             return Act(action)
-        return Done([{"kind": fact.kind, **fact.data} for fact in turn.facts])
+        return Done([{"kind": fact.kind, **fact.about, **fact.data} for fact in turn.facts])
 
     agent.add("act")
 

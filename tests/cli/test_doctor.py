@@ -248,6 +248,17 @@ def test_children_of_an_ended_job_that_nobody_has_dealt_with(world: World, horae
     assert told["mend"] == "horae worker MODULE:APP"
 
 
+def test_a_tenants_job_whose_handler_is_not_open_to_tenants(world: World, horae: Command) -> None:
+    for _ in range(2):
+        jobs.enqueue(world, Request("send", owner="alice", queue="mail"))
+    world.store.claim(Claim("mail", 1, "w", timedelta(seconds=30)), now=world.clock.now())
+
+    told = found(horae("doctor", "--json"), "tenants")
+
+    assert (told["level"], told["mend"]) == ("warning", '@app.job("send", tenants=True)')
+    assert "2 jobs of tenants held in the queue mail: the handler send is not open to tenants." in told["text"]
+
+
 def test_a_schedule_that_is_inactive_with_its_reason(world: World, horae: Command) -> None:
     schedules.create(world, Schedule("nightly", "report", "cron", "0 3 * * *"))
     with sqlite3.connect(LIVE) as connection:
@@ -451,7 +462,7 @@ CANARY = "canary-4711"
 
 def test_a_bundle_holds_no_secret(world: World, horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     _, token = create_token(world, owner=f"owner-{CANARY}", scopes=["tasks"], title=f"title-{CANARY}")
-    made = jobs.enqueue(world, Request("send", {"card": f"payload-{CANARY}"}, owner=f"owner-{CANARY}"))
+    made = jobs.enqueue(world, Request("dispatch", {"card": f"payload-{CANARY}"}, owner=f"owner-{CANARY}"))
     world.store.claim(Claim("default", 1, "w", timedelta(seconds=30)), now=world.clock.now())
     jobs.progress(world, Lease(int(made.id[4:]), 1), {"step": f"progress-{CANARY}"})
     jobs.fail(world, made.id, 1, f"error-{CANARY}", final=True)

@@ -62,6 +62,19 @@ def test_a_job_that_comes_too_late_for_its_parent_is_told_so(project: Path, hora
     assert (wrong.code, "choose one of cancel, run, wait" in wrong.err) == (2, True)
 
 
+def test_a_worker_ends_though_tenants_jobs_are_held_that_it_must_not_run(
+    project: Path, horae: Command, start: Start
+) -> None:
+    add = ("job", "enqueue", "add", "--app", "tasks:app", "--arg", "left=1", "--arg", "right=2", "--owner", "alice")
+    job_id = horae(*add, "--json").json["job"]["id"]
+
+    ended = start("worker", "tasks:app", "--until-empty", "--json").ended()
+
+    assert ended.code == 0, ended.err
+    why = horae("job", "show", job_id, "--db", "sqlite:///app.db")
+    assert "not open to tenants" in why.out
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_gives_back_what_does_not_finish_within_the_grace(
     number: signal.Signals, project: Path, horae: Command, start: Start

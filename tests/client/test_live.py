@@ -239,6 +239,20 @@ def test_queues_are_paused_limited_and_listed(operator: horae.Client) -> None:
     assert operator.workers.list() == ()
 
 
+def test_a_worker_of_the_house_says_what_it_can_run(operator: horae.Client, alice: horae.Client) -> None:
+    stored = operator.definitions.store(
+        [{"name": "resize", "queue": "images", "tenants": True}, {"name": "wipe", "queue": "images"}], app="images"
+    )
+    assert [(each.name, each.tenants, each.app) for each in stored] == [
+        ("resize", True, "images"),
+        ("wipe", False, "images"),
+    ]
+    assert {"resize", "wipe"} <= {each.name for each in operator.definitions.list()}
+    assert [(each.name, each.app) for each in alice.definitions.list()] == [("resize", None)]
+    with pytest.raises(errors.Forbidden):
+        alice.definitions.store([{"name": "wipe", "tenants": True}])
+
+
 def test_what_is_special_about_a_tenant(operator: horae.Client, alice: horae.Client) -> None:
     operator.owners.put("alice", max_enabled_tasks=3)
     assert operator.owners.get("alice").max_enabled_tasks == 3

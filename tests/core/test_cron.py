@@ -236,11 +236,17 @@ def test_or_saves_an_impossible_date_by_its_weekday() -> None:
 
 @pytest.mark.parametrize(
     "zone",
-    ["Mars/Olympus", "", "europe/berlin!", "Europe", "../etc/passwd", "/etc/localtime", "localtime", "right/UTC"],
-)
+    ["Mars/Olympus", "", "europe/berlin!", "Europe", "../etc/passwd", "/etc/localtime", "localtime", "right/UTC",
+     "posix/Europe/Berlin", "posixrules", "Factory", "europe/berlin", "EUROPE/BERLIN", "tzdata.zi", "Europe/Berlin/"],
+)  # fmt: skip
 def test_an_unknown_zone_is_an_error_and_never_utc(zone: str) -> None:
     with pytest.raises(UnknownZone, match="IANA"):
         Cron("* * * * *", zone)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Etc/UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires", "US/Eastern"])
+def test_a_zone_of_the_list_is_known(zone: str) -> None:
+    assert Cron("* * * * *", zone).zone == zone
 
 
 @pytest.mark.parametrize("option", ["day_match", "gap", "fold"])

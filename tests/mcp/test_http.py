@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import httpx
@@ -70,6 +70,30 @@ def token(world: World, owner: str, *scopes: str) -> str:
     return create_token(world, owner=owner, scopes=scopes or ("tasks",))[1]
 
 
+def test_a_stream_ends_when_its_token_is_revoked(world: World) -> None:
+    made, text = create_token(world, owner="alice", scopes=("tasks",))
+    headers = {"Authorization": f"Bearer {text}", "Accept": "application/json, text/event-stream"}
+    hello = {
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+    }  # fmt: skip
+    with served(world) as url, httpx.Client(headers=headers, timeout=SOON) as http:
+        session = http.post(url, json=hello).headers["mcp-session-id"]
+        with http.stream("GET", url, headers={"mcp-session-id": session}) as stream:
+            assert stream.status_code == 200
+            revoke_token(world, made.token_id)
+            with suppress(httpx.RemoteProtocolError):  # it is cut off, not ended in order
+                assert list(stream.iter_lines()) == []
+        assert http.post(url, json=hello).status_code == 401
+
+
+def test_a_token_that_is_limited_to_queues_is_refused(world: World) -> None:
+    """Lanes and their schedules belong to no queue of a worker's."""
+    _, text = create_token(world, owner="alice", scopes=("tasks",), queues=("mail",))
+    with served(world) as url:
+        assert httpx.post(url, json={}, headers={"Authorization": f"Bearer {text}"}).status_code == 403
+
+
 @asynccontextmanager
 async def at(url: str, text: str, mode: str = "auto") -> AsyncIterator[Host]:
     headers = {"Authorization": f"Bearer {text}"}
@@ -113,7 +137,7 @@ def test_nobody_comes_in_without_a_valid_token(world: World) -> None:
         for headers in told:
             for path in ("", "/other"):
                 answer = httpx.post(f"{url}{path}", headers=headers, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
-                assert answer.status_code == 401
+                assert (answer.status_code, answer.headers["connection"]) == (401, "close")
                 assert answer.json()["error"] == "unauthorized"
                 assert "bearer" in answer.headers["www-authenticate"].lower()
 

@@ -3,7 +3,9 @@
 import asyncio
 import gzip
 import logging
+import socket
 import ssl
+import traceback
 import tracemalloc
 from pathlib import Path
 
@@ -90,6 +92,33 @@ async def test_one_bad_answer_among_good_ones_spoils_the_name_e6_7(bad: str) -> 
     with pytest.raises(AddressRefused):
         await calls.post(target_of("https://mixed.example/"), b"", {}, Rules())
     assert line.dialled == []
+
+
+@pytest.mark.parametrize("inside", ["10.20.30.40", "fd00:1234::5", "fe80::1%eth0", "not an address"])
+async def test_where_a_name_leads_inside_is_told_to_the_operator_alone(
+    inside: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = Calls(resolve=Names(inner_example=[[inside]]), dial=WatchedLine())
+
+    with pytest.raises(AddressRefused, match=r"inner\.example:443: this name leads to an address") as refused:
+        await calls.post(target_of("https://inner.example/"), b"", {}, Rules())
+
+    assert inside not in "".join(traceback.format_exception(refused.value))
+    assert inside in caplog.text
+
+
+async def test_a_connection_that_fails_does_not_tell_where_the_name_leads() -> None:
+    """Also in a network that an operator allows: the tenant knows its name, and not the plan of the house."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    rules = Rules(frozenset({"http"}), frozenset({port}), allow_list(["127.0.0.0/8"]))
+
+    with pytest.raises(CallFailed, match="could not be connected to") as failed:
+        await Calls(resolve=Names(inner_example=[["127.0.0.1"]])).post(
+            target_of(f"http://inner.example:{port}/"), b"", {}, rules
+        )
+
+    assert "127.0.0.1" not in str(failed.value)
 
 
 async def test_every_checked_address_is_tried_before_the_target_counts_as_unreachable() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -93,6 +96,31 @@ async def test_references_are_resolved_on_the_way_out_and_nowhere_else_e6_20(
             lambda tx: [tx.connection.exec_driver_sql(f"SELECT * FROM {table}").all() for table in tables]
         )
         assert CANARY not in f"{dumped} {story.ended(job)} {story.lab.job(job)} {caplog.text}"
+
+
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "base64": lambda text: base64.b64encode(f"user:{text}".encode()).decode(),
+    "percent": lambda text: f"https://x.example/?t={quote(text, safe='')}",
+    "JSON in JSON": lambda text: json.dumps({"echo": json.dumps({"t": text})}),
+    "cut in two": lambda text: json.dumps({"first": text[:20], "second": text[20:]}),
+    "cut off at the limit": lambda text: "x" * (64 * 1024 - 25) + text,
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+async def test_an_answer_that_repeats_a_secret_in_another_spelling_is_masked_e6_20(
+    spelling: str, telling: Telling
+) -> None:
+    told = SPELLINGS[spelling](BEARER)
+    async with serving(answering(200, told.encode())) as server, telling(server, **STORED) as story:
+        allowed(story, server)
+        put(story, "api", BEARER)
+        job = await story.send(server, headers={"authorization": {"$secret": "api"}})
+
+        kept = story.ended(job)[2]["body"]
+        assert "…" in kept
+        for part in (CANARY, CANARY[:8], base64.b64encode(CANARY.encode()).decode()[:8], BEARER[-10:]):
+            assert part not in kept
 
 
 @pytest.mark.parametrize("respond", [answering(500, BEARER.encode()), answering(400, BEARER.encode())])

@@ -34,7 +34,7 @@ async def add_async(ctx: Context, a: int, b: int) -> int:
     return a + b
 
 
-@app.job("report", executor="process", retry=NEVER)
+@app.job("report", executor="process", retry=NEVER, tenants=True)
 def report(ctx: Context) -> list[Any]:
     ctx.progress({"percent": 50})
     ctx.logger.warning("half way with %s", ctx.job_id)

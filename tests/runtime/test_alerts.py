@@ -78,7 +78,7 @@ async def test_a_death_is_told_once_however_many_notice(app: Horae) -> None:
 def test_a_death_that_no_listener_heard_of_is_told_all_the_same(world: World) -> None:
     """A worker that speaks HTTP fails a job in a process without listeners."""
     jobs.enqueue(world, a_request(owner="alice"))
-    [job] = jobs.pull(world, worker_id="w")
+    [job] = jobs.pull(world, worker_id="w", owner="alice")
     jobs.fail(world, job.id, job.token, "no", final=True)
 
     assert look_round(world, Alerts(URL)) == 1

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from horae import Horae
 from horae.actions.tokens import create_token
+from horae.errors import StoreUnavailable
 from horae.ports import World
 from horae.service.asgi import build
 from horae.service.options import Options
@@ -18,6 +24,51 @@ from horae.testing.clock import VirtualClock
 from tests.support.templates import put_tables
 
 Connect = Callable[..., TestClient]
+
+
+# What may meet any request, whatever it asks for; the document tells it once, as `default`.
+ANYWHERE = {405, 408, 415, 421, 500, 507}
+
+
+def routes_of(app: FastAPI) -> list[APIRoute]:
+    return list(_inside(app.routes))
+
+
+def _inside(listed: Iterable[Any]) -> Iterator[APIRoute]:
+    """FastAPI keeps an included router whole."""
+    for route in listed:
+        if isinstance(route, APIRoute):
+            yield route
+        elif hasattr(route, "original_router"):
+            yield from _inside(route.original_router.routes)
+
+
+@cache
+def _described() -> list[tuple[APIRoute, set[str]]]:
+    """Every route of a service that opens nothing, and the statuses that the document declares for it."""
+    app = build(_nowhere)
+    paths = app.openapi()["paths"]
+    return [
+        (route, set(paths[route.path_format][method.lower()]["responses"]))
+        for route in routes_of(app)
+        for method in route.methods or ()
+        if route.path_format in paths
+    ]
+
+
+def _nowhere() -> World:
+    raise StoreUnavailable("only the description is wanted")
+
+
+def only_declared(response: httpx.Response) -> None:
+    """Every answer that a test meets has a status that the OpenAPI document declares for its operation."""
+    method = response.request.method if response.request.method != "HEAD" else "GET"
+    path = response.request.url.path
+    told = next(
+        (told for route, told in _described() if method in (route.methods or ()) and route.path_regex.match(path)), None
+    )
+    if told is not None and response.status_code not in ANYWHERE:
+        assert str(response.status_code) in told, f"{method} {path} answered {response.status_code}: {sorted(told)}"
 
 
 @pytest.fixture
@@ -45,6 +96,7 @@ def connect(world: World, options: Options) -> Connect:
     def client(owner: str = "", *scopes: str, queues: tuple[str, ...] = (), **changed: object) -> TestClient:
         app = build(lambda: world, replace(options, **changed))  # type: ignore[arg-type]
         made = TestClient(app, base_url="http://horae.test", raise_server_exceptions=False)
+        made.event_hooks = {"response": [only_declared]}
         if owner:
             _, text = create_token(world, owner=owner, scopes=scopes or ("tasks", "worker"), queues=queues)
             made.headers["Authorization"] = f"Bearer {text}"

@@ -187,7 +187,7 @@ class TestLog:
         assert told(jobId="other") == []
 
     def test_a_tenant_reads_its_own_log(self, world: World, clock: VirtualClock, connect: Any) -> None:
-        schedules.create(world, a_schedule("mine", owner="alice"))
+        schedules.create(world, a_schedule("mine", owner="alice", handler="dispatch"))
         [foreign, mine] = sorted(ran(world, clock))
         alice = connect("alice", "read")
 

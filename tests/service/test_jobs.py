@@ -10,11 +10,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from horae.actions import jobs as verbs
+from horae.actions.definitions import store_definitions
 from horae.actions.tokens import create_token
 from horae.core.access import Caller
 from horae.core.instants import iso
 from horae.core.jobs import Job
-from horae.ports import Node, World
+from horae.ports import Node, StoredDefinition, World
 from horae.service.holders import Holders
 from horae.service.job_shapes import EXAMPLE as EXAMPLE_JOB
 from horae.service.job_shapes import JobShape
@@ -26,7 +27,7 @@ Connect = Callable[..., TestClient]
 JOBS = "/scheduler/jobs"
 PULL = f"{JOBS}/pull"
 GOVERNED = {"object_type": "memory", "object_id": "m_1", "action": "verify"}
-QUEUES = ("scheduler", "mine", "default", "attention", "mail")
+QUEUES = ("scheduler", "mine", "default", "mail")
 
 
 def put(client: TestClient, **fields: Any) -> dict[str, Any]:
@@ -243,12 +244,30 @@ def test_a_batch_is_stored_whole_or_not_at_all(alice: TestClient) -> None:
     assert (stored.status_code, stored.json()["created"], len(stored.json()["jobs"])) == (201, 2, 2)
 
 
-def test_a_tenant_cannot_feed_the_workers_of_the_house(connect: Connect, operator: TestClient) -> None:
-    """In-process workers run the application's own handlers: only a token that names their queue may reach them."""
-    refused = connect("alice").post(JOBS, json={"handler": "drop-everything", "queue": "default"})
-    assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
-    assert connect("alice", queues=("reports",)).post(JOBS, json={"handler": "w", "queue": "reports"}).is_success
-    put(operator, queue="default")
+def test_a_tenants_job_waits_until_its_handler_is_open_whoever_is_alive(
+    alice: TestClient, operator: TestClient, world: World
+) -> None:
+    """Also while no worker of the house is there: what is stored decides, and nothing is stored for this handler."""
+    job = put(alice, handler="wipe-customer", queue="mail")
+    assert verbs.pull(world, worker_id="n1", queues=("mail",)) == []
+    assert pull(operator, queues=["mail"]) == []
+    assert alice.get(f"{JOBS}/{job['job_id']}").json()["held"] is True
+    (reason, *_) = alice.get(f"{JOBS}/{job['job_id']}/why").json()["reasons"]
+    assert (reason["code"], "'wipe-customer'" in reason["text"]) == ("closed", True)
+
+    store_definitions(world, [StoredDefinition("wipe-customer", "mail", tenants=True)])
+    assert [each["job_id"] for each in pull(operator, queues=["mail"])] == [job["job_id"]]
+
+
+def test_a_tenants_own_worker_gets_what_the_house_leaves_alone(
+    alice: TestClient, bob: TestClient, world: World
+) -> None:
+    job = put(alice, handler="resize", queue="default")
+    assert verbs.pull(world, worker_id="n1") == []
+    assert pull(bob, queues=["default"]) == []
+    (pulled,) = pull(alice, queues=["default"])
+    assert (pulled["job_id"], pulled["held"]) == (job["job_id"], False)
+    assert tell(alice, job, "ack", token=pulled["token"]).json()["status"] == "succeeded"
 
 
 # -- pull --------------------------------------------------------------------------------------------------------
@@ -303,16 +322,22 @@ def test_scopes_and_queues_of_a_token_are_kept(connect: Connect) -> None:
     assert connect().post(PULL, json=wanted).status_code == 401
 
 
-def test_a_tenant_may_use_any_queue_that_the_house_does_not_serve(
-    connect: Connect, alice: TestClient, operator: TestClient, world: World, clock: VirtualClock
+def test_which_queue_a_tenant_may_use_does_not_depend_on_who_is_alive(
+    connect: Connect, alice: TestClient, world: World, clock: VirtualClock
 ) -> None:
-    node = Node("n1", "host", 1, "test", clock.now(), clock.now(), {"mail": 5})
-    world.store.transact(lambda tx: tx.nodes.put(node))
-    told = {queue: alice.post(JOBS, json={"handler": "w", "queue": queue}).status_code for queue in QUEUES}
+    """What keeps its jobs from the house's handlers is decided when they are claimed; a token may narrow it."""
+    told = []
+    for queues in ({}, {"mail": 5}):
+        node = Node("n1", "host", 1, "test", clock.now(), clock.now(), queues)
+        world.store.transact(lambda tx, node=node: tx.nodes.put(node))  # type: ignore[misc]
+        told.append({queue: alice.post(JOBS, json={"handler": "w", "queue": queue}).status_code for queue in QUEUES})
 
-    assert told == {"scheduler": 201, "mine": 201, "default": 403, "attention": 403, "mail": 403}
-    assert connect("alice", "tasks", queues=("mail",)).post(JOBS, json={"handler": "w", "queue": "mail"}).is_success
-    assert operator.post(JOBS, json={"handler": "w", "queue": "mail"}).is_success
+    assert told == [dict.fromkeys(QUEUES, 201)] * 2
+    narrow = connect("alice", "tasks", queues=("mail",))
+    assert narrow.post(JOBS, json={"handler": "w", "queue": "mail"}).is_success
+    assert narrow.post(JOBS, json={"handler": "w", "queue": "mine"}).status_code == 403
+    bulk = {"jobs": [{"handler": "w", "queue": "mail"}, {"handler": "w"}]}
+    assert narrow.post(f"{JOBS}/bulk", json=bulk).status_code == 403
 
 
 @pytest.mark.parametrize("fields", [{"handler": ""}, {"idempotency_key": ""}, GOVERNED | {"idempotency_key": ""}])
@@ -474,7 +499,7 @@ def test_without_a_token_another_process_of_the_service_believes_the_jobs_histor
 def test_without_a_token_nobody_ends_what_a_worker_of_the_house_holds(
     alice: TestClient, world: World, clock: VirtualClock
 ) -> None:
-    job = put(alice)
+    job = put(alice, handler="dispatch")
     world.store.transact(lambda tx: tx.nodes.put(Node("n1", "host", 1, "test", clock.now(), clock.now(), {})))
     (held,) = verbs.pull(world, worker_id="n1", queues=("scheduler",))
     answer = tell(alice, job, "ack", result="succeeded")
@@ -621,7 +646,10 @@ def test_nobody_waits_for_a_foreign_job(alice: TestClient, bob: TestClient) -> N
         assert bulk.status_code == 404
 
 
-def test_nobody_pulls_or_lists_what_is_not_his(alice: TestClient, bob: TestClient, operator: TestClient) -> None:
+def test_nobody_pulls_or_lists_what_is_not_his(
+    alice: TestClient, bob: TestClient, operator: TestClient, world: World
+) -> None:
+    store_definitions(world, [StoredDefinition("hers", "scheduler", tenants=True)])
     put(alice, handler="hers")
     put(bob, handler="his")
     put(operator, handler="the-house")
@@ -646,8 +674,8 @@ def test_keys_and_slots_are_not_shared_between_tenants(alice: TestClient, bob: T
 
 def test_names_of_tenants_cannot_be_made_to_meet(connect: Connect) -> None:
     """The prefix of one tenant's keys is never the beginning of another's."""
-    put(connect("a"), concurrency_key="b:c")
-    put(connect("a:b"), concurrency_key="c")
+    put(connect("a"), handler="dispatch", concurrency_key="b:c")
+    put(connect("a:b"), handler="dispatch", concurrency_key="c")
     assert len(pull(connect("system", "admin"))) == 2
 
 

@@ -16,7 +16,9 @@ from fastapi.testclient import TestClient
 from horae.core.access import Caller
 from horae.errors import ConfigurationError, KeysUnavailable, Unauthorized
 from horae.ports import World
+from horae.server import application
 from horae.service.jwt import Recogniser, Rules, keys_from
+from horae.settings import Settings
 from horae.testing.clock import VirtualClock
 from tests.service.conftest import Connect
 
@@ -72,6 +74,8 @@ def by_keys(clock: VirtualClock, source: Source, **rules: Any) -> Recogniser:
 def test_a_jwt_signed_with_the_secret_is_its_subject_with_the_scope_of_tasks(clock: VirtualClock) -> None:
     caller = by_secret(clock)(jwt.encode(claims(clock), SECRET, "HS256"))
     assert caller == Caller("alice", frozenset({"tasks"}), "user/alice")
+    assert caller is not None
+    assert caller.expires_at == clock.now() + timedelta(hours=1, minutes=1), "its exp, and a minute for the clocks"
 
 
 def test_a_text_that_is_no_jwt_is_for_somebody_else_to_judge(clock: VirtualClock) -> None:
@@ -221,6 +225,31 @@ def test_rules_that_would_not_protect_are_refused() -> None:
         Rules(secret=SECRET, jwks_url=URL)
     with pytest.raises(ConfigurationError, match="https"):
         Rules(jwks_url="file:///etc/passwd")
+    elsewhere = ("http://login.example/keys", "http://192.0.2.1/keys", "http://127.0.0.1.example/", "http://[::2]/")
+    for url in (*elsewhere, "https:///", "http://[::1"):
+        with pytest.raises(ConfigurationError, match="HORAE_JWT_JWKS_URL must begin with https://"):
+            Rules(jwks_url=url)
+    for url in (URL, "http://127.0.0.1:9000/keys", "http://localhost/keys", "http://[::1]:80/keys"):
+        assert Rules(jwks_url=url).are_any
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({}, "HORAE_JWT_ISSUER"),
+        ({"jwt_audience": "horae"}, "HORAE_JWT_ISSUER"),
+        ({"jwt_issuer": "https://login.example"}, "HORAE_JWT_AUDIENCE"),
+        ({"jwt_issuer": "https://login.example", "jwt_audience": ""}, "HORAE_JWT_AUDIENCE"),
+    ],
+)
+@pytest.mark.parametrize("key", [{"jwt_secret": SECRET}, {"jwt_jwks_url": URL}], ids=["secret", "keys"])
+def test_a_service_that_would_take_jwts_made_for_others_does_not_start(
+    key: dict[str, Any], given: dict[str, Any], missing: str, world: World
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"{missing} is not set"):
+        application(Settings(**key, **given), lambda: world)
+    whole = Settings(**key, jwt_issuer="https://login.example", jwt_audience="horae")
+    assert application(whole, lambda: world).state.horae.options.recognisers
 
 
 def test_the_service_knows_users_by_their_jwt_and_still_by_tokens(

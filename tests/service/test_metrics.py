@@ -132,7 +132,7 @@ def test_labels_are_bounded_and_name_no_tenant(operator: TestClient, world: Worl
         Request("work", queue=f"q{n}", owner="alice-the-tenant", payload={"s": secret}) for n in range(MOST * 2)
     ]
     verbs.enqueue_many(world, requests)
-    (job,) = verbs.pull(world, worker_id="w", queues=("q7",))
+    (job,) = verbs.pull(world, worker_id="w", queues=("q7",), owner="alice-the-tenant")
     verbs.fail(world, job.id, job.token, f"it broke: {secret}", final=True)
     text = operator.get("/metrics").text
     depths = [line for line in text.splitlines() if line.startswith("horae_queue_depth{")]

@@ -207,6 +207,49 @@ def test_a_preview_shows_instants_clocks_and_their_changes(alice: TestClient) ->
     assert len(alice.get(PATH).json()["items"]) == 1
 
 
+REFUSED: list[dict[str, Any]] = [
+    {"schedule_expr": "61 * * * *"},
+    {"timezone": "posix/Europe/Berlin"},
+    {"schedule_type": "interval", "schedule_expr": "3"},
+    {"schedule_type": "once"},
+    {"handler": "wipe-customer"},
+    {"handler": "webhook", "payload": {}},
+    {"handler": "webhook", "payload": {"url": "https://127.0.0.1/"}},
+    {"handler": "webhook", "payload": {"url": "https://example.org/", "headers": {"Authorization": "Bearer x"}}},
+    {"handler": "attend", "payload": {"lane": "ops"}},
+    {"payload": {"ctx": 1}},
+    {"name": "x" * 300},
+]
+
+
+@pytest.mark.parametrize("body", REFUSED, ids=str)
+def test_a_preview_refuses_what_making_the_task_would(alice: TestClient, body: dict[str, Any]) -> None:
+    told = [alice.post(path, json=body) for path in (PATH, f"{PATH}/preview")]
+
+    assert [answer.status_code for answer in told] == [422, 422]
+    assert told[0].json()["detail"] == told[1].json()["detail"]
+
+
+def test_a_preview_of_one_task_too_many_is_refused(connect: Connect) -> None:
+    client = connect("alice", "tasks", max_enabled_tasks=1)
+    made(client)
+
+    told = [
+        client.post(path, json={"name": "x", **more})
+        for path in (PATH, f"{PATH}/preview")
+        for more in ({}, {"enabled": False})
+    ]
+
+    assert [answer.status_code for answer in told] == [409, 201, 409, 200]
+
+
+def test_a_preview_obeys_what_the_operator_allows_this_tenant(alice: TestClient, operator: TestClient) -> None:
+    body = {"handler": "webhook", "payload": {"url": "http://10.1.2.3:8080/"}}
+    assert alice.post(f"{PATH}/preview", json=body).status_code == 422
+    operator.put("/owners/alice", json={"allow_networks": ["10.1.0.0/16"], "allow_http": True, "ports": [8080]})
+    assert alice.post(f"{PATH}/preview", json=body).status_code == 200
+
+
 def test_a_time_that_comes_twice_is_the_first_and_its_user_is_told(alice: TestClient) -> None:
     """C-7: in Berlin, on 27 October 2030, half past two comes twice; with an offset nothing is left to say."""
     body = {"schedule_type": "once", "timezone": "Europe/Berlin"}

@@ -1,7 +1,7 @@
 """The hot statements cost the same with ten jobs and with two hundred thousand: no sort, no scan, no walk.
 
-Rows and pages examined are compared, never time. Three crowds are loaded: jobs of the far future, an overdue
-backlog, and running jobs whose leases are fresh.
+Rows and pages examined are compared, never time. Four crowds are loaded: jobs of the far future, an overdue
+backlog, running jobs whose leases are fresh, and tenants' jobs that are held for a handler that is not open to tenants.
 """
 
 import json
@@ -23,17 +23,20 @@ from horae.stores.postgres import claim_sql
 from horae.stores.store import SqlStore
 from horae.testing.builders import LEASE
 from horae.testing.clock import NOON
+from horae.testing.conformance_support import declare
 from tests.stores.conftest import KINDS, empty, opened
 
 CROWD = 100_000
 CLAIM = Claim("default", 20, "w1", LEASE, "priority")
 COLUMNS = (
-    "queue, state, held, band, run_at, planned_at, created_at, handler, owner, max_attempts, payload, leased_until"
+    "queue, state, held, held_for, band, run_at, planned_at, created_at, handler, owner, max_attempts, payload, "
+    "leased_until"
 )
 Flow = Callable[[SqlStore, Driver], object]
 FLOWS: dict[str, Flow] = {
     "claim": lambda store, driver: store.hot.claim(driver, CLAIM, NOON),
     "a tenant's claim": lambda store, driver: store.hot.claim(driver, replace(CLAIM, owner="alice"), NOON),
+    "release": lambda store, driver: store.hot.admission.release(driver, 100),
     "glance": lambda store, driver: store.hot.glance(driver, ["default", "other"], None, None),
     "reaper": lambda store, driver: store.hot.expired(driver, NOON, 100),
 }
@@ -57,16 +60,19 @@ class Recording(Driver):
         return super().rows(sql, parameters)
 
 
-def load(store: SqlStore, count: int, *, state: str, run_at: int, leased_until: str = "NULL") -> None:
+def load(
+    store: SqlStore, count: int, *, state: str, run_at: int, leased_until: str = "NULL", closed: bool = False
+) -> None:
     """Many rows by one statement, spread over the bands and over a day."""
+    held, owner, handler = ("'closed', 'wipe'", "alice", "wipe") if closed else ("'', NULL", "system", "greet")
     with store.engine.begin() as connection:
         if store.dialect.insert_ignore[0] == "INSERT IGNORE INTO":
             connection.execute(text("SET SESSION max_recursive_iterations = 1000000"))
         connection.execute(
             text(
                 f"INSERT INTO horae_jobs ({COLUMNS}) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n "
-                f"WHERE i < {count}) SELECT 'default', '{state}', '', i % 3, {run_at} + i * 1000, 0, 0, 'greet', "
-                f"'system', 3, '{{}}', {leased_until} FROM n"
+                f"WHERE i < {count}) SELECT 'default', '{state}', {held}, i % 3, {run_at} + i * 1000, 0, 0, "
+                f"'{handler}', '{owner}', 3, '{{}}', {leased_until} FROM n"
             )
         )
 
@@ -87,7 +93,9 @@ def crowded(
         (CROWD, {"state": "queued", "run_at": day}),
         (CROWD // 2, {"state": "queued", "run_at": micros(NOON - timedelta(days=1))}),
         (CROWD // 10, {"state": "running", "run_at": 0, "leased_until": f"{day} + i"}),
+        (CROWD, {"state": "queued", "run_at": micros(NOON - timedelta(days=1)), "closed": True}),
     ]
+    declare(store, "report")
     for _, told in crowd:
         load(store, 60, **told)  # type: ignore[arg-type]
     quiet = {name: cost(store, flow) for name, flow in FLOWS.items()}

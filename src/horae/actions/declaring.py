@@ -14,6 +14,7 @@ from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
+from horae.actions.definitions import store_definitions
 from horae.actions.moments import one_moment
 from horae.actions.running_limits import declare_limits
 from horae.actions.schedules import CHANGEABLE, MAX_PAGE, added, checked, find, locked, written
@@ -24,7 +25,7 @@ from horae.core.jobs import SYSTEM
 from horae.core.running_limits import LimitSource
 from horae.core.status import WHEN_ASKED, JobStatus, duration, result_of, status_of
 from horae.errors import Conflict, HoraeError, StoreError
-from horae.ports import ScheduleFilter, Tally, Tx, World
+from horae.ports import ScheduleFilter, StoredDefinition, Tally, Tx, World
 
 T = TypeVar("T")
 log = logging.getLogger("horae.schedules")
@@ -51,6 +52,8 @@ class Plan:
     def enabled(self) -> bool:
         return self.off is None
 
+    definitions: tuple[StoredDefinition, ...] = ()
+
 
 def bring_in_line(world: World, plan: Plan, *, starts: bool = False) -> list[Schedule]:
     """Make the store say what the plan says; what somebody changed through a verb stays.
@@ -61,6 +64,7 @@ def bring_in_line(world: World, plan: Plan, *, starts: bool = False) -> list[Sch
     answer is the caller's business.
     """
     begun = world.clock.now()
+    store_definitions(world, plan.definitions, app=plan.app, actor="system/start")
     if starts:  # first: whoever sees a schedule that this start declares may toggle it, and keeps the toggle
         for key in forget_toggles(world, plan.app):
             log.info("the toggle of schedule %s ends with this start", key)

@@ -17,6 +17,7 @@ from horae.core.payloads import encode
 from horae.core.retry import LONGEST, Retry
 from horae.core.schedules import Rule
 from horae.core.task_rules import raised
+from horae.core.webhooks import refuse_credentials
 from horae.errors import HoraeError, InvalidInput, StoreError
 from horae.ports import ScheduleFilter, Tx, World
 
@@ -98,6 +99,7 @@ def trigger(
         number = None
         if not busy:
             payload = {**schedule.payload, **(parameters or {})}
+            refuse_credentials(schedule.handler, parameters)
             once = replace(schedule, payload=payload, retry=Retry.none())
             number = tx.jobs.insert([_job(world, once, fire)], now)[0].number
         tx.schedules.record(schedule.number, fire, number, now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -32,7 +33,14 @@ class Forecast:
 
 
 @one_moment
-def forecast(world: World, hours: float = 24, *, owner: str | None = None, limit: int = 1000) -> Forecast:
+def forecast(
+    world: World,
+    hours: float = 24,
+    *,
+    owner: str | None = None,
+    queues: Collection[str] = (),
+    limit: int = 1000,
+) -> Forecast:
     """The fires of the next hours, as the rules say now. A schedule that rests between runs tells only its next, and
     of fires that are overdue only one is told: how many of them run is decided when somebody fires it.
     """
@@ -41,8 +49,8 @@ def forecast(world: World, hours: float = 24, *, owner: str | None = None, limit
         raise InvalidInput(f"hours={hours:g} is outside more than 0 to {LONGEST.total_seconds() / 3600:g}.")
     now = world.clock.now()
     end = now + ahead
-    stored = every(world, ScheduleFilter(owner=owner, enabled=True))
-    known = [raised(each, world.shortest_interval) for each in stored if each.is_active]
+    wanted = ScheduleFilter(owner=owner, enabled=True, queues=tuple(sorted(queues)))
+    known = [raised(each, world.shortest_interval) for each in every(world, wanted) if each.is_active]
     coming = [(at, place) for place, each in enumerate(known) if (at := _first(each, now)) is not None and at <= end]
     heapq.heapify(coming)
     told: list[tuple[datetime, Schedule]] = []

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -45,6 +45,7 @@ from horae.core.machinery import queue_name, refuse_own, unique_name
 from horae.core.payloads import decode, encode, label, name
 from horae.core.retry import DEFAULT_RETRY, Retry, time_limit
 from horae.core.values import swift
+from horae.core.webhooks import refuse_credentials
 from horae.errors import Conflict, InvalidInput, InvalidPayload, LeaseLost, NotAllowed, NotFound
 from horae.ports import Claim, Filter, Placed, Renewed, Tx, World
 
@@ -180,6 +181,7 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
         raise InvalidInput(f"concurrency_limit {request.concurrency_limit} is outside 1 to {MAX_RUNNING}.")
     if not isinstance(request.retry, Retry):
         raise InvalidInput(f"retry={request.retry!r} is no policy; write for example Retry.fixed(60, attempts=3).")
+    refuse_credentials(request.handler, request.payload)
     payload = encode({} if request.payload is None else request.payload, max_bytes=world.max_payload_bytes)
     key, typed = _key(request, planned_at)
     needs = request.after
@@ -363,13 +365,14 @@ def ack(
     next_action_at: datetime | None = None,
     audit_event_id: str | None = None,
     owner: str | None = None,
+    queues: Collection[str] = (),
 ) -> Job:
     """The job is done; only its current holder may say so."""
     told = None if result is None else encode(result, "result", world.max_payload_bytes)
     due = None if next_action_at is None else aware(next_action_at, "next_action_at")
     link = None if audit_event_id is None else label(audit_event_id, "audit event id", 100)
     outcome = Outcome("succeeded", result=told, next_action_at=due, audit_event_id=link)
-    return _end(world, job_id, token, outcome, owner=owner)
+    return _end(world, job_id, token, outcome, owner=owner, queues=queues)
 
 
 def fail(
@@ -382,12 +385,13 @@ def fail(
     from_run_at: bool = False,
     final: bool = False,
     owner: str | None = None,
+    queues: Collection[str] = (),
 ) -> Job:
     """The attempt failed; the job is tried again by *retry_delay* or its own policy, or ends dead at the cap."""
     if retry_delay is not None and retry_delay < timedelta(0):
         raise InvalidInput(f"A retry delay of {retry_delay} lies in the past; use zero or more.")
     outcome = Outcome("failed", error=shown(error), delay=retry_delay, from_run_at=from_run_at, final=final)
-    return _end(world, job_id, token, outcome, owner=owner)
+    return _end(world, job_id, token, outcome, owner=owner, queues=queues)
 
 
 def release(
@@ -398,6 +402,7 @@ def release(
     actor: str = SYSTEM,
     reason: str = "",
     owner: str | None = None,
+    queues: Collection[str] = (),
 ) -> Job:
     """Give a running job back to its queue at once; no attempt is counted.
 
@@ -405,17 +410,24 @@ def release(
     """
     outcome = Outcome("released", error=shown(reason) or None)
     if token is not None:
-        return _end(world, job_id, token, outcome, owner=owner)
-    job = get(world, job_id, owner=owner)
+        return _end(world, job_id, token, outcome, owner=owner, queues=queues)
+    job = get(world, job_id, owner=owner, queues=queues)
     refuse_own(job)
     JOB.after(job.state, "released")
     return _end(world, job_id, job.token, outcome, _entry(world, "release", job, actor, reason), owner=owner)
 
 
 def _end(
-    world: World, job_id: str, token: int, outcome: Outcome, entry: Entry | None = None, *, owner: str | None = None
+    world: World,
+    job_id: str,
+    token: int,
+    outcome: Outcome,
+    entry: Entry | None = None,
+    *,
+    owner: str | None = None,
+    queues: Collection[str] = (),
 ) -> Job:
-    job = get(world, job_id, owner=owner)
+    job = get(world, job_id, owner=owner, queues=queues)
     refuse_own(job)
     if job.state != "running" or job.token != token:
         raise LeaseLost(job.id, token)
@@ -510,19 +522,24 @@ def lose(world: World, silent: Sequence[Job]) -> list[tuple[Job, bool]]:
 # -- a person's side ---------------------------------------------------------------------------------------------
 
 
-def get(world: World, job_id: str, *, owner: str | None = None) -> Job:
-    """One job, live or finished; with *owner*, somebody else's does not exist."""
+def get(world: World, job_id: str, *, owner: str | None = None, queues: Collection[str] = ()) -> Job:
+    """One job, live or finished; with *owner*, somebody else's does not exist, with *queues*, none of another queue."""
     number = job_number(job_id)
     job = world.store.read(lambda tx: tx.jobs.get(number))
-    if job is None or (owner is not None and job.owner != owner):
+    if job is None or not _is_in_reach(job, owner, queues):
         raise NotFound(f"There is no job {job_id}. It may have been cleaned up; `horae job list` shows what there is.")
     return with_wall_lease(world, job)
 
 
+def _is_in_reach(job: Job, owner: str | None, queues: Collection[str]) -> bool:
+    """Whether whoever sees only this tenant's jobs, and only these queues, sees the job; none named means any."""
+    return (owner is None or job.owner == owner) and (not queues or job.queue in queues)
+
+
 @one_moment
-def runs(world: World, job_id: str, *, owner: str | None = None) -> list[Run]:
+def runs(world: World, job_id: str, *, owner: str | None = None, queues: Collection[str] = ()) -> list[Run]:
     """Every attempt at a job, the oldest first, the one under way last."""
-    job = get(world, job_id, owner=owner)
+    job = get(world, job_id, owner=owner, queues=queues)
     return world.store.read(lambda tx: tx.jobs.runs(job.number))
 
 
@@ -565,11 +582,19 @@ def metrics(world: World, *, window: timedelta = WINDOW, owner: str | None = Non
     }
 
 
-def cancel(world: World, job_id: str, *, actor: str = SYSTEM, reason: str = "", owner: str | None = None) -> Job:
+def cancel(
+    world: World,
+    job_id: str,
+    *,
+    actor: str = SYSTEM,
+    reason: str = "",
+    owner: str | None = None,
+    queues: Collection[str] = (),
+) -> Job:
     """End a waiting job at once; ask a running one to stop, which its worker obeys at the next safe moment."""
 
     def write(tx: Tx) -> Job:
-        job = _locked(tx, world, job_id, owner)
+        job = _locked(tx, job_id, owner, queues)
         JOB.after(job.state, "cancelled")
         now = world.clock.now()
         if job.state == "running":
@@ -587,11 +612,19 @@ def cancel(world: World, job_id: str, *, actor: str = SYSTEM, reason: str = "", 
     return get(world, job_id)
 
 
-def revive(world: World, job_id: str, *, actor: str = SYSTEM, reason: str = "", owner: str | None = None) -> Job:
+def revive(
+    world: World,
+    job_id: str,
+    *,
+    actor: str = SYSTEM,
+    reason: str = "",
+    owner: str | None = None,
+    queues: Collection[str] = (),
+) -> Job:
     """Give a dead job a new life: all its attempts again, due now. What was cancelled for it waits for it again."""
 
     def write(tx: Tx) -> Job:
-        job = _locked(tx, world, job_id, owner)
+        job = _locked(tx, job_id, owner, queues)
         JOB.after(job.state, "revived")
         now = world.clock.now()
         if not tx.jobs.requeue(job, run_at=now, attempt=0, band=None, now=now):
@@ -613,11 +646,12 @@ def reschedule(
     actor: str = SYSTEM,
     reason: str = "",
     owner: str | None = None,
+    queues: Collection[str] = (),
 ) -> Job:
     """Move a waiting job to another time or band; its planned time and its key stay what they were."""
 
     def write(tx: Tx) -> Job:
-        job = _locked(tx, world, job_id, owner)
+        job = _locked(tx, job_id, owner, queues)
         JOB.after(job.state, "rescheduled")
         when = job.run_at if run_at is None else aware(run_at, "run_at")
         band = None if priority is None else band_of(priority)
@@ -654,10 +688,10 @@ def settle_children(world: World, *, limit: int = CHILDREN) -> int:
     return total
 
 
-def _locked(tx: Tx, world: World, job_id: str, owner: str | None) -> Job:
+def _locked(tx: Tx, job_id: str, owner: str | None, queues: Collection[str]) -> Job:
     number = job_number(job_id)
     job = tx.jobs.lock(number) or tx.jobs.get(number)
-    if job is None or (owner is not None and job.owner != owner):
+    if job is None or not _is_in_reach(job, owner, queues):
         raise NotFound(f"There is no job {job_id}.")
     refuse_own(job)
     return job

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,10 +55,12 @@ def order_queue(world: World, queue: str, order: Order, *, actor: str = SYSTEM, 
 
 
 @one_moment
-def list_queues(world: World, *, owner: str | None = None, machinery: bool = False) -> list[QueueView]:
+def list_queues(
+    world: World, *, owner: str | None = None, queues: Collection[str] = (), machinery: bool = False
+) -> list[QueueView]:
     """Every queue that has settings, jobs or a worker; for a tenant those with jobs of its own, counting only them.
 
-    Horae's own queue is left out, unless *machinery* asks for it.
+    With *queues*, none but these. Horae's own queue is left out, unless *machinery* asks for it.
     """
     numbers = counts(world, owner=owner, machinery=machinery)
     settings, nodes = world.store.read(lambda tx: (tx.queues.all(), tx.nodes.all()))
@@ -67,11 +70,12 @@ def list_queues(world: World, *, owner: str | None = None, machinery: bool = Fal
         names = sorted({*names, MACHINERY})
     if owner is not None:
         names, nodes = sorted(numbers), []  # which machines there are is the operator's business
+    names = [each for each in names if not queues or each in queues]
     return [QueueView(known.get(each, Queue(each)), numbers.get(each, {}), _servers(nodes, each)) for each in names]
 
 
-def get_queue(world: World, queue: str, *, owner: str | None = None) -> QueueView:
-    seen = list_queues(world, owner=owner, machinery=queue == MACHINERY)
+def get_queue(world: World, queue: str, *, owner: str | None = None, queues: Collection[str] = ()) -> QueueView:
+    seen = list_queues(world, owner=owner, queues=queues, machinery=queue == MACHINERY)
     found = next((view for view in seen if view.queue.name == queue), None)
     if found is None:
         raise NotFound(f"There is no queue {queue!r} with settings, jobs or a worker.")

@@ -14,8 +14,11 @@ SILENT = timedelta(minutes=3)  # three missed heartbeats: a worker that was kill
 MANY = 1000
 
 
-def why(world: World, job: Job) -> tuple[Reason, ...]:
-    """Every reason that keeps the job from running, or what became of it; never empty."""
+def why(world: World, job: Job, *, owner: str | None = None) -> tuple[Reason, ...]:
+    """Every reason that keeps the job from running, or what became of it; never empty.
+
+    For the tenant *owner* nothing is told of what others run.
+    """
     now = world.clock.now()
 
     def look(tx: Tx) -> Around:
@@ -35,9 +38,14 @@ def why(world: World, job: Job) -> tuple[Reason, ...]:
             running=sum(other.queue == job.queue for other in rivals),
             workers=sum(job.queue in node.queues or job.queue == MACHINERY for node in nodes),
             limits={name: (most, taken.get(name, 0)) for name, most in limits.items()},
-            holders=tuple(other.id for other in rivals if other.concurrency_key == job.concurrency_key),
+            holders=tuple(
+                other.id
+                for other in rivals
+                if other.concurrency_key == job.concurrency_key and owner in (None, other.owner)
+            ),
             parents=tuple(tx.jobs.parents(job.number)) if job.held == "needs" else (),
             last_run=past[-1] if past else None,
+            shows_others=owner is None,
         )
 
     return decide(job, world.store.read(look), now=now)

@@ -4,15 +4,18 @@ Every change a person is accountable for writes its audit entry, with the whole 
 transaction: the history of versions is there.
 """
 
+# size: every verb of one room behind one door
+
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
+from horae.actions.definitions import refuse_closed
 from horae.actions.moments import one_moment
 from horae.core.audit import Entry
 from horae.core.deciding import coming, left_behind
@@ -24,6 +27,7 @@ from horae.core.payloads import encode, label, name
 from horae.core.retry import Retry
 from horae.core.task_rules import raised
 from horae.core.tasks import named_first
+from horae.core.webhooks import refuse_credentials
 from horae.errors import Conflict, InvalidInput, NotFound, VersionConflict
 from horae.ports import ScheduleFilter, Tally, Tx, World
 
@@ -98,6 +102,8 @@ def change(
             )
         sources = {**before.sources, **dict.fromkeys(changes, source)}
         after = replace(before, **changes, sources=sources)
+        if after.handler != before.handler:
+            refuse_closed(tx, after.handler, after.owner)
         if "enabled" in changes:
             after = replace(after, toggled=None)  # whoever decides for good does not want to be overruled
         return written(world, tx, before, after, "change", actor, reason)
@@ -165,9 +171,10 @@ def delete(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, 
 # -- look --------------------------------------------------------------------------------------------------------
 
 
-def get(world: World, key: str, *, owner: str = SYSTEM) -> Schedule:
+def get(world: World, key: str, *, owner: str = SYSTEM, queues: Collection[str] = ()) -> Schedule:
+    """One schedule; with *queues*, one that fires into another queue does not exist."""
     found = world.store.read(lambda tx: tx.schedules.get(key, owner))
-    if found is None:
+    if found is None or (queues and found.queue not in queues):
         raise _unknown(key)
     return found
 
@@ -191,18 +198,26 @@ def every(world: World, wanted: ScheduleFilter) -> Iterator[Schedule]:
 
 @one_moment
 def history(
-    world: World, key: str, *, owner: str = SYSTEM, limit: int = 50, before: datetime | None = None
+    world: World,
+    key: str,
+    *,
+    owner: str = SYSTEM,
+    queues: Collection[str] = (),
+    limit: int = 50,
+    before: datetime | None = None,
 ) -> list[tuple[Fire, str | None]]:
     """What became of each due fire, the newest first, with the job that it made."""
-    schedule = get(world, key, owner=owner)
+    schedule = get(world, key, owner=owner, queues=queues)
     rows = world.store.read(lambda tx: tx.schedules.history(schedule.number, limit=limit, before=before))
     return [(fire, None if job is None else f"job_{job}") for fire, job in rows]
 
 
 @one_moment
-def versions(world: World, key: str, *, owner: str = SYSTEM, limit: int = 50) -> list[Entry]:
+def versions(
+    world: World, key: str, *, owner: str = SYSTEM, queues: Collection[str] = (), limit: int = 50
+) -> list[Entry]:
     """Who changed the schedule, how and why, the newest first."""
-    get(world, key, owner=owner)
+    get(world, key, owner=owner, queues=queues)
     wanted = {"object_id": object_id(key, owner), "owner": owner, "object_type": "schedule"}
     return [entry for _, entry in world.store.read(lambda tx: tx.audit.find(limit=limit, before=None, **wanted))]
 
@@ -235,6 +250,7 @@ def checked(world: World, schedule: Schedule) -> None:
     queue_name(schedule.queue)
     if not isinstance(schedule.payload, dict):
         raise InvalidInput("The payload of a schedule is an object: the arguments of its handler by name.")
+    refuse_credentials(schedule.handler, schedule.payload)
     encode(schedule.payload, max_bytes=world.max_payload_bytes)
     check(schedule)
 
@@ -250,6 +266,7 @@ def timed(world: World, schedule: Schedule, now: datetime, first: datetime | Non
 
 def added(world: World, tx: Tx, schedule: Schedule, verb: str, actor: str, reason: str, now: datetime) -> Schedule:
     """Write the first version with its audit entry and its first fire."""
+    refuse_closed(tx, schedule.handler, schedule.owner)
     made = timed(world, schedule, now)
     made = replace(made, number=tx.schedules.add(made))
     note_follows(tx, made)

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from horae.actions import firing, jobs, reasons, schedules
+from horae.actions.definitions import refuse_closed
 from horae.actions.leases import with_wall_lease
 from horae.actions.moments import one_moment
 from horae.actions.schedules import CHANGEABLE, checked, entry_for, told, written
@@ -21,7 +22,6 @@ from horae.core.owners import OwnerSettings
 from horae.core.payloads import label
 from horae.core.reasons import Reason
 from horae.core.standing import why_silent
-from horae.core.targets import Rules
 from horae.core.task_rules import PREFIX
 from horae.core.tasks import (
     BY_KEY,
@@ -74,22 +74,32 @@ def create(
     asked = "" if key is None else request_hash(asdict(wish))
 
     def write(tx: Tx) -> Saved:
-        settings = OwnerSettings.read(tx.owners.lock(owner, now))
+        tx.owners.lock(owner, now)
         if key is not None:
             known = tx.tasks.get(task_id, owner)
+            if known is not None and terms.only_queues and known.queue not in terms.only_queues:
+                raise Conflict(f"The key {key!r} made a task that fires into another queue. Choose another key.")
             if known is not None:
                 return Saved(_facts(world, tx, _same_request(known, key, asked)))
             _not_deleted(tx, task_id, owner, key)
-        made = plan(Facts(blank(task_id, owner)), wish, terms, settings.rules, now)
-        checked(world, made.schedule)
-        if made.arms:
-            _check_quota(tx, owner, settings, terms)
+        made = _planned(world, tx, task_id, wish, owner, terms, now)
         facts = Facts(_stored(world, tx, made, asked, actor, now), shortest=world.shortest_interval)
         return Saved(facts, made.warnings, is_new=True)
 
     saved = world.store.transact(write)
     world.store.wake(["*"])
     return saved
+
+
+def _planned(world: World, tx: Tx, task_id: str, wish: Wish, owner: str, terms: Terms, now: datetime) -> Plan:
+    """What a wish for a new task comes to; whatever stands in its way is refused."""
+    settings = OwnerSettings.read(tx.owners.settings(owner))
+    made = plan(Facts(blank(task_id, owner)), wish, terms, settings.rules, now)
+    checked(world, made.schedule)
+    refuse_closed(tx, made.schedule.handler, owner)
+    if made.arms:
+        _check_quota(tx, owner, settings, terms)
+    return made
 
 
 def _stored(world: World, tx: Tx, made: Plan, asked: str, actor: str, now: datetime) -> Schedule:
@@ -136,17 +146,19 @@ def change(
     actor: str = SYSTEM,
 ) -> Saved:
     """Change what is wished for and leave the rest; the next run is computed anew where its time may have changed."""
-    seen = get(world, task_id, owner=owner)
+    seen = get(world, task_id, owner=owner, queues=terms.only_queues)
     whose = seen.schedule.owner
     now = world.clock.now()
     jobs.lose(world, [job for job in seen.live if _is_silent(job, now)])
 
     def write(tx: Tx) -> Saved:
         settings = OwnerSettings.read(tx.owners.lock(whose, now))
-        before = _locked(tx, task_id, whose, versions)
+        before = _locked(tx, task_id, whose, versions, terms.only_queues)
         facts = _facts(world, tx, before)
         made = plan(facts, wish, terms, settings.rules, now)
         checked(world, made.schedule)
+        if made.schedule.handler != before.handler:
+            refuse_closed(tx, made.schedule.handler, whose)
         if made.arms:
             _check_quota(tx, whose, settings, terms)
         if made.retimed:
@@ -168,16 +180,17 @@ def delete(
     task_id: str,
     *,
     owner: str | None,
+    queues: Collection[str] = (),
     versions: Collection[int] | None = None,
     actor: str = SYSTEM,
     reason: str = "",
 ) -> None:
     """Forget a task. What waits for it is withdrawn; what runs goes on, and nobody sees how it ends."""
-    whose = get(world, task_id, owner=owner).schedule.owner
+    whose = get(world, task_id, owner=owner, queues=queues).schedule.owner
     now = world.clock.now()
 
     def write(tx: Tx) -> None:
-        before = _locked(tx, task_id, whose, versions)
+        before = _locked(tx, task_id, whose, versions, queues)
         _withdraw(tx, tx.tasks.live([before.number]).get(before.number, ()), "the task was deleted", now)
         tx.schedules.remove(before.number)
         entry = entry_for(now, "delete", before, actor, reason, before=told(before))
@@ -201,16 +214,24 @@ def _is_silent(job: Job, now: datetime) -> bool:
 # -- look --------------------------------------------------------------------------------------------------------
 
 
-def get(world: World, task_id: str, *, owner: str | None) -> Facts:
-    return world.store.read(lambda tx: _facts(world, tx, _found(tx, task_id, owner)))
+def get(world: World, task_id: str, *, owner: str | None, queues: Collection[str] = ()) -> Facts:
+    """One task; with *queues*, one that fires into another queue does not exist."""
+    return world.store.read(lambda tx: _facts(world, tx, _found(tx, task_id, owner, queues)))
 
 
-def find(world: World, *, owner: str | None, limit: int = 50, after: tuple[str, int, int] | None = None) -> list[Facts]:
+def find(
+    world: World,
+    *,
+    owner: str | None,
+    queues: Collection[str] = (),
+    limit: int = 50,
+    after: tuple[str, int, int] | None = None,
+) -> list[Facts]:
     """Tasks, the last changed first (S1-14); *after* is owner, change and number of the last one told."""
     _check_limit(limit)
 
     def look(tx: Tx) -> list[Facts]:
-        page = tx.tasks.find(owner, limit=limit, after=after)
+        page = tx.tasks.find(owner, limit=limit, after=after, queues=queues)
         live = tx.tasks.live([each.number for each in page])
         seen = {number: tuple(with_wall_lease(world, job) for job in found) for number, found in live.items()}
         return [
@@ -222,22 +243,30 @@ def find(world: World, *, owner: str | None, limit: int = 50, after: tuple[str, 
 
 
 def runs(
-    world: World, task_id: str, *, owner: str | None, limit: int = 50, before: tuple[int, int] | None = None
+    world: World,
+    task_id: str,
+    *,
+    owner: str | None,
+    queues: Collection[str] = (),
+    limit: int = 50,
+    before: tuple[int, int] | None = None,
 ) -> list[TaskRun]:
     """What it ran, the newest first, the attempt under way among them (S1-12, S1-18)."""
     _check_limit(limit)
 
     def look(tx: Tx) -> list[TaskRun]:
-        return tx.tasks.runs(_found(tx, task_id, owner).number, limit=limit, before=before)
+        return tx.tasks.runs(_found(tx, task_id, owner, queues).number, limit=limit, before=before)
 
     return world.store.read(look)
 
 
 @one_moment
-def why(world: World, task_id: str, *, owner: str | None) -> tuple[Facts, tuple[Reason, ...]]:
+def why(
+    world: World, task_id: str, *, owner: str | None, queues: Collection[str] = ()
+) -> tuple[Facts, tuple[Reason, ...]]:
     """How it stands and why, from data alone (S1-36); never without a reason."""
-    facts = get(world, task_id, owner=owner)
-    found = [reason for job in facts.live for reason in reasons.why(world, job)]
+    facts = get(world, task_id, owner=owner, queues=queues)
+    found = [reason for job in facts.live for reason in reasons.why(world, job, owner=owner)]
     if facts.is_over and facts.reason is not None:
         found.append(Reason("over", facts.reason))
     silent = why_silent(facts.schedule, world.clock.now())
@@ -245,25 +274,24 @@ def why(world: World, task_id: str, *, owner: str | None) -> tuple[Facts, tuple[
     return facts, tuple(found) or (Reason("scheduled", "nothing stands in its way; it runs at next_run_at"),)
 
 
-def preview(world: World, task_id: str, *, owner: str | None, count: int = 5) -> Preview:
+def preview(world: World, task_id: str, *, owner: str | None, queues: Collection[str] = (), count: int = 5) -> Preview:
     """The next runs of a task."""
-    facts = get(world, task_id, owner=owner)
+    facts = get(world, task_id, owner=owner, queues=queues)
     fires = schedules.preview(world, facts.effective, _checked_count(count))
     return Preview(facts.effective, tuple(fires), facts.notices)
 
 
 def consider(world: World, wish: Wish, *, owner: str, terms: Terms, count: int = 5) -> Preview:
-    """The same for a task that is only thought of; nothing is stored, and its payload does not matter."""
+    """The same for a task that is only thought of: nothing is stored, and what `create` refuses is refused here too."""
     now = world.clock.now()
-    made = plan(Facts(blank(PREFIX, owner)), wish, terms, Rules(), now, only_times=True)
+    made = world.store.read(lambda tx: _planned(world, tx, PREFIX, wish, owner, terms, now))
     schedule = replace(made.schedule, created_at=now)
-    checked(world, schedule)
     fire = made.first or first_fire(schedule, now)
     fires: list[datetime] = []
     while fire is not None and len(fires) < _checked_count(count):
         fires.append(fire)
         fire = next_fire(schedule, fire)
-    return Preview(schedule, tuple(fires), made.warnings)
+    return Preview(schedule, tuple(fires), tuple(each for each in made.warnings if each not in made.about_payload))
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------
@@ -275,11 +303,12 @@ def trigger(
     payload: Mapping[str, Any] | None = None,
     *,
     owner: str | None,
+    queues: Collection[str] = (),
     actor: str = SYSTEM,
     reason: str = "",
 ) -> tuple[firing.Triggered, tuple[str, ...]]:
     """Run it now, enabled or not, with other values in its payload where some are given (C-23)."""
-    schedule = get(world, task_id, owner=owner).schedule
+    schedule = get(world, task_id, owner=owner, queues=queues).schedule
     if schedule.inactive is not None:
         raise NotAllowed(f"The task cannot run: {schedule.inactive}")
     rules = OwnerSettings.read(world.store.read(lambda tx: tx.owners.settings(schedule.owner))).rules
@@ -290,9 +319,17 @@ def trigger(
     return done, tuple(warnings)
 
 
-def release(world: World, task_id: str, *, owner: str | None, actor: str = SYSTEM, reason: str = "") -> Facts:
+def release(
+    world: World,
+    task_id: str,
+    *,
+    owner: str | None,
+    queues: Collection[str] = (),
+    actor: str = SYSTEM,
+    reason: str = "",
+) -> Facts:
     """Take the running attempt from its worker and let the task run again at once; no attempt is counted."""
-    running = get(world, task_id, owner=owner).running
+    running = get(world, task_id, owner=owner, queues=queues).running
     if running is None:
         raise NotAllowed("The task is not running, so there is no lock to release.")
     jobs.release(world, running.id, actor=actor, reason=reason)
@@ -307,15 +344,21 @@ def _facts(world: World, tx: Tx, schedule: Schedule) -> Facts:
     return Facts(schedule, tuple(live), tx.tasks.last_run(schedule.number), world.shortest_interval)
 
 
-def _found(tx: Tx, task_id: str, owner: str | None, *, lock: bool = False) -> Schedule:
+def _found(tx: Tx, task_id: str, owner: str | None, queues: Collection[str] = (), *, lock: bool = False) -> Schedule:
     found = tx.tasks.get(task_id, owner, lock=lock) if is_task_id(task_id) else None
-    if found is None:
+    return _check_reach(found, queues)
+
+
+def _check_reach(found: Schedule | None, queues: Collection[str]) -> Schedule:
+    if found is None or (queues and found.queue not in queues):
         raise NotFound("There is no such task; GET /scheduled-tasks lists those there are.")
     return found
 
 
-def _locked(tx: Tx, task_id: str, owner: str, versions: Collection[int] | None) -> Schedule:
-    found = _found(tx, task_id, owner, lock=True)
+def _locked(
+    tx: Tx, task_id: str, owner: str, versions: Collection[int] | None, queues: Collection[str] = ()
+) -> Schedule:
+    found = _found(tx, task_id, owner, queues, lock=True)
     if versions is not None and found.version not in versions:
         raise VersionConflict(f"The task is at version {found.version} by now; read it again and repeat.")
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -20,6 +20,7 @@ DEFAULT_LIFE = timedelta(days=90)
 SHORTEST_LIFE = timedelta(minutes=1)
 USED_EVERY = timedelta(minutes=1)  # how precisely "last used" is kept: not every call shall be a write
 MAX_PAGE = 1000
+NOT_VALID = "The token is not valid: unknown, expired or revoked. Ask the operator for a new one."
 
 
 def create_token(
@@ -68,11 +69,30 @@ def recognise(world: World, text: str, *, address: str | None = None) -> Caller:
     token = None if parsed is None else world.store.read(lambda tx: tx.tokens.get(parsed[0]))
     now = world.clock.now()
     if parsed is None or token is None or not is_secret_of(token, parsed[1]) or token.state(now) != "valid":
-        raise Unauthorized("The token is not valid: unknown, expired or revoked. Ask the operator for a new one.")
+        raise Unauthorized(NOT_VALID)
     if token.used_at is None or now - token.used_at >= USED_EVERY:
         with suppress(StoreFull):  # looking must be possible while there is no room to write
             world.store.transact(lambda tx: tx.tokens.used(token.token_id, address=address, now=now))
     return token.caller
+
+
+def find_invalid(world: World, callers: Sequence[Caller]) -> list[Caller]:
+    """Which of these callers, recognised earlier, would not be any more: revoked, expired or gone."""
+    now = world.clock.now()
+    named = {caller.token_id for caller in callers if caller.token_id is not None}
+    valid = world.store.read(lambda tx: tx.tokens.valid(named, now)) if named else set[str]()
+    return [
+        caller
+        for caller in callers
+        if (caller.token_id is not None and caller.token_id not in valid)
+        or (caller.expires_at is not None and caller.expires_at <= now)
+    ]
+
+
+def check_valid(world: World, caller: Caller) -> None:
+    """Refuse a caller who was recognised earlier and would not be any more."""
+    if find_invalid(world, [caller]):
+        raise Unauthorized(NOT_VALID)
 
 
 def find_tokens(

@@ -12,6 +12,7 @@ from horae.actions.machinery import missing
 from horae.actions.reasons import SILENT
 from horae.checks.findings import Check, Finding, Place, ok, problem, some, warning
 from horae.core.instants import instant, iso, micros
+from horae.core.jobs import CLOSED
 from horae.core.machinery import MACHINERY
 from horae.errors import ConfigurationError, SecretsLocked
 from horae.ports import Node, ScheduleFilter, Tx, World
@@ -113,6 +114,23 @@ def promises(place: Place) -> Iterator[Finding]:
         yield problem("promises", text, "horae worker MODULE:APP")
     else:
         yield ok("promises", "every wait has its timeout, every schedule that is on its next fire")
+
+
+def closed_handlers(place: Place) -> Iterator[Finding]:
+    """Tenants' jobs that no worker of the house runs, because their handler is not open to tenants."""
+    count = func.count().label("count")
+    held = select(jobs.c.held_for, jobs.c.queue, count).where(jobs.c.held == CLOSED)
+    most = held.group_by(jobs.c.held_for, jobs.c.queue).order_by(count.desc(), jobs.c.held_for).limit(MANY)
+    found = _world(place).store.read(lambda tx: tx.connection.execute(most).all())
+    for handler, queue, number in found[:5]:
+        yield warning(
+            "tenants",
+            f"{_jobs(number)} of tenants held in the queue {queue}: the handler {handler} is not open to tenants. "
+            "Where they may run it, declare it so and start its worker again.",
+            f'@app.job("{handler}", tenants=True)',
+        )
+    if not found:
+        yield ok("tenants", "no job of a tenant waits for a handler that is not open to tenants")
 
 
 def paused_queues(place: Place) -> Iterator[Finding]:
@@ -266,6 +284,6 @@ def _shown(node: Node) -> str:
 
 
 CHECKS: tuple[Check, ...] = (
-    workers, lateness, leases, dead_letters, lost_parents, promises, paused_queues, fires, zone_stamps, expiring_tokens,
-    door, sealed_secrets, orchestrator,
+    workers, lateness, leases, dead_letters, lost_parents, promises, closed_handlers, paused_queues, fires, zone_stamps,
+    expiring_tokens, door, sealed_secrets, orchestrator,
 )  # fmt: skip

@@ -42,7 +42,7 @@ def create(
     expires: Annotated[
         str, typer.Option("--expires", metavar="SPAN", help="How long it is valid: 12h, 90d, never.")
     ] = "90d",
-    queues: Annotated[str, typer.Option("--queues", metavar="A,B", help="Which queues it may serve; else all.")] = "",
+    queues: Annotated[str, typer.Option("--queues", metavar="A,B", help="The only queues it reaches; else all.")] = "",
     name: Annotated[str, typer.Option("--name", metavar="TEXT", help="What it is for, to tell it apart.")] = "",
 ) -> None:
     """Make a token and show it, this once.
@@ -107,7 +107,7 @@ def revoke(
     token_id: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as `token list` shows it.")],
     reason: Reason = "",
 ) -> None:
-    """Refuse a token, from the next request on."""
+    """Refuse a token from the next request on, and end what waits with it within a second."""
     with reached(terminal) as here:
         revoked = here.tokens.revoke_token(token_id, actor=actor(terminal), reason=reason)
         now = here.now()

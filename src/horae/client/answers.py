@@ -173,6 +173,18 @@ class Worker(Told):
 
 
 @dataclass(frozen=True)
+class Definition(Told):
+    """A handler that a worker of the house has stored."""
+
+    name: str
+    queue: str
+    tenants: bool
+    app: str | None = None
+    stored_at: datetime | None = None
+    stored_by: str | None = None
+
+
+@dataclass(frozen=True)
 class Entry(Told):
     """One accountable act."""
 

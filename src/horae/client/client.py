@@ -18,6 +18,7 @@ from horae.client.admin import Admin
 from horae.client.attention import Attention
 from horae.client.calls import AsyncSender, S, Sender
 from horae.client.compat import Compat
+from horae.client.definitions import Definitions
 from horae.client.health import Health
 from horae.client.jobs import Jobs
 from horae.client.limits import Limits
@@ -35,6 +36,7 @@ class Rooms(Generic[S]):
 
     def __init__(self, sender: S) -> None:
         self.jobs: Jobs[S] = Jobs(sender)
+        self.definitions: Definitions[S] = Definitions(sender)
         self.tasks: Tasks[S] = Tasks(sender)
         self.attention: Attention[S] = Attention(sender)
         self.schedules: Schedules[S] = Schedules(sender)

@@ -33,6 +33,6 @@ class Tokens(Room[S]):
 
     @DELETE("/tokens/{token_id}")
     def revoke(self, token_id: str, *, reason: str = "") -> Call[Token]:
-        """Let nobody be recognised by it any more, from the next request on."""
+        """Let nobody be recognised by it any more; what waits with it ends within a second."""
         query = given(reason=reason or None)
         return Call(reading.one(Token), at={"token_id": token_id}, query=query, repeats=True)

@@ -12,9 +12,9 @@ import hmac
 import re
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from horae.core.instants import iso
 from horae.core.jobs import SYSTEM
@@ -28,6 +28,13 @@ SECRET_LENGTH = 64  # hexadecimal: 256 bits
 _TOKEN = re.compile(rf"{PREFIX}_([0-9a-f]{{{ID_LENGTH}}})_([0-9a-f]{{{SECRET_LENGTH}}})([0-9a-f]{{8}})")
 
 
+class Reach(TypedDict):
+    """What a caller sees, as the verbs take it: whose things, and of which queues (none named: of any)."""
+
+    owner: str | None
+    queues: frozenset[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Somebody who was recognised."""
@@ -35,8 +42,9 @@ class Caller:
     owner: str
     scopes: frozenset[str]
     actor: str  # for the audit: "token/6f1c…", "user/alice", "cli/bob"
-    queues: frozenset[str] = frozenset()  # what a worker may serve; empty: every queue
+    queues: frozenset[str] = frozenset()  # the only ones that it reaches; empty: every queue
     token_id: str | None = None
+    expires_at: datetime | None = field(default=None, compare=False)  # until when it is recognised
 
     @property
     def is_operator(self) -> bool:
@@ -47,6 +55,10 @@ class Caller:
     def sees(self) -> str | None:
         """The tenant whose rows it sees; None for everybody's."""
         return None if self.is_operator else self.owner
+
+    @property
+    def reach(self) -> Reach:
+        return {"owner": self.sees, "queues": self.queues}
 
     @property
     def identity(self) -> str:
@@ -68,6 +80,14 @@ class Caller:
         if self.queues and queue not in self.queues:
             raise Forbidden(
                 f"This token does not serve the queue {queue!r}; it serves {', '.join(sorted(self.queues))}."
+            )
+
+    def require_all_queues(self) -> None:
+        """Refuse a token that is limited to queues where nothing tells one queue's things from another's."""
+        if self.queues:
+            raise Forbidden(
+                f"This token is limited to the queues {', '.join(sorted(self.queues))}, and this is not about a queue. "
+                "Use a token that was made without --queues."
             )
 
 
@@ -115,7 +135,12 @@ class Token:
     @property
     def caller(self) -> Caller:
         return Caller(
-            self.owner, frozenset(self.scopes), f"token/{self.token_id}", frozenset(self.queues), self.token_id
+            self.owner,
+            frozenset(self.scopes),
+            f"token/{self.token_id}",
+            frozenset(self.queues),
+            self.token_id,
+            self.expires_at,
         )
 
 

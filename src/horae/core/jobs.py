@@ -38,6 +38,10 @@ PAST_TOLERANCE = timedelta(seconds=5)
 SLOTS = 50  # jobs of one queue at once in one worker: enough that coinciding crons start together
 # Held by the process that started it, never handed to another, never tried again; also the queue of such jobs.
 LOCAL = "local"
+# Why a tenant's job is held: the house's workers run it only once its handler is stored as open to tenants.
+CLOSED = "closed"
+# Ours, and safe for tenants: open unless an application stores one of its own by that name as closed.
+OPEN_HANDLERS = ("attend", "attention.deadline", "attention.start", "attention.timeout", "dispatch", "webhook")
 THREE_TIMES = Retry()
 
 JOB: Machine[State] = Machine(

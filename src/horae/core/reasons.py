@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from horae.core.instants import iso
-from horae.core.jobs import Job, OnParentDead, Run
+from horae.core.jobs import CLOSED, Job, OnParentDead, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ class Around:
     holders: tuple[str, ...] = ()
     parents: tuple[Parent, ...] = ()
     last_run: Run | None = None
+    shows_others: bool = True  # whether the reader may know how much others run; a tenant may not
 
 
 def why(job: Job, around: Around, *, now: datetime) -> tuple[Reason, ...]:
@@ -92,13 +93,13 @@ def _waiting(job: Job, around: Around, now: datetime) -> Iterator[Reason]:
     if not around.workers:
         yield Reason("no_worker", f"no worker serves the queue {job.queue}")
     if around.max_running is not None and around.running >= around.max_running:
-        yield Reason(
-            "queue_limit", f"its queue runs at most {around.max_running} at once, and {around.running} are running"
-        )
+        full = f"its queue runs at most {around.max_running} at once, and {around.running} are running"
+        yield Reason("queue_limit", full if around.shows_others else "its queue runs as many jobs at once as it may")
     most, running = around.limits.get("global", (0, 0))
     is_full = bool(most) and running >= most
     if is_full:
-        yield Reason("global_limit", f"at most {most} jobs run at once over all, and {running} are running")
+        full = f"at most {most} jobs run at once over all, and {running} are running"
+        yield Reason("global_limit", full if around.shows_others else "as many jobs run at once over all as may")
     nothing_else = around.paused_at is None and not job.held and job.run_at <= now and not is_full
     if nothing_else and around.workers and (around.max_running is None or around.running < around.max_running):
         yield Reason("due", f"due since {iso(job.run_at)}; next when a worker of its queue has a free slot")
@@ -131,7 +132,14 @@ def _held(job: Job, around: Around) -> Reason:
     if job.held_for is not None and job.held_for.startswith("group:"):
         most, running = around.limits.get(job.held_for, (0, 0))
         group = job.held_for.removeprefix("group:")
-        return Reason("group_limit", f"its group {group} runs at most {most} at once, and {running} are running")
+        full = f"its group {group} runs at most {most} at once, and {running} are running"
+        return Reason("group_limit", full if around.shows_others else f"its group {group} runs as many as it may")
+    if job.held == CLOSED:
+        return Reason(
+            "closed",
+            f"its handler {job.handler!r} is not open to tenants, so the house's workers leave it alone until it is "
+            "declared with tenants=True; a worker with a token of the tenant's own may pull it",
+        )
     if job.concurrency_key is None:
         return Reason("held", "it waits for other jobs to end")
     by = f", taken by {', '.join(around.holders)}" if around.holders else ""

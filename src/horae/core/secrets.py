@@ -6,17 +6,17 @@ cleaned of what was put in. No error here repeats a name that is not one: it may
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from horae.core.masking import MASK as MASK
+from horae.core.masking import hidden as hidden
 from horae.errors import InvalidInput, InvalidName
 
 REFERENCE = "$secret"
 SHORTEST, LONGEST = 8, 8192  # characters; a shorter one is guessed, and could not be hidden without hiding words
 MOST_REFERENCES = 20  # in one message
-MASK = "…"
 _NAME = re.compile(r"(?!whsec_)[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
@@ -66,14 +66,6 @@ def resolved(value: Any, texts: Mapping[str, str]) -> Any:
     return [resolved(each, texts) for each in value] if isinstance(value, list) else value
 
 
-def hidden(text: str, secrets: Iterable[str]) -> str:
-    """The text without these secrets: whole, the word behind ``Bearer``, the path of a URL; as JSON writes them too."""
-    forms = {form for secret in secrets for form in _forms(secret)}
-    for form in sorted(forms, key=len, reverse=True):
-        text = text.replace(form, MASK)
-    return text
-
-
 def _references(value: Any) -> Iterator[str]:
     name = reference_of(value)
     if name is not None:
@@ -81,14 +73,6 @@ def _references(value: Any) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for each in value.values() if isinstance(value, dict) else value:
             yield from _references(each)
-
-
-def _forms(secret: str) -> Iterator[str]:
-    path = secret.partition("://")[2].partition("/")[2]
-    for part in (secret, *(part for part in (*secret.split(), path) if len(part) >= SHORTEST)):
-        yield part
-        yield json.dumps(part)[1:-1]
-        yield json.dumps(part, ensure_ascii=False)[1:-1]
 
 
 def _is_text(text: str) -> bool:

@@ -25,9 +25,9 @@ from horae.core.readings import instant_from, second_of
 from horae.core.retry import Retry
 from horae.core.targets import Rules
 from horae.core.task_rules import PREFIX, day_match_of, expression_of, is_task, raised, why_raised
-from horae.core.webhooks import check_webhook
+from horae.core.webhooks import WEBHOOK, check_webhook
 from horae.core.zones import zone_named
-from horae.errors import InvalidInput, InvalidPayload
+from horae.errors import Forbidden, InvalidInput, InvalidPayload
 
 TaskType = Literal["cron", "interval", "once"]
 DayMatch = Literal["and", "or"]
@@ -38,7 +38,7 @@ NAME = "Scheduled Task"
 LONGEST_NAME = 200
 LONGEST_ZONE = 64
 RETRY = Retry.fixed(60, attempts=5)  # S1-28, with the cap of C-11 and C-30
-DISPATCH, WEBHOOK, ATTEND = "dispatch", "webhook", "attend"
+DISPATCH, ATTEND = "dispatch", "attend"
 ATTENDED = ("lane", "kind", "payload", "priority")
 RESERVED = ("ctx", "self")  # what a handler's own parameters are called
 NO_HANDLER = "There is no handler"
@@ -56,6 +56,7 @@ class Terms:
     handlers: tuple[str, ...] = (DISPATCH, WEBHOOK)
     known: Collection[str] | None = None  # the handlers that there are; None: nobody can say here
     queues: Mapping[str, str] = field(default_factory=dict)  # by handler, where that is not "default"
+    only_queues: Collection[str] = ()  # what the caller's token is limited to; none named means any
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ class Plan:
     arms: bool  # it was off and is on now, so it counts against the quota
     retimed: bool  # whatever waits for the old times must not run any more
     warnings: tuple[str, ...]
+    about_payload: tuple[str, ...] = ()  # which of the warnings are about the payload, and say nothing of times
 
 
 Timed = tuple[Schedule, datetime | None, bool]  # the schedule, its first fire where one was named, whether it moved
@@ -183,11 +185,12 @@ def blank(task_id: str, owner: str = SYSTEM) -> Schedule:
     return Schedule(task_id, "", "cron", "", owner=owner, title=NAME, retry=RETRY)
 
 
-def plan(before: Facts, wish: Wish, terms: Terms, rules: Rules, now: datetime, *, only_times: bool = False) -> Plan:
+def plan(before: Facts, wish: Wish, terms: Terms, rules: Rules, now: datetime) -> Plan:
     """What a wish makes of a task; whatever cannot be granted is refused in words for its user."""
     was = before.schedule
     is_new = was.number == 0
     warnings: list[str] = []
+    about_payload: Sequence[str] = ()
     handler = _handler(wish.handler or was.handler or terms.handler, terms)
     zone = was.zone if wish.timezone is None else _zone(wish.timezone)
     draft = replace(
@@ -205,19 +208,24 @@ def plan(before: Facts, wish: Wish, terms: Terms, rules: Rules, now: datetime, *
         draft = replace(draft, enabled=wish.enabled, toggled=None)
     elif before.is_over:
         draft = replace(draft, enabled=False, toggled=None)
-    if not only_times and (is_new or wish.payload is not None or handler != was.handler):
-        payload, told = check_payload(handler, was.payload if wish.payload is None else wish.payload, rules)
-        draft, warnings = replace(draft, payload=payload), [*warnings, *told]
+    if is_new or wish.payload is not None or handler != was.handler:
+        payload, about_payload = check_payload(handler, was.payload if wish.payload is None else wish.payload, rules)
+        draft, warnings = replace(draft, payload=payload), [*about_payload]
     asked = None if wish.next_run_at is None else _asked(wish.next_run_at.strip(), zone, warnings)
     was_on = before.enabled and not is_new
     expr = _asked_rule(was, draft, wish)
     if expr is not None:
         draft = replace(draft, expression=expression_of(draft, expr, terms.shortest, warnings))
+    if terms.only_queues and draft.queue not in terms.only_queues:
+        raise Forbidden(
+            f"A task that runs {handler!r} goes to the queue {draft.queue!r}, and this token is limited to "
+            f"{', '.join(sorted(terms.only_queues))}. Use a token without --queues."
+        )
     if draft.kind == "once":
         schedule, first, retimed = _once(was, draft, asked, was_on, now, warnings)
     else:
         schedule, first, retimed = _rhythm(was, draft, asked, was_on, now, warnings, terms.shortest)
-    return Plan(schedule, first, schedule.is_on and not was_on, retimed, tuple(warnings))
+    return Plan(schedule, first, schedule.is_on and not was_on, retimed, tuple(warnings), tuple(about_payload))
 
 
 def _asked_rule(was: Schedule, draft: Schedule, wish: Wish) -> str | None:

@@ -17,6 +17,16 @@ from horae.errors import InvalidInput, InvalidPayload
 KEYS = ("url", "body", "headers", "secret")
 MOST_HEADERS = 20
 CREDENTIALS = "authorization"  # only by reference: a payload is stored, and shown
+# What else carries credentials by its name, or by how its value begins.
+_CREDENTIAL_NAME = re.compile(
+    r"(^|[-_])(proxy-authorization|authori[sz]ation|auth|token|secret|passw(or)?d|credentials?|jwt|session|cookie"
+    r"|(api|access|private)[-_]?key)([-_]|$)",
+    re.IGNORECASE,
+)
+_CREDENTIAL_VALUE = re.compile(r"\s*(bearer|basic|digest|apikey|token)\s+\S", re.IGNORECASE)
+_USER_IN_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*@")
+WEBHOOK = "webhook"
+NAMED = 'Credentials are stored as a secret and named: "Authorization": {"$secret": "name"}.'
 _HEADER = re.compile(r"accept-language|x-(?!forwarded-|real-ip|http-method|original-)[a-z0-9-]{1,60}")
 _VALUE = re.compile(r"[\x20-\x7e]{0,1024}")
 
@@ -26,6 +36,7 @@ def check_webhook(payload: Mapping[str, Any], rules: Rules) -> None:
     unknown = sorted(set(payload) - set(KEYS))
     if unknown:
         raise InvalidPayload(f"A webhook has no {unknown[0][:60]!r}; its payload is {', '.join(KEYS)}.")
+    refuse_credentials(WEBHOOK, payload)
     url, headers = payload.get("url"), payload.get("headers") or {}
     if reference_of(url) is None:
         if not isinstance(url, str):
@@ -35,6 +46,22 @@ def check_webhook(payload: Mapping[str, Any], rules: Rules) -> None:
     plain = headers.items() if isinstance(headers, dict) else ()
     checked_headers({name: "" if reference_of(value) else value for name, value in plain} or headers, headers)
     signing_name(payload.get("secret"))
+
+
+def refuse_credentials(handler: str, payload: Any) -> None:
+    """Refuse a webhook that holds credentials as plain text: it would be stored, and shown to whoever sees the job.
+
+    Checked wherever a payload is stored, whoever stores it. Neither the credentials nor the header are repeated.
+    """
+    if handler != WEBHOOK or not isinstance(payload, Mapping):
+        return
+    url, headers = payload.get("url"), payload.get("headers")
+    if isinstance(url, str) and _USER_IN_URL.match(url):
+        raise InvalidPayload("The URL of a webhook holds a user or password; keep it as a secret and name that.")
+    for name, value in headers.items() if isinstance(headers, Mapping) else ():
+        is_plain = isinstance(value, str) and bool(value.strip())
+        if is_plain and (_CREDENTIAL_NAME.search(str(name)) or _CREDENTIAL_VALUE.match(value)):
+            raise InvalidPayload(NAMED)
 
 
 def signing_name(secret: Any) -> str | None:
@@ -55,7 +82,7 @@ def checked_headers(headers: Mapping[str, str], written: Mapping[str, Any] | Non
         raise InvalidInput(f"The headers of a webhook are an object with at most {MOST_HEADERS} entries.")
     for name, value in headers.items():
         if name.lower() == CREDENTIALS and reference_of((written or headers)[name]) is None:
-            raise InvalidInput('Credentials are stored as a secret and named: "Authorization": {"$secret": "name"}.')
+            raise InvalidInput(NAMED)
         if name.lower() != CREDENTIALS and not _HEADER.fullmatch(name.lower()):
             raise InvalidInput(f"The header {name[:60]!r} may not be set; use names that begin with x-.")
         if not isinstance(value, str) or not _VALUE.fullmatch(value) or value != value.strip():

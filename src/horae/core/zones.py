@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from horae.errors import UnknownZone
 
+NO_ZONES = {"localtime", "Factory"}  # another zone on every host; a machine on which nobody has set one
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 LATEST = datetime.max.replace(tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -47,14 +48,22 @@ class Span:
 
 @lru_cache(maxsize=1024)
 def zone_named(name: str) -> ZoneInfo:
-    """The zone with this IANA name. An unknown one is refused: a silent UTC would move jobs by hours."""
-    # The first holds leap seconds and the second means another zone on every host.
-    if not isinstance(name, str) or name.startswith("right/") or name == "localtime":
+    """The zone with this IANA name. An unknown one is refused: a silent UTC would move jobs by hours.
+
+    Only names of the list count. The folder of the zone files holds more that could be opened: other editions of every
+    zone (``posix/``, ``right/``), and files that mean something else on every host.
+    """
+    if not isinstance(name, str) or (name != "UTC" and name not in _names()):
         raise UnknownZone(str(name))
     try:
         return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # missing; malformed or no zone file; a folder such as "Europe"
+    except (KeyError, ValueError, OSError):  # on the list, and its file cannot be read
         raise UnknownZone(name) from None
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(available_timezones()) - NO_ZONES
 
 
 def span_at(zone: ZoneInfo, instant: datetime) -> Span:

@@ -1,14 +1,17 @@
 """The streamable HTTP transport: nobody comes in without a token, and an agent's token is not an operator's.
 
 An agent's endpoint refuses tokens with the scope ``admin``: whoever holds one could approve what it asks for itself.
+What is being answered ends within a second when its token is revoked or expires: streams stay open for hours.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
@@ -19,6 +22,7 @@ from horae.actions.tokens import recognise
 from horae.core.access import Caller
 from horae.errors import Forbidden, HoraeError, StoreError, Unauthorized
 from horae.ports import World
+from horae.service.validity import Watch
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -34,6 +38,7 @@ class Door:
 
     def __init__(self, app: ASGIApp, world: World, admits: Callable[[Caller], None]) -> None:
         self._app, self._world, self._admits = AuthContextMiddleware(app), world, admits
+        self._watch = Watch()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -47,7 +52,23 @@ class Door:
             await refuse(send, problem)
             return
         token = AccessToken(token="", client_id=caller.actor, scopes=sorted(caller.scopes), subject=caller.owner)
-        await self._app({**scope, "user": AuthenticatedUser(token)}, receive, send)
+        await self._answered(caller, self._app({**scope, "user": AuthenticatedUser(token)}, receive, send))
+
+    async def _answered(self, caller: Caller, answering: Coroutine[Any, Any, None]) -> None:
+        """Answer, for as long as the caller's token is valid; then the connection is cut."""
+        loop, task = asyncio.get_running_loop(), asyncio.create_task(answering)
+
+        def end() -> None:
+            with suppress(RuntimeError):  # the loop has ended, and the answer with it
+                loop.call_soon_threadsafe(task.cancel)
+
+        try:
+            with self._watch.watching(self._world, caller, end):
+                await asyncio.wait({task})
+        finally:
+            task.cancel()
+        if not task.cancelled():
+            await task
 
     def _caller(self, scope: Scope) -> Caller:
         headers = [value for key, value in scope["headers"] if key.lower() == b"authorization"]
@@ -56,6 +77,7 @@ class Door:
             raise Unauthorized("A token is needed: Authorization: Bearer horae_…; horae token create makes one.")
         client = scope.get("client")
         caller = recognise(self._world, text.strip(), address=client[0] if client else None)
+        caller.require_all_queues()  # lanes and their schedules belong to no queue of a worker's
         self._admits(caller)
         return caller
 
@@ -74,11 +96,12 @@ def for_operators(caller: Caller) -> None:
 
 
 async def refuse(send: Send, problem: HoraeError) -> None:
-    """In the words of the service's own refusals."""
+    """In the words of the service's own refusals; the body was not read, so the connection ends with the answer."""
     status = 401 if isinstance(problem, Unauthorized) else 403 if isinstance(problem, Forbidden) else 503
     told = "The store does not answer just now. Try again." if isinstance(problem, StoreError) else str(problem)
     body = json.dumps({"error": problem.code, "error_description": told}, ensure_ascii=False).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers.append((b"connection", b"close"))
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer error="invalid_token"'))
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -6,12 +6,14 @@ An error names the target by scheme, host and port only, because paths and queri
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
-from collections.abc import AsyncIterable, Callable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import cast
 
+from horae.core.masking import hidden
 from horae.core.targets import Rules, Target
 from horae.errors import AddressRefused, CallFailed, MissingExtra
 
@@ -28,6 +30,8 @@ from horae.version import VERSION
 
 KEPT_HEADERS = ("content-encoding", "content-type", "retry-after")
 LONGEST_HEADER = 1024
+# Where a name leads is not for whoever named it: a network that an operator allows may be an inner one.
+_ADDRESS = re.compile(r"\s*\('[^)]*\)|\[?(?:\d{1,3}\.){3}\d{1,3}\]?(?::\d+)?|\[?[0-9a-fA-F]*(?::[0-9a-fA-F]*){2,}\]?")
 CUT = " … (cut)"
 
 
@@ -57,9 +61,14 @@ class Answer:
     @property
     def text(self) -> str:
         """The body to be kept: storable text, with a mark where it was cut."""
+        return self.without(())
+
+    def without(self, secrets: Iterable[str]) -> str:
+        """The same without these secrets; one that the cut has left a part of is hidden too."""
         if self.is_encoded:
             return f"({len(self.body):,} compressed bytes were not unpacked)"
-        return self.body.decode(errors="replace").replace("\x00", "\ufffd") + (CUT if self.cut else "")
+        text = self.body.decode(errors="replace").replace("\x00", "\ufffd")
+        return hidden(text, secrets) + (CUT if self.cut else "")
 
 
 class Calls:
@@ -132,7 +141,7 @@ def _told(problem: httpx.HTTPError, limits: Limits) -> str:
         case httpx.ConnectTimeout():
             return f"could not be connected to within {limits.connect:g} s."
         case httpx.ConnectError():
-            return f"could not be connected to: {str(problem)[:200]}."
+            return f"could not be connected to: {_ADDRESS.sub('', str(problem))[:200].strip()}."
         case httpx.RemoteProtocolError():
             return "did not answer in HTTP, or with headers that are too large."
         case httpx.LocalProtocolError():

@@ -78,12 +78,14 @@ def register(app: Jobs, outgoing: Outgoing | None = None) -> Registered:
         queue=how.queue,
         retry=webhook.RETRY,
         decide=webhooks.decide,
+        tenants=True,
         timeout=timedelta(seconds=how.webhook_limits.total + MARGIN),
     )
     how_dispatch = app.job(
         "dispatch",
         queue=how.queue,
         retry=dispatch.RETRY,
+        tenants=True,
         timeout=timedelta(seconds=how.dispatch_limits.total + MARGIN),
     )
     return Registered(

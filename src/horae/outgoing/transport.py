@@ -8,6 +8,7 @@ no redirects, no proxies, no cookies and nothing from the environment here, by c
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
@@ -23,6 +24,7 @@ from horae.core.addresses import Address
 from horae.core.targets import Rules, Target, target_of
 from horae.errors import AddressRefused
 
+log = logging.getLogger("horae.outgoing")
 RESOLVING_THREADS = 8
 MOST_ANSWERS = 16  # of a resolver; a name with more addresses is not tried further
 
@@ -76,19 +78,30 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
 
     async def _addresses(self) -> list[Address]:
         """Every address of the target, all of them checked: one bad answer spoils the name."""
-        if isinstance(self._target.host, Address):
-            addresses = [self._target.host]
-        else:
-            try:
-                answers = await self._resolve(self._target.host, self._target.port)
-            except (OSError, UnicodeError):  # no such name, or one that cannot be asked for
-                answers = ()
-            addresses = [Address.read(answer) for answer in answers]
-        for address in addresses:
-            self._rules.check_address(address)
-        if not addresses:
+        host = self._target.host
+        if isinstance(host, Address):
+            self._rules.check_address(host)
+            return [host]
+        try:
+            answers = await self._resolve(host, self._target.port)
+        except (OSError, UnicodeError):  # no such name, or one that cannot be asked for
+            answers = ()
+        if not answers:
             raise httpcore.ConnectError("the name has no address")
-        return addresses[:MOST_ANSWERS]
+        return [self._checked(answer) for answer in answers][:MOST_ANSWERS]
+
+    def _checked(self, answer: str) -> Address:
+        """An address that the name leads to. Where that is inside, only the operator's log tells which one it is."""
+        try:
+            address = Address.read(answer)
+            self._rules.check_address(address)
+        except AddressRefused as problem:
+            log.warning("%s resolves to %s, which is not called: %s", self._target, answer, problem)
+            raise AddressRefused(
+                f"{self._target}: this name leads to an address that may not be called; outgoing calls go to public "
+                "addresses. An operator can add its network to the allow-list."
+            ) from None
+        return address
 
     async def _connected(self, addresses: list[Address]) -> httpcore.AsyncNetworkStream:
         for address in addresses[:-1]:

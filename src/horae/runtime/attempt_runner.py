@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from horae.core.jobs import Outcome
 from horae.ports import Clock, Limiter
-from horae.runtime.attempts import Ask, Attempt, as_fated, ended_by, put_off, slowed_down
+from horae.runtime.attempts import Ask, Attempt, as_fated, ended_by, is_closed, put_off, slowed_down
 from horae.runtime.calling import is_cancelled_from_outside, raised_by_signal
 from horae.runtime.context import Context
 from horae.runtime.executor import Handler
@@ -74,8 +74,8 @@ class AttemptRunner:
     async def _outcome(self, attempt: Attempt, ask: Ask) -> Outcome:
         job, ctx = attempt.job, attempt.ctx
         handler = self._resolve(job.handler)
-        if handler is None:
-            return put_off(job, self._clock.now())
+        if handler is None or is_closed(job, handler):
+            return put_off(job, handler, self._clock.now())
         if job.cancel_requested:  # asked to stop while an earlier attempt was failing
             return Outcome("cancelled", error=job.cancel_reason)
         waits = await slowed_down(ask, self._rates.get(job.queue), handler.rate_limit)

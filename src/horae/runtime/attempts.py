@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from horae.core.jobs import Change, Job, Outcome
+from horae.core.jobs import SYSTEM, Change, Job, Outcome
 from horae.ports import Limiter
 from horae.runtime.context import Context
 from horae.runtime.executor import Handler, time_limit
@@ -18,6 +19,10 @@ from horae.runtime.tracebacks import for_log
 log = logging.getLogger("horae.worker")
 Ask = Callable[[Callable[[], float | None]], Awaitable[float | None]]
 
+log = logging.getLogger("horae.worker")
+TRACEBACK = re.compile(
+    r"\s*^[ |+]*(?:Exception Group )?Traceback \(most recent call last\):\n.*", re.MULTILINE | re.DOTALL
+)
 FIRST_WAIT = timedelta(seconds=30)  # for a job whose handler is unknown here
 LONGEST_WAIT = timedelta(minutes=10)
 SHORTEST = 0.1  # seconds: zero would be no limit at all
@@ -34,11 +39,35 @@ class Attempt:
     fate: str = ""  # why it is being stopped: cancelled, lost, released
 
 
-def put_off(job: Job, now: datetime) -> Outcome:
-    """A job whose handler nobody here knows: looked at again, less and less often, and saying so."""
+def is_closed(job: Job, handler: Handler) -> bool:
+    """Whether the code of this worker does not open the handler to tenants, though the store said that it is open.
+
+    It happens while two versions of the code are at work; the job waits for a worker of the one that opens it.
+    """
+    return job.owner != SYSTEM and not handler.tenants
+
+
+def put_off(job: Job, handler: Handler | None, now: datetime) -> Outcome:
+    """A job that nobody here may run: looked at again, less and less often, and saying so."""
     reason = f"no worker here knows the handler {job.handler!r}; deploy it, or cancel the job"
+    if handler is not None:
+        reason = f"the code of this worker does not open {job.handler!r} to tenants; deploy one version everywhere"
     wait = min(max(FIRST_WAIT, (now - job.planned_at) / 2), LONGEST_WAIT)
     return Outcome("snoozed", error=reason, delay=wait)
+
+
+def for_owner(job: Job, outcome: Outcome, *, is_logged: bool = False) -> Outcome:
+    """The ending as it is stored. A tenant reads what went wrong with its job, and not our files and lines; those are
+    in the worker's log.
+    """
+    if job.owner == SYSTEM or outcome.error is None:
+        return outcome
+    told = TRACEBACK.sub("", outcome.error)
+    if told == outcome.error:
+        return outcome
+    if not is_logged:  # with its traceback, when the attempt is settled
+        log.warning("%s (%s) failed for %s: %s", job.id, job.handler, job.owner, outcome.error, extra=job_fields(job))
+    return replace(outcome, error=told)
 
 
 def as_fated(attempt: Attempt, outcome: Outcome) -> Outcome:

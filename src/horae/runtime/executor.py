@@ -64,6 +64,9 @@ class Handler(Protocol):
     def decide(self) -> Callable[..., Any] | None: ...
     @property
     def rate_limit(self) -> Limiter | None: ...
+    @property
+    def tenants(self) -> bool:
+        """Whether tenants' jobs may run it."""
 
 
 Running = asyncio.Future[Ended]

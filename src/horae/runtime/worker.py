@@ -31,7 +31,7 @@ from horae.errors import HoraeError, StoreError
 from horae.ports import Claim, Glance, World
 from horae.runtime.attempt_port import AttemptPort
 from horae.runtime.attempt_runner import AttemptRunner
-from horae.runtime.attempts import Attempt, log_ending, time_left
+from horae.runtime.attempts import Attempt, for_owner, log_ending, time_left
 from horae.runtime.context import Context
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.declared import Declared
@@ -307,6 +307,7 @@ class Worker:
         job = attempt.job
         try:
             outcome = await self._runner.run(attempt, self._database.call, self._task)
+            outcome = for_owner(job, outcome, is_logged=attempt.ctx.problem is not None)
         except BaseException:  # Ctrl-C: the loop is about to break, and what it runs is given back
             self._settler.add(job, Outcome("released", error="its worker was interrupted"))
             raise

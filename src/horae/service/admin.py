@@ -27,6 +27,7 @@ from horae.service.admin_shapes import (
 from horae.service.inputs import Tenant, Word, among, one_line, storable, whose
 from horae.service.job_shapes import Instant
 from horae.service.paging import Cursor, cursor_from, read_cursor
+from horae.service.problems import refuses
 from horae.service.state import Here, needs
 
 router = APIRouter(prefix="/admin", tags=["administration"])
@@ -35,7 +36,9 @@ JobKey = Annotated[str, Query(alias="id", min_length=1, max_length=200, examples
 DEEPEST = 10_000  # rows that may be paged over by number; beyond that the cursor is the way
 
 
-@router.get("/job/list", operation_id="admin_list_jobs", summary="All jobs and how they are doing")
+@router.get(
+    "/job/list", operation_id="admin_list_jobs", summary="All jobs and how they are doing", responses=refuses(404)
+)
 def list_jobs(
     world: Here,
     caller: Admin,
@@ -49,14 +52,16 @@ def list_jobs(
         return [JobState.of(*pair) for pair in zip(found, declaring.statuses(world, found), strict=True)]
 
 
-@router.get("/job/get", operation_id="admin_get_job", summary="One job: how it is doing, what it runs")
+@router.get(
+    "/job/get", operation_id="admin_get_job", summary="One job: how it is doing, what it runs", responses=refuses(404)
+)
 def get_job(world: Here, caller: Admin, key: JobKey, owner: Tenant = None) -> JobDetail:
     with world.store.moment():
         found = schedules.get(world, key, owner=whose(caller, owner))
         return JobDetail.of(found, declaring.statuses(world, [found])[0])
 
 
-@router.post("/job/trigger", operation_id="admin_trigger_job", summary="Run a job once, now")
+@router.post("/job/trigger", operation_id="admin_trigger_job", summary="Run a job once, now", responses=refuses(404))
 def trigger_job(
     world: Here,
     caller: Admin,
@@ -72,7 +77,12 @@ def trigger_job(
     return TriggeredJob(id=key, triggered=done.ran, jobId=done.job_id, reason=done.fire.reason)
 
 
-@router.put("/job/update-status", operation_id="admin_update_job_status", summary="Switch a job on or off")
+@router.put(
+    "/job/update-status",
+    operation_id="admin_update_job_status",
+    summary="Switch a job on or off",
+    responses=refuses(404),
+)
 def update_status(world: Here, caller: Admin, told: UpdateStatus, owner: Tenant = None) -> JobState:
     """For good, unless `ephemeral`: then until a worker of its application starts again (C-16)."""
     changed = toggles.switch(
@@ -87,7 +97,9 @@ def update_status(world: Here, caller: Admin, told: UpdateStatus, owner: Tenant 
     return JobState.of(changed, declaring.statuses(world, [changed])[0])
 
 
-@router.get("/job-log/page", operation_id="admin_page_job_log", summary="The log, the newest run first")
+@router.get(
+    "/job-log/page", operation_id="admin_page_job_log", summary="The log, the newest run first", responses=refuses(404)
+)
 def page_log(
     world: Here,
     caller: Admin,
@@ -119,7 +131,7 @@ def page_log(
         return _page(found, pageSize, pageNo=pageNo, total=logs.count(world, wanted))
 
 
-@router.get("/job-log/get", operation_id="admin_get_job_log", summary="One run")
+@router.get("/job-log/get", operation_id="admin_get_job_log", summary="One run", responses=refuses(404))
 def get_log(
     world: Here,
     caller: Admin,
@@ -128,7 +140,7 @@ def get_log(
     return LogLine.of(logs.get(world, run_id, owner=caller.sees))
 
 
-@router.delete("/job-log/clean", operation_id="admin_clean_job_log", summary="Forget old runs")
+@router.delete("/job-log/clean", operation_id="admin_clean_job_log", summary="Forget old runs", responses=refuses(404))
 def clean_log(
     world: Here,
     caller: Admin,

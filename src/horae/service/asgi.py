@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
 from starlette.middleware.gzip import GZipMiddleware
 
 from horae.ports import World
@@ -13,6 +14,7 @@ from horae.service import (
     attention,
     audit,
     compat,
+    definitions,
     documents,
     forecast,
     health,
@@ -41,6 +43,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     metrics.router,
     jobs.router,
     pulling.router,
+    definitions.router,
     tasks.router,
     attention.router,
     secrets.router,
@@ -55,6 +58,18 @@ ROUTERS: tuple[APIRouter, ...] = (
     audit.router,
     forecast.router,
 )  # fmt: skip
+
+
+BESIDE_IDS = ("/scheduler/jobs/", "/scheduled-tasks/")  # ids there look like job_12 and task_0f3c…
+
+
+def methods_beside_ids() -> dict[str, list[str]]:
+    """The methods of names that stand where an id could, such as ``/scheduler/jobs/pull``, and never are one."""
+    known: dict[str, list[str]] = {}
+    for route in (each for router in ROUTERS for each in router.routes if isinstance(each, APIRoute)):
+        if "{" not in route.path and route.path.startswith(BESIDE_IDS):
+            known.setdefault(route.path, []).extend(sorted(route.methods or ()))
+    return known
 
 
 def build(opens: Callable[[], World], options: Options | None = None) -> FastAPI:
@@ -75,7 +90,7 @@ def build(opens: Callable[[], World], options: Options | None = None) -> FastAPI
     for router in ROUTERS:
         app.include_router(router)
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
-    app.add_middleware(Guard, options=how, limits=service.limits)
+    app.add_middleware(Guard, service=service, methods=methods_beside_ids())
     app.include_router(documents.router)
     documents.describe(app, how.public_url)
     health.install(app)

@@ -44,6 +44,7 @@ from horae.service.attention_shapes import (
 from horae.service.inputs import Because, Tenant, among, whose
 from horae.service.job_shapes import MOST
 from horae.service.paging import Cursor, Limit, cursor_from, read_cursor
+from horae.service.problems import refuses
 from horae.service.state import Here, needs
 from horae.service.streaming import JournalStream, begin_at
 
@@ -73,7 +74,7 @@ EVENTS = {
 NOT_OURS = "This cursor was not made here; use next_cursor of the page before, as it is."
 
 
-@router.get("", operation_id="list_lanes", summary="Agents' lanes, the oldest first")
+@router.get("", operation_id="list_lanes", summary="Agents' lanes, the oldest first", responses=refuses(404))
 def list_lanes(world: Here, caller: User, owner: Tenant = None, limit: Limit = 100, cursor: Cursor = None) -> LanePage:
     """A lane is made by the first task or event. An operator sees everybody's, or those of `owner`."""
     found = lanes.find_lanes(world, owner=among(caller, owner), limit=limit, after=_number(cursor) or 0)
@@ -84,7 +85,12 @@ def list_lanes(world: Here, caller: User, owner: Tenant = None, limit: Limit = 1
 # -- tasks ---------------------------------------------------------------------------------------------------------
 
 
-@router.get("/{lane:path}/tasks", operation_id="list_lane_tasks", summary="A lane's tasks, the newest first")
+@router.get(
+    "/{lane:path}/tasks",
+    operation_id="list_lane_tasks",
+    summary="A lane's tasks, the newest first",
+    responses=refuses(404),
+)
 def list_tasks(
     lane: LaneName,
     world: Here,
@@ -108,7 +114,10 @@ def list_tasks(
     operation_id="add_lane_task",
     summary="Give an agent something to attend to",
     status_code=201,
-    responses={200: {"model": LaneTaskDetail, "description": "It was there before: same key, same task."}},
+    responses={
+        200: {"model": LaneTaskDetail, "description": "It was there before: same key, same task."},
+        **refuses(404, 409),
+    },
 )
 def add_task(
     lane: LaneName,
@@ -141,12 +150,22 @@ def add_task(
     return LaneTaskDetail.of(added.task)
 
 
-@router.get("/{lane:path}/tasks/{task_id}", operation_id="get_lane_task", summary="One task, with all it is about")
+@router.get(
+    "/{lane:path}/tasks/{task_id}",
+    operation_id="get_lane_task",
+    summary="One task, with all it is about",
+    responses=refuses(404),
+)
 def get_task(lane: LaneName, task_id: TaskId, world: Here, caller: User, owner: Tenant = None) -> LaneTaskDetail:
     return LaneTaskDetail.of(looking.get_task(world, lane, task_id, owner=_home(caller, owner)))
 
 
-@router.post("/{lane:path}/tasks/{task_id}/cancel", operation_id="cancel_lane_task", summary="End a task")
+@router.post(
+    "/{lane:path}/tasks/{task_id}/cancel",
+    operation_id="cancel_lane_task",
+    summary="End a task",
+    responses=refuses(404, 409),
+)
 def cancel_task(
     lane: LaneName,
     task_id: TaskId,
@@ -164,7 +183,12 @@ def cancel_task(
     return LaneTaskDetail.of(task)
 
 
-@router.post("/{lane:path}/tasks/{task_id}/kill", operation_id="kill_lane_task", summary="End a task without waiting")
+@router.post(
+    "/{lane:path}/tasks/{task_id}/kill",
+    operation_id="kill_lane_task",
+    summary="End a task without waiting",
+    responses=refuses(404, 409),
+)
 def kill_task(
     lane: LaneName,
     task_id: TaskId,
@@ -189,7 +213,7 @@ def kill_task(
     operation_id="post_lane_event",
     summary="Tell an agent that something happened",
     status_code=201,
-    responses={200: {"model": LaneEvent, "description": "It was told before: same event_id."}},
+    responses={200: {"model": LaneEvent, "description": "It was told before: same event_id."}, **refuses(404, 409)},
 )
 def post_event(
     lane: LaneName, body: NewLaneEvent, response: Response, world: Here, caller: User, owner: Tenant = None
@@ -203,13 +227,23 @@ def post_event(
     return LaneEvent.of(posted)
 
 
-@router.get("/{lane:path}/waits", operation_id="list_lane_waits", summary="What is waited for, and until when")
+@router.get(
+    "/{lane:path}/waits",
+    operation_id="list_lane_waits",
+    summary="What is waited for, and until when",
+    responses=refuses(404),
+)
 def list_waits(lane: LaneName, world: Here, caller: User, owner: Tenant = None, limit: Limit = 100) -> LaneWaits:
     found = looking.find_waits(world, lane, owner=_home(caller, owner), limit=limit)
     return LaneWaits(items=[LaneWait.of(each.wait) for each in found])
 
 
-@router.get("/{lane:path}/confirmations", operation_id="list_confirmations", summary="What waits for a person's word")
+@router.get(
+    "/{lane:path}/confirmations",
+    operation_id="list_confirmations",
+    summary="What waits for a person's word",
+    responses=refuses(404),
+)
 def list_confirmations(
     lane: LaneName, world: Here, caller: User, owner: Tenant = None, limit: Limit = 100
 ) -> Confirmations:
@@ -217,7 +251,12 @@ def list_confirmations(
     return Confirmations(items=[Confirmation.asked(each) for each in found])
 
 
-@router.post("/{lane:path}/confirmations/{wait}", operation_id="answer_confirmation", summary="Approve or deny")
+@router.post(
+    "/{lane:path}/confirmations/{wait}",
+    operation_id="answer_confirmation",
+    summary="Approve or deny",
+    responses=refuses(404, 409),
+)
 def answer_confirmation(
     lane: LaneName,
     wait: Annotated[int, Path(ge=1, le=MOST, description="Its `id`.")],
@@ -242,7 +281,12 @@ def answer_confirmation(
     return answer
 
 
-@router.put("/{lane:path}/control", operation_id="set_lane_control", summary="Forbid an agent something, or no longer")
+@router.put(
+    "/{lane:path}/control",
+    operation_id="set_lane_control",
+    summary="Forbid an agent something, or no longer",
+    responses=refuses(404, 409),
+)
 def set_control(lane: LaneName, body: Switches, world: Here, caller: Operator, owner: Tenant = None) -> LaneControl:
     """Replaces what was forbidden before; an empty body lifts it all. It can only narrow what the agent's own control
     allows.
@@ -255,7 +299,12 @@ def set_control(lane: LaneName, body: Switches, world: Here, caller: Operator, o
 # -- the journal ---------------------------------------------------------------------------------------------------
 
 
-@router.get("/{lane:path}/journal", operation_id="read_lane_journal", summary="What happened, line by line")
+@router.get(
+    "/{lane:path}/journal",
+    operation_id="read_lane_journal",
+    summary="What happened, line by line",
+    responses=refuses(404),
+)
 def read_journal(
     lane: LaneName,
     world: Here,
@@ -273,13 +322,23 @@ def read_journal(
     return LaneJournal(lines=[LaneLine.of(each) for each in found], next_since=more)
 
 
-@router.get("/{lane:path}/journal/verify", operation_id="verify_lane_journal", summary="Whether the journal is whole")
+@router.get(
+    "/{lane:path}/journal/verify",
+    operation_id="verify_lane_journal",
+    summary="Whether the journal is whole",
+    responses=refuses(404),
+)
 def verify_journal(lane: LaneName, world: Here, caller: User, owner: Tenant = None) -> LaneVerified:
     """Without gaps, its chain unbroken, and folding to what the store holds."""
     return LaneVerified.of(journal.verify(world, lane, owner=_home(caller, owner)))
 
 
-@router.get("/{lane:path}/at/{seq}", operation_id="get_lane_at", summary="A lane as it was after a line of its journal")
+@router.get(
+    "/{lane:path}/at/{seq}",
+    operation_id="get_lane_at",
+    summary="A lane as it was after a line of its journal",
+    responses=refuses(404),
+)
 def get_at(
     lane: LaneName, seq: Annotated[int, Path(ge=0, le=MOST)], world: Here, caller: User, owner: Tenant = None
 ) -> LaneThen:
@@ -291,7 +350,7 @@ def get_at(
     operation_id="follow_lane",
     summary="The journal while it is written",
     response_class=StreamingResponse,
-    responses={200: {"content": {"text/event-stream": {"schema": EVENTS}}}},
+    responses={200: {"content": {"text/event-stream": {"schema": EVENTS}}}, **refuses(404)},
 )
 async def follow(
     lane: LaneName,
@@ -304,14 +363,17 @@ async def follow(
     owner: Tenant = None,
 ) -> JournalStream:
     """Server-sent events: each has the line's number as `id` and the line as `data`, as in the journal. A comment comes
-    every 15 seconds. The stream ends after 15 minutes; readers come back by themselves and miss nothing.
+    every 15 seconds. The stream ends after 15 minutes; readers come back by themselves and miss nothing. It ends within
+    a second when its token is revoked or expires.
     """
     home = _home(caller, owner)
     found = await run_in_threadpool(lanes.get_lane, world, lane, owner=home)
-    return JournalStream(world, found, begin_at(last_event_id, since, found.seq), counts_for=caller.sees)
+    return JournalStream(world, found, begin_at(last_event_id, since, found.seq), caller)
 
 
-@router.get("/{lane:path}", operation_id="get_lane", summary="A lane now: focus, stack, backlog, waits")
+@router.get(
+    "/{lane:path}", operation_id="get_lane", summary="A lane now: focus, stack, backlog, waits", responses=refuses(404)
+)
 def get_lane(lane: LaneName, world: Here, caller: User, owner: Tenant = None, limit: Limit = 100) -> LaneSnapshot:
     """At most `limit` tasks of each kind; `counts` says how many there are. `lane.seq` is where to follow on from."""
     return LaneSnapshot.of(lanes.snapshot(world, lane, owner=_home(caller, owner)), limit)

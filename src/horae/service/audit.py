@@ -13,6 +13,7 @@ from horae.errors import InvalidInput
 from horae.service.inputs import Tenant, Word, among
 from horae.service.job_shapes import Instant
 from horae.service.paging import Cursor, Limit, cursor_from, read_cursor
+from horae.service.problems import refuses
 from horae.service.state import Here, needs
 
 router = APIRouter(prefix="/audit", tags=["audit"])
@@ -45,7 +46,7 @@ class AuditPage(BaseModel):
     next_cursor: str | None = Field(description="Give it as `cursor` for the next page; null on the last one.")
 
 
-@router.get("", operation_id="list_audit", summary="Accountable acts, the newest first")
+@router.get("", operation_id="list_audit", summary="Accountable acts, the newest first", responses=refuses(404))
 def list_audit(
     world: Here,
     caller: Admin,

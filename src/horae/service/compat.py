@@ -28,6 +28,7 @@ from horae.service.compat_shapes import (
     Triggered,
 )
 from horae.service.inputs import Word, one_line, seconds_text, whose
+from horae.service.problems import refuses
 from horae.service.state import Here, How, Service, needs
 
 router = APIRouter(prefix="/scheduler", tags=["scheduler (document 004)"])
@@ -42,7 +43,12 @@ JobKey = Annotated[
 MOST_EXECUTIONS = 100
 
 
-@router.post("/jobs/{key:path}/start", operation_id="compat_start_job", summary="Run a job every so many minutes")
+@router.post(
+    "/jobs/{key:path}/start",
+    operation_id="compat_start_job",
+    summary="Run a job every so many minutes",
+    responses=refuses(404, 409),
+)
 def start(world: Here, service: How, caller: Admin, key: JobKey, told: StartJob | None = None) -> Arranged:
     """Now and then every `interval_minutes`, also after a restart. Without a body, a job that was stopped goes on at
     the times that it had."""
@@ -55,7 +61,12 @@ def start(world: Here, service: How, caller: Admin, key: JobKey, told: StartJob 
     return Arranged.of(made, "started")
 
 
-@router.post("/jobs/{key:path}/schedule", operation_id="compat_schedule_job", summary="Run a job every day at a time")
+@router.post(
+    "/jobs/{key:path}/schedule",
+    operation_id="compat_schedule_job",
+    summary="Run a job every day at a time",
+    responses=refuses(404, 409),
+)
 def schedule(world: Here, service: How, caller: Admin, key: JobKey, told: TimeOfDay) -> Arranged:
     """Every day at this time, also after a restart; in the schedule's zone unless one is given, UTC for a new one."""
     handler, queue = _known(world, service, key)
@@ -66,7 +77,9 @@ def schedule(world: Here, service: How, caller: Admin, key: JobKey, told: TimeOf
     return Arranged.of(made, "scheduled")
 
 
-@router.post("/jobs/{key:path}/stop", operation_id="compat_stop_job", summary="Let a job fire no more")
+@router.post(
+    "/jobs/{key:path}/stop", operation_id="compat_stop_job", summary="Let a job fire no more", responses=refuses(404)
+)
 def stop(world: Here, service: How, caller: Admin, key: JobKey) -> Arranged:
     """It keeps its times, and can be started again. A job that was never started is stopped already."""
     try:
@@ -76,7 +89,9 @@ def stop(world: Here, service: How, caller: Admin, key: JobKey) -> Arranged:
         return Arranged(job_id=key, status="stopped", enabled=False, trigger="", next_run_time=None)
 
 
-@router.post("/jobs/{key:path}/trigger", operation_id="compat_trigger_job", summary="Run a job once, now")
+@router.post(
+    "/jobs/{key:path}/trigger", operation_id="compat_trigger_job", summary="Run a job once, now", responses=refuses(404)
+)
 def trigger(
     world: Here,
     service: How,

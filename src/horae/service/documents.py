@@ -17,7 +17,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse
 
-from horae.service.problems import MEDIA, TYPE
+from horae.service.problems import TYPE, problem_answer
 from horae.service.state import service_of
 
 router = APIRouter()
@@ -27,6 +27,7 @@ TAGS = {
     "health": "Is it alive, is it ready, what are its figures.",
     "jobs": "Document 000: enqueue a job, look at it, cancel or revive it.",
     "worker protocol": "Document 000: pull, renew, acknowledge, fail; for workers in any language.",
+    "definitions": "What the house's workers can run, and what of it is open to tenants.",
     "scheduled tasks": "Document 001: users' own tasks.",
     "secrets": "What a task may use without seeing it.",
     "owners": "What is special about a tenant.",
@@ -135,10 +136,6 @@ def refuse_in_our_words(operation: dict[str, Any], *, is_open: bool) -> None:
     for status in expected:
         told.setdefault(status, problem_answer(REFUSALS[status]))
     told.setdefault("default", problem_answer("Any other refusal."))
-
-
-def problem_answer(description: str) -> dict[str, Any]:
-    return {"description": description, "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
 
 
 # -- the page ------------------------------------------------------------------------------------------------------

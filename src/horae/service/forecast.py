@@ -12,6 +12,7 @@ from horae.core.access import Caller
 from horae.service.inputs import Tenant, among
 from horae.service.job_shapes import Instant
 from horae.service.paging import Limit
+from horae.service.problems import refuses
 from horae.service.state import Here, needs
 
 router = APIRouter(tags=["schedules"])
@@ -40,17 +41,17 @@ class ForecastShape(BaseModel):
     pile_ups: list[PileUp] = Field(description="Minutes with several fires, the worst first.")
 
 
-@router.get("/forecast", operation_id="get_forecast", summary="The next fires of all schedules")
+@router.get("/forecast", operation_id="get_forecast", summary="The next fires of all schedules", responses=refuses(404))
 def get_forecast(
     world: Here,
-    caller: Annotated[Caller, Depends(needs("admin"))],
+    caller: Annotated[Caller, Depends(needs("admin", by_queue=True))],
     hours: Annotated[float, Query(gt=0, le=HOURS, allow_inf_nan=False)] = 24,
     limit: Limit = 100,
     owner: Tenant = None,
 ) -> ForecastShape:
     """As the rules say now: what is paused or off does not fire, and nobody knows what else will be changed."""
     now = world.clock.now()
-    told = forecast(world, hours, owner=among(caller, owner), limit=limit)
+    told = forecast(world, hours, owner=among(caller, owner), queues=caller.queues, limit=limit)
     return ForecastShape(
         since=now,
         until=told.until,

@@ -1,8 +1,8 @@
 """What stands before every request: pure ASGI, around the application and its errors.
 
-It gives the request an id, looks at where it comes from, holds it to the limits, reads the body no further than
-allowed, and lets nothing out without the security headers and one line in the access log. The log knows the route's
-template and not the path, so that no secret or foreign text of a URL gets into it.
+It gives the request an id, looks at where it comes from, holds it to the limits, reads a body only for somebody whose
+token is valid and no further than allowed, and lets nothing out without the security headers and one line in the
+access log. The log knows the route's template and not the path: no secret or foreign text of a URL gets into it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from fastapi import Request
@@ -21,16 +21,17 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from horae.errors import TooManyRequests
+from horae.errors import HoraeError, TooManyRequests
 from horae.service import bodies, problems
-from horae.service.limits import Limits
-from horae.service.options import Options
-from horae.service.problems import problem
+from horae.service.problems import method_not_allowed, problem
+from horae.service.state import CALLER, Service, address_of, authenticate, bearer_of
 
 log = logging.getLogger("horae.access")
 SANE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/=+-]{0,127}")
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 BODILESS = frozenset({204, 304})
+# Open to everybody, and no body is wanted there: whoever sends one is answered as if it were not there.
+WITHOUT_BODY = frozenset({"/healthz", "/readyz", "/version", "/openapi.json", "/docs"})
 SLOWEST_BODY = 60.0  # seconds
 LARGE_BODY = 64 * 1024  # from here on it is looked at in a thread
 HEADERS = {
@@ -53,10 +54,12 @@ class Enough(OSError):
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, options: Options, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, service: Service, methods: Mapping[str, Sequence[str]]) -> None:
         self.app = app
-        self.options = options
-        self.limits = limits
+        self.service = service
+        self.methods = methods  # of addresses that the router would take for an id with other methods
+        self.options = service.options
+        self.limits = service.limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -70,8 +73,13 @@ class Guard:
         if scope["method"] == "HEAD":
             scope["method"] = "GET"  # the same answer without its body
         try:
+            body: bytes | JSONResponse = b""
             refusal = self._refusal(scope, headers)
-            body = b"" if refusal is not None else await self._body(headers, receive)
+            if announces_body(headers):
+                out.closes = True  # unless it is read to its end
+                if refusal is None and path_of(scope) not in WITHOUT_BODY:
+                    refusal = await self._stranger(scope, headers)
+                    body = await self._body(headers, receive, out) if refusal is None else b""
             if isinstance(body, JSONResponse):
                 refusal, body = body, b""
             answer = self.app if refusal is None else refusal
@@ -105,9 +113,9 @@ class Guard:
             return problem(422, "invalid_input", "The address contains a NUL character. Remove it.")
         if headers.get("content-encoding", "identity").lower() != "identity":
             return problem(415, "unsupported_media", "Send the body as it is, without Content-Encoding.")
-        length = headers.get("content-length", "0")
-        if length.isdigit() and int(length[:20]) > self.options.max_body_bytes:
-            return self._too_large()
+        methods = self.methods.get(path_of(scope))
+        if methods is not None and scope["method"] not in methods:
+            return method_not_allowed(methods)
         return None
 
     def _is_from_elsewhere(self, headers: Headers) -> bool:
@@ -130,10 +138,21 @@ class Guard:
 
     # -- the body ------------------------------------------------------------------------------------------------
 
-    async def _body(self, headers: Headers, receive: Receive) -> bytes | JSONResponse:
+    async def _stranger(self, scope: Scope, headers: Headers) -> JSONResponse | None:
+        """Recognise the sender by the head alone; a refusal where its token is not valid."""
+        told = (self.service, headers.get("authorization"), address_of(scope))
+        needs_store = not self.options.open_to_all and bearer_of(told[1]) is not None
+        try:
+            scope[CALLER] = await run_in_threadpool(authenticate, *told) if needs_store else authenticate(*told)
+        except HoraeError as error:
+            return problems.told(Request(scope), error)
+        return None
+
+    async def _body(self, headers: Headers, receive: Receive, out: Answering) -> bytes | JSONResponse:
         """All of it, or why not."""
-        if "content-length" not in headers and "transfer-encoding" not in headers:
-            return b""
+        length = headers.get("content-length", "0")
+        if length.isdigit() and int(length[:20]) > self.options.max_body_bytes:
+            return self._too_large()
         try:
             async with asyncio.timeout(SLOWEST_BODY):
                 body = await self._read(receive)
@@ -141,6 +160,7 @@ class Guard:
             return problem(408, "too_slow", "The body did not arrive in time.", {"Connection": "close"})
         if body is None:
             return self._too_large()
+        out.closes = False
         if not body or "json" not in headers.get("content-type", "json").lower():
             return body
         large = len(body) > LARGE_BODY
@@ -167,6 +187,7 @@ class Answering:
     def __init__(self, scope: Scope, send: Send, request_id: str, monotonic: Callable[[], float]) -> None:
         self.scope = scope
         self.status = 0
+        self.closes = False  # whether the connection ends with the answer, because a body on it was not read
         self._method = scope["method"]
         self._send = send
         self._request_id = request_id
@@ -179,6 +200,8 @@ class Answering:
             self.status = message["status"]
             headers = MutableHeaders(raw=message.setdefault("headers", []))
             headers["X-Request-Id"] = self._request_id
+            if self.closes:
+                headers["Connection"] = "close"
             for name, value in HEADERS.items():
                 headers.setdefault(name, value)
             if self.status in BODILESS:
@@ -196,7 +219,7 @@ class Answering:
     def write_down(self) -> None:
         if not log.isEnabledFor(logging.INFO):
             return
-        caller = self.scope["state"].get("caller")
+        caller = self.scope.get(CALLER) or self.scope["state"].get("caller")
         facts = {
             "method": self._method if self._method.isalpha() else "?",
             "route": getattr(self.scope.get("route"), "path", None),
@@ -208,6 +231,16 @@ class Answering:
             "actor": None if caller is None else caller.actor,
         }
         log.info(json.dumps(facts), extra={"facts": facts})
+
+
+def path_of(scope: Scope) -> str:
+    """The path below wherever the service is mounted."""
+    path, root = str(scope["path"]), str(scope.get("root_path", ""))
+    return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
+
+
+def announces_body(headers: Headers) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:

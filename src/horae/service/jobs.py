@@ -10,18 +10,16 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 from horae.actions import jobs as verbs
-from horae.actions.jobs import DEFAULT_QUEUE
 from horae.actions.quotas import enqueue_within
 from horae.actions.reasons import why as explain
 from horae.core.access import Caller
 from horae.core.jobs import Job, request_hash
 from horae.core.payloads import label, name
-from horae.errors import Forbidden, InvalidInput
+from horae.errors import InvalidInput
 from horae.ports import Filter, World
 from horae.service.inputs import Tenant, among
 from horae.service.job_shapes import (
     MOST,
-    SCHEDULER,
     WORDS,
     Because,
     Bulk,
@@ -39,11 +37,12 @@ from horae.service.job_shapes import (
     Status,
 )
 from horae.service.paging import Cursor, Limit, cursor_from, read_cursor
+from horae.service.problems import refuses
 from horae.service.pulling import JobId
 from horae.service.state import Here, How, Service, needs
 
 router = APIRouter(prefix="/scheduler", tags=["jobs"])
-Somebody = Annotated[Caller, Depends(needs("tasks", "worker"))]
+Somebody = Annotated[Caller, Depends(needs("tasks", "worker", by_queue=True))]
 Key = Annotated[
     str | None, Header(alias="Idempotency-Key", max_length=255, description="The same as `idempotency_key`.")
 ]
@@ -78,7 +77,7 @@ STATES = {word: state for state, word in WORDS.items()} | {"dead": "dead"}  # no
     operation_id="enqueue_job",
     summary="Store a job",
     status_code=201,
-    responses={200: {"model": Enqueued, "description": "It was there before: same key, same request."}},
+    responses={200: {"model": Enqueued, "description": "It was there before: same key, same request."}, **refuses(409)},
 )
 def enqueue(
     body: NewJob,
@@ -90,8 +89,10 @@ def enqueue(
     key: Key = None,
 ) -> Enqueued:
     """One job, due at `run_at`. The same `idempotency_key` with the same request answers 200 with the job that is
-    there; with another request 409 `key_conflict`."""
-    _may_feed(service, caller, {body.queue})
+    there; with another request 409 `key_conflict`. The house's workers run a tenant's job only where its handler is
+    open to tenants (`GET /definitions`); until then it is held, and only a worker with a token of that tenant gets it.
+    """
+    caller.require_queue(body.queue)
     (placed,) = _place(world, service, caller, [body.request(caller.owner, key)])
     response.status_code = 200 if placed.deduplicated else 201
     response.headers["Location"] = f"{request.scope.get('root_path', '')}/scheduler/jobs/{placed.id}"
@@ -103,14 +104,15 @@ def enqueue(
     operation_id="enqueue_jobs",
     summary="Store up to a thousand jobs, all or none",
     status_code=201,
-    responses={200: {"model": BulkEnqueued, "description": "All of them were there before."}},
+    responses={200: {"model": BulkEnqueued, "description": "All of them were there before."}, **refuses(409)},
 )
 def enqueue_many(
     body: Bulk, response: Response, world: Here, service: How, caller: Somebody, key: CallKey = None
 ) -> BulkEnqueued:
     """The same `Idempotency-Key` with the same jobs answers 200 with those that are there; with other jobs 409
     `key_conflict`, and nothing is stored. A job with an `idempotency_key` keeps its own."""
-    _may_feed(service, caller, {each.queue for each in body.jobs})
+    for each in body.jobs:
+        caller.require_queue(each.queue)
     placed = _place(world, service, caller, _requests(body, caller.owner, key))
     told = [Enqueued.of(each.job, deduplicated=each.deduplicated) for each in placed]
     created = sum(not each.deduplicated for each in placed)
@@ -137,34 +139,17 @@ def key_at(key: str, place: int) -> str:
     return f"{root if len(root) <= ROOTED else hashlib.sha256(root.encode()).hexdigest()}#{place}"
 
 
-def _may_feed(service: Service, caller: Caller, queues: set[str]) -> None:
-    """A tenant's job must not reach the house's own handlers, so it needs leave for the queues that those serve."""
-    if caller.is_operator or queues <= (caller.queues or {SCHEDULER}):
-        return
-    ours = {
-        DEFAULT_QUEUE,
-        *(str(getattr(each, "queue", None) or DEFAULT_QUEUE) for each in service.options.handlers().values()),
-    }
-    ours |= {queue for node in service.world.store.read(lambda tx: tx.nodes.all()) for queue in node.queues}
-    refused = sorted(queues - caller.queues if caller.queues else queues & (ours - {SCHEDULER}))
-    if refused:
-        raise Forbidden(
-            f"This token may not put jobs into the queue {refused[0]!r}, which is served by the house's own workers or "
-            "is not among those the token names. Use another queue, or ask the operator: horae token create --queues …"
-        )
-
-
 def _place(world: World, service: Service, caller: Caller, requests: Sequence[verbs.Request]) -> list[verbs.Enqueued]:
     allowed = 0 if caller.is_operator else service.options.max_unfinished_jobs
     for parent in sorted({each for request in requests for each in request.after}):
-        verbs.get(world, parent, owner=caller.sees)  # to wait for somebody else's job would tell how it fares
-    return enqueue_within(world, requests, owner=caller.owner, allowed=allowed)
+        verbs.get(world, parent, **caller.reach)  # to wait for somebody else's job would tell how it fares
+    return enqueue_within(world, requests, owner=caller.owner, allowed=allowed, queues=caller.queues)
 
 
 # -- look --------------------------------------------------------------------------------------------------------
 
 
-@router.get("/jobs", operation_id="find_jobs", summary="Jobs, newest first")
+@router.get("/jobs", operation_id="find_jobs", summary="Jobs, newest first", responses=refuses(404))
 def find(
     world: Here,
     caller: Somebody,
@@ -209,21 +194,29 @@ def dead_letters(
     return _page(world, _wanted(caller, ("dead",), queue, handler, tag, object_type, object_id), limit, cursor)
 
 
-@router.get("/jobs/{job_id}", operation_id="get_job", summary="One job")
+@router.get("/jobs/{job_id}", operation_id="get_job", summary="One job", responses=refuses(404))
 def get(job_id: JobId, world: Here, caller: Somebody) -> JobShape:
-    return JobShape.of(verbs.get(world, job_id, owner=caller.sees))
+    return JobShape.of(verbs.get(world, job_id, **caller.reach))
 
 
-@router.get("/jobs/{job_id}/runs", operation_id="get_job_runs", summary="Every attempt at a job, the oldest first")
+@router.get(
+    "/jobs/{job_id}/runs",
+    operation_id="get_job_runs",
+    summary="Every attempt at a job, the oldest first",
+    responses=refuses(404),
+)
 def runs(job_id: JobId, world: Here, caller: Somebody) -> Runs:
-    return Runs(runs=[RunShape.of(run) for run in verbs.runs(world, job_id, owner=caller.sees)])
+    found = verbs.runs(world, job_id, **caller.reach)
+    return Runs(runs=[RunShape.of(run) for run in found])
 
 
-@router.get("/jobs/{job_id}/why", operation_id="explain_job", summary="Why a job stands where it stands")
+@router.get(
+    "/jobs/{job_id}/why", operation_id="explain_job", summary="Why a job stands where it stands", responses=refuses(404)
+)
 def why(job_id: JobId, world: Here, caller: Somebody) -> Reasons:
     with world.store.moment():
-        job = verbs.get(world, job_id, owner=caller.sees)
-        return Reasons.of(job, explain(world, job))
+        job = verbs.get(world, job_id, **caller.reach)
+        return Reasons.of(job, explain(world, job, owner=caller.sees))
 
 
 def _wanted(caller: Caller, states: tuple[str, ...], *words: str | None) -> Filter:
@@ -231,6 +224,7 @@ def _wanted(caller: Caller, states: tuple[str, ...], *words: str | None) -> Filt
     return Filter(
         states=states,
         owner=caller.sees,
+        queues=tuple(sorted(caller.queues)),
         queue=None if queue is None else name(queue, "queue"),
         handler=None if handler is None else name(handler, "handler", 200),
         tag=None if tag is None else label(tag, "tag", 100),
@@ -266,7 +260,7 @@ def revive_many(body: ReviveMany, world: Here, caller: Somebody) -> Revived:
     told: dict[str, str] = {}
     if not body.dry_run:
         ids = [job.id for job in found[:REVIVED_AT_ONCE]]
-        told = verbs.each(world, verbs.revive, ids, actor=caller.actor, reason=body.reason, owner=caller.sees)
+        told = verbs.each(world, verbs.revive, ids, actor=caller.actor, reason=body.reason, **caller.reach)
     return Revived(
         matched=min(len(found), REVIVED_AT_ONCE),
         revived=sum(answer == "ok" for answer in told.values()),
@@ -282,19 +276,34 @@ def _first(world: World, wanted: Filter) -> list[Job]:
     return found + (verbs.find(world, wanted, limit=1, before=found[-1].id) if len(found) == REVIVED_AT_ONCE else [])
 
 
-@router.post("/jobs/{job_id}/cancel", operation_id="cancel_job", summary="End a job that is not needed any more")
+@router.post(
+    "/jobs/{job_id}/cancel",
+    operation_id="cancel_job",
+    summary="End a job that is not needed any more",
+    responses=refuses(404, 409),
+)
 def cancel(job_id: JobId, world: Here, caller: Somebody, body: Because = NOTHING) -> JobShape:
     """A waiting job ends at once; a running one is asked to stop (`cancel_requested` in its renewals)."""
-    return JobShape.of(verbs.cancel(world, job_id, actor=caller.actor, reason=body.reason, owner=caller.sees))
+    return JobShape.of(verbs.cancel(world, job_id, actor=caller.actor, reason=body.reason, **caller.reach))
 
 
-@router.post("/jobs/{job_id}/revive", operation_id="revive_job", summary="Give a dead letter a new life")
+@router.post(
+    "/jobs/{job_id}/revive",
+    operation_id="revive_job",
+    summary="Give a dead letter a new life",
+    responses=refuses(404, 409),
+)
 def revive(job_id: JobId, world: Here, caller: Somebody, body: Because = NOTHING) -> JobShape:
     """All its attempts again, due now."""
-    return JobShape.of(verbs.revive(world, job_id, actor=caller.actor, reason=body.reason, owner=caller.sees))
+    return JobShape.of(verbs.revive(world, job_id, actor=caller.actor, reason=body.reason, **caller.reach))
 
 
-@router.post("/jobs/{job_id}/reschedule", operation_id="reschedule_job", summary="Move a waiting job")
+@router.post(
+    "/jobs/{job_id}/reschedule",
+    operation_id="reschedule_job",
+    summary="Move a waiting job",
+    responses=refuses(404, 409),
+)
 def reschedule(job_id: JobId, body: Reschedule, world: Here, caller: Somebody) -> JobShape:
     """To another time or priority; its planned time and its key stay what they were."""
     job = verbs.reschedule(
@@ -304,6 +313,6 @@ def reschedule(job_id: JobId, body: Reschedule, world: Here, caller: Somebody) -
         priority=body.priority,
         actor=caller.actor,
         reason=body.reason,
-        owner=caller.sees,
+        **caller.reach,
     )
     return JobShape.of(job)

@@ -6,14 +6,16 @@ means public keys and never a secret. Times are compared with the world's clock.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import logging
 import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import jwt
@@ -28,6 +30,7 @@ LOOKS_LIKE = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 LONGEST = 8192  # characters of a token
 SHORTEST_SECRET = 32  # bytes, as RFC 7518 3.2 demands
 LEEWAY = timedelta(seconds=60)
+LATEST = datetime.max.replace(tzinfo=UTC)
 PUBLIC = {"RSA": ("RS256",), "EC": ("ES256",), "OKP": ("EdDSA",)}
 WITHOUT_CLAIM = frozenset({"tasks"})  # what a token may that says nothing of scopes
 FRESH = 600.0  # seconds that a key set is used without asking again
@@ -55,13 +58,40 @@ class Rules:
                 f"HORAE_JWT_SECRET is shorter than {SHORTEST_SECRET} bytes, so it can be guessed. Make one: "
                 "openssl rand -hex 32"
             )
-        if self.jwks_url is not None and not self.jwks_url.startswith(("https://", "http://")):
-            raise ConfigurationError("HORAE_JWT_JWKS_URL must begin with https:// (or http:// on this machine).")
+        if self.jwks_url is not None and not _is_safe(self.jwks_url):
+            raise ConfigurationError(
+                "HORAE_JWT_JWKS_URL must begin with https://, or with http:// where it names this machine "
+                "(http://127.0.0.1/…): whoever can change the keys on their way can sign for everybody."
+            )
         scopes_from(self.scopes)
 
     @property
     def are_any(self) -> bool:
         return self.secret is not None or self.jwks_url is not None
+
+    def require_whole(self) -> None:
+        """Refuse to start a service that would accept what the same login made for another one."""
+        if self.are_any and not (self.issuer and self.audience):
+            missing = "HORAE_JWT_AUDIENCE" if self.issuer else "HORAE_JWT_ISSUER"
+            raise ConfigurationError(
+                f"{missing} is not set: without it, a JWT that was made for another service is accepted here. Set "
+                "HORAE_JWT_ISSUER to the iss and HORAE_JWT_AUDIENCE to the aud of the tokens that are meant for Horae."
+            )
+
+
+def _is_safe(url: str) -> bool:
+    """Whether what is fetched from there is what was put there: by https, or from this machine itself."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    if parts.scheme == "https":
+        return bool(host)
+    try:
+        return parts.scheme == "http" and (host == "localhost" or ipaddress.ip_address(host).is_loopback)
+    except ValueError:
+        return False
 
 
 class Recogniser:
@@ -84,7 +114,7 @@ class Recogniser:
         if len(text) > LONGEST:
             raise Unauthorized(NOT_VALID)
         claims = self._claims(text)
-        self._check_times(claims)
+        expires_at = self._check_times(claims)
         owner = claims["sub"]
         if not isinstance(owner, str) or owner == SYSTEM:
             raise Unauthorized("The JWT names nobody who could have tasks here: sub must be a user's id.")
@@ -92,7 +122,7 @@ class Recogniser:
             label(owner, "user's id")
         except InvalidInput as problem:
             raise Unauthorized(f"The JWT's sub cannot be used: {problem}") from None
-        return Caller(owner, scopes_of(claims) & self._rules.scopes, f"user/{owner}")
+        return Caller(owner, scopes_of(claims) & self._rules.scopes, f"user/{owner}", expires_at=expires_at)
 
     def _claims(self, text: str) -> dict[str, Any]:
         """What a token says whose signature is right."""
@@ -131,7 +161,8 @@ class Recogniser:
             raise Unauthorized(NOT_VALID)
         return found
 
-    def _check_times(self, claims: dict[str, Any]) -> None:
+    def _check_times(self, claims: dict[str, Any]) -> datetime:
+        """Until when it counts."""
         now = self._now().timestamp()
         try:
             expires, begins = float(claims["exp"]), float(claims.get("nbf", 0))
@@ -141,6 +172,10 @@ class Recogniser:
             raise Unauthorized("The JWT has expired; log in again.")
         if not begins <= now + LEEWAY.total_seconds():
             raise Unauthorized("The JWT is not valid yet; look at the clocks.")
+        try:
+            return datetime.fromtimestamp(expires, UTC) + LEEWAY
+        except (ValueError, OverflowError, OSError):  # so far ahead that no calendar has it
+            return LATEST
 
 
 def scopes_of(claims: dict[str, Any]) -> frozenset[str]:

@@ -136,12 +136,15 @@ def install(app: FastAPI) -> None:
     app.add_middleware(Counted, meter=meter)
 
 
-def scraper(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)] = None) -> None:
+async def scraper(
+    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)] = None
+) -> None:
     """Operators may look, and everybody where the operator has opened it; the figures are of all tenants together."""
     if service_of(request).options.open_metrics:
         return
-    caller = caller_of(request, given)
+    caller = await caller_of(request, given)
     caller.require("read")
+    caller.require_all_queues()
     if not caller.is_operator:
         raise Forbidden("These figures are of all tenants together, so only an operator's token may read them.")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
@@ -94,6 +95,22 @@ def problem(status: int, code: str, detail: str, headers: dict[str, str] | None 
     return JSONResponse(body, status, headers, media_type=MEDIA)
 
 
+HAPPENS = {
+    404: "There is no such thing, or it is not yours.",
+    409: "It contradicts what is stored: a state, a key that is taken, a limit that is reached; `code` says which.",
+    412: "It was changed since it was read: `If-Match` names an older version.",
+}
+
+
+def refuses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What an endpoint declares: the refusals of its own, beside those that may meet any request."""
+    return {status: problem_answer(HAPPENS[status]) for status in statuses}
+
+
+def problem_answer(description: str) -> dict[str, Any]:
+    return {"description": description, "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+
+
 def register(app: FastAPI) -> None:
     app.add_exception_handler(HoraeError, told)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, not_understood)  # type: ignore[arg-type]
@@ -160,18 +177,20 @@ def where(place: tuple[int | str, ...]) -> str:
 
 def refused(request: Request, error: HTTPException) -> JSONResponse:
     """What the framework refuses by itself: unknown paths and methods."""
-    code = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "unsupported_media"}.get(
-        error.status_code, "refused"
-    )
+    code = {404: "not_found", 413: "too_large", 415: "unsupported_media"}.get(error.status_code, "refused")
     detail = str(error.detail) if error.detail else HTTPStatus(error.status_code).phrase
     headers = dict(error.headers or {})
     if error.status_code == 404:
         root = request.scope.get("root_path", "")
         detail = f"There is nothing at this address. {root}/openapi.json lists what there is."
     if error.status_code == 405:
-        headers["Allow"] = ", ".join(allowed(request))
-        detail = f"This address knows only {headers['Allow']}."
+        return method_not_allowed(allowed(request))
     return problem(error.status_code, code, detail, headers)
+
+
+def method_not_allowed(methods: Iterable[str]) -> JSONResponse:
+    allow = ", ".join(methods)
+    return problem(405, "method_not_allowed", f"This address knows only {allow}.", {"Allow": allow})
 
 
 def allowed(request: Request) -> list[str]:

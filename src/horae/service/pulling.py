@@ -25,6 +25,7 @@ from horae.errors import InvalidInput, LeaseLost, StoreBusy, TokenNeeded
 from horae.ports import Clock, World
 from horae.service.holders import Holders, holders_of
 from horae.service.job_shapes import SCHEDULER, Body, Instant, JobShape, Lease, Seconds, Token
+from horae.service.problems import refuses
 from horae.service.state import Here, How, Service, needs
 from horae.service.waiting import Want, room_of, take
 
@@ -43,7 +44,7 @@ JobId = Annotated[
     Path(description="As in `job_12`.", examples=["job_12"], json_schema_extra={"pattern": JOB_ID.pattern}),
     AfterValidator(a_job_id),
 ]
-Worker = Annotated[Caller, Depends(needs("worker"))]
+Worker = Annotated[Caller, Depends(needs("worker", by_queue=True))]
 Known = Annotated[Holders, Depends(holders_of)]
 Holder = Annotated[str, Field(max_length=200, description="Must be the holder's, where it is given.")]
 TOKENLESS = (
@@ -151,7 +152,7 @@ class ToldClock:
 @router.post("/pull", operation_id="pull_jobs", summary="Take due jobs under a lease")
 async def pull(body: Pull, request: Request, world: Here, service: How, holders: Known, caller: Worker) -> Pulled:
     """Returns what is due, oldest `run_at` first, and marks it running. With `wait` it answers as soon as there is
-    something, or with nothing when the time is up."""
+    something, or with nothing when the time is up; with 401 when its token is revoked or expires meanwhile."""
     simulated = body.now is not None and service.options.simulation
     if simulated and body.now is not None:
         world = replace(world, clock=ToldClock(body.now, world.clock))
@@ -163,12 +164,18 @@ async def pull(body: Pull, request: Request, world: Here, service: How, holders:
     jobs, _ = await run_in_threadpool(take, world, want)
     patience = min(timedelta(seconds=body.wait), service.options.longest_wait)
     if not jobs and patience and not simulated:
-        jobs = await room_of(request.app).wait(world, want, request, patience)
+        jobs = await room_of(request.app).wait(world, want, caller, request, patience)
     holders.note(jobs, caller)
     return Pulled(jobs=[JobShape.of(job) for job in jobs], now=world.clock.now())
 
 
-@router.post("/{job_id}/ack", operation_id="ack_job", summary="The job is done", description=TOKENLESS)
+@router.post(
+    "/{job_id}/ack",
+    operation_id="ack_job",
+    summary="The job is done",
+    description=TOKENLESS,
+    responses=refuses(404, 409),
+)
 def ack(job_id: JobId, body: Ack, world: Here, holders: Known, caller: Worker) -> JobShape:
     if body.result == "failed":
         raise InvalidInput(f"A job that failed is told to /scheduler/jobs/{job_id}/fail, with its error.")
@@ -179,12 +186,18 @@ def ack(job_id: JobId, body: Ack, world: Here, holders: Known, caller: Worker) -
         result=None if body.result == "succeeded" else body.result,
         next_action_at=body.next_action_at,
         audit_event_id=body.audit_event_id,
-        owner=caller.sees,
+        **caller.reach,
     )
     return JobShape.of(job)
 
 
-@router.post("/{job_id}/fail", operation_id="fail_job", summary="The attempt failed", description=TOKENLESS)
+@router.post(
+    "/{job_id}/fail",
+    operation_id="fail_job",
+    summary="The attempt failed",
+    description=TOKENLESS,
+    responses=refuses(404, 409),
+)
 def fail(
     job_id: JobId, body: Fail, world: Here, service: How, holders: Known, caller: Worker, later: BackgroundTasks
 ) -> JobShape:
@@ -196,14 +209,16 @@ def fail(
         retry_delay=None if body.retry_delay_sec is None else timedelta(seconds=body.retry_delay_sec),
         from_run_at=True,
         final=body.final,
-        owner=caller.sees,
+        **caller.reach,
     )
     if job.state == "dead" and service.options.died is not None:
         later.add_task(service.options.died, job)  # after the answer, so that no listener delays it (S0-20)
     return JobShape.of(job)
 
 
-@router.post("/{job_id}/renew", operation_id="renew_job", summary="Keep the job for longer")
+@router.post(
+    "/{job_id}/renew", operation_id="renew_job", summary="Keep the job for longer", responses=refuses(404, 409)
+)
 def renew(job_id: JobId, body: Renew, world: Here, service: How, caller: Worker) -> JobShape:
     """Renew at a third of the lease. `cancel_requested` in the answer asks the worker to stop."""
     job = _held(world, job_id, body, caller)
@@ -216,7 +231,12 @@ def renew(job_id: JobId, body: Renew, world: Here, service: How, caller: Worker)
     return JobShape.of(verbs.get(world, job_id))
 
 
-@router.post("/{job_id}/progress", operation_id="note_job_progress", summary="Show how far the job is")
+@router.post(
+    "/{job_id}/progress",
+    operation_id="note_job_progress",
+    summary="Show how far the job is",
+    responses=refuses(404, 409),
+)
 def progress(job_id: JobId, body: Progress, world: Here, caller: Worker) -> JobShape:
     hold = Hold(_held(world, job_id, body, caller).number, body.token)
     if "checkpoint" in body.model_fields_set:
@@ -226,11 +246,16 @@ def progress(job_id: JobId, body: Progress, world: Here, caller: Worker) -> JobS
     return JobShape.of(verbs.get(world, job_id))
 
 
-@router.post("/{job_id}/release", operation_id="release_job", summary="Give the job back to its queue")
+@router.post(
+    "/{job_id}/release",
+    operation_id="release_job",
+    summary="Give the job back to its queue",
+    responses=refuses(404, 409),
+)
 def release(job_id: JobId, body: Release, world: Here, caller: Worker) -> JobShape:
     """At once, and no attempt is counted."""
     _held(world, job_id, body, caller)
-    return JobShape.of(verbs.release(world, job_id, body.token, reason=body.reason, owner=caller.sees))
+    return JobShape.of(verbs.release(world, job_id, body.token, reason=body.reason, **caller.reach))
 
 
 def _lease(service: Service, told: float | None) -> timedelta:
@@ -279,8 +304,7 @@ def _unmistakable(job: Job, runs: list[Run]) -> bool:
 
 def _held(world: World, job_id: str, body: Ack | Fail | Held, caller: Caller) -> Job:
     """The job, if the caller may serve it and the worker named is the one that holds it."""
-    job = verbs.get(world, job_id, owner=caller.sees)
-    caller.require_queue(job.queue)
+    job = verbs.get(world, job_id, **caller.reach)
     refuse_own(job)
     if body.worker_id is not None and job.worker_id != body.worker_id:
         raise LeaseLost(job.id, job.token if body.token is None else body.token)

@@ -13,10 +13,11 @@ from horae.core.access import Caller
 from horae.ports import Queue
 from horae.service.inputs import Because, one_line
 from horae.service.job_shapes import Instant
+from horae.service.problems import refuses
 from horae.service.state import Here, needs
 
 router = APIRouter(prefix="/queues", tags=["queues"])
-Admin = Annotated[Caller, Depends(needs("admin"))]
+Admin = Annotated[Caller, Depends(needs("admin", by_queue=True))]
 Name = Annotated[str, Path(min_length=1, max_length=100, examples=["mail"]), AfterValidator(one_line)]
 
 
@@ -61,34 +62,38 @@ def list_queues(
     caller: Admin,
     machinery: Annotated[bool, Query(description="Also the queue of Horae's own jobs.")] = False,
 ) -> Queues:
-    found = queues.list_queues(world, owner=caller.sees, machinery=machinery)
+    found = queues.list_queues(world, **caller.reach, machinery=machinery)
     return Queues(queues=[QueueDetail.seen(view) for view in found])
 
 
-@router.get("/{name:path}", operation_id="get_queue", summary="One queue")
+@router.get("/{name:path}", operation_id="get_queue", summary="One queue", responses=refuses(404))
 def get(world: Here, caller: Admin, name: Name) -> QueueDetail:
-    return QueueDetail.seen(queues.get_queue(world, name, owner=caller.sees))
+    return QueueDetail.seen(queues.get_queue(world, name, **caller.reach))
 
 
 @router.post("/{name:path}/pause", operation_id="pause_queue", summary="Hand out no more jobs of a queue")
 def pause(world: Here, caller: Admin, name: Name, told: Because | None = None) -> QueueShape:
     """Running jobs go on, enqueueing goes on."""
+    caller.require_queue(name)
     reason = "" if told is None else told.reason
     return QueueShape.of(queues.pause_queue(world, name, actor=caller.actor, reason=reason))
 
 
 @router.post("/{name:path}/resume", operation_id="resume_queue", summary="Hand out jobs of a queue again")
 def resume(world: Here, caller: Admin, name: Name, told: Because | None = None) -> QueueShape:
+    caller.require_queue(name)
     reason = "" if told is None else told.reason
     return QueueShape.of(queues.resume_queue(world, name, actor=caller.actor, reason=reason))
 
 
 @router.post("/{name:path}/limit", operation_id="limit_queue", summary="At most so many jobs at once")
 def limit(world: Here, caller: Admin, name: Name, told: LimitQueue) -> QueueShape:
+    caller.require_queue(name)
     changed = queues.limit_queue(world, name, told.max_running, actor=caller.actor, reason=told.reason)
     return QueueShape.of(changed)
 
 
 @router.post("/{name:path}/order", operation_id="order_queue", summary="Which job comes first")
 def order(world: Here, caller: Admin, name: Name, told: OrderQueue) -> QueueShape:
+    caller.require_queue(name)
     return QueueShape.of(queues.order_queue(world, name, told.order, actor=caller.actor, reason=told.reason))

@@ -14,6 +14,7 @@ from horae.core.instants import iso
 from horae.core.secrets import LONGEST, SHORTEST
 from horae.errors import SecretsLocked
 from horae.ports import Sealed, Sealer
+from horae.service.problems import refuses
 from horae.service.state import Here, How, needs
 
 router = APIRouter(tags=["secrets"])
@@ -93,7 +94,9 @@ def list_secrets(world: Here, caller: Tenant) -> SecretList:
     return SecretList(items=[_view(each) for each in secrets.find_secrets(world, owner=caller.owner)])
 
 
-@router.put("/secrets/{name}", operation_id="put_secret", summary="Keep a secret, or replace it")
+@router.put(
+    "/secrets/{name}", operation_id="put_secret", summary="Keep a secret, or replace it", responses=refuses(409)
+)
 def put_secret(name: Name, body: SecretPut, world: Here, service: How, caller: Tenant) -> SecretMade:
     sealer = _sealer(service)
     made = None if body.value is not None else secrets.new_signing_text(world)
@@ -109,7 +112,12 @@ def put_secret(name: Name, body: SecretPut, world: Here, service: How, caller: T
     return SecretMade(**_view(stored).model_dump(), value=made)
 
 
-@router.post("/secrets/{name}/rotate", operation_id="rotate_secret", summary="A new signing secret, shown once")
+@router.post(
+    "/secrets/{name}/rotate",
+    operation_id="rotate_secret",
+    summary="A new signing secret, shown once",
+    responses=refuses(404, 409),
+)
 def rotate_secret(
     name: Name, world: Here, service: How, caller: Tenant, body: SecretRotate | None = None
 ) -> SecretMade:
@@ -125,13 +133,20 @@ def rotate_secret(
     return SecretMade(**_view(stored).model_dump(), value=text)
 
 
-@router.delete("/secrets/{name}", operation_id="delete_secret", summary="Forget a secret", status_code=204)
+@router.delete(
+    "/secrets/{name}", operation_id="delete_secret", summary="Forget a secret", status_code=204, responses=refuses(404)
+)
 def delete_secret(name: Name, world: Here, caller: Tenant) -> Response:
     secrets.delete_secret(world, name, owner=caller.owner, actor=caller.actor)
     return Response(status_code=204)
 
 
-@router.post("/secrets/reseal", operation_id="reseal_secrets", summary="Seal all secrets with the current key")
+@router.post(
+    "/secrets/reseal",
+    operation_id="reseal_secrets",
+    summary="Seal all secrets with the current key",
+    responses=refuses(409),
+)
 def reseal_secrets(world: Here, service: How, caller: Operator) -> Resealed:
     return Resealed(resealed=secrets.reseal_secrets(world, _sealer(service), actor=caller.actor))
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.types import Scope
 
 from horae.actions import tokens
 from horae.core.access import Caller
@@ -23,6 +25,7 @@ from horae.service.tracing import joined
 
 EVERYBODY = Caller(SYSTEM, frozenset({"admin"}), "anybody")
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
+CALLER = "horae.caller"  # where the guard leaves whom it has recognised; in no state that an application around us sets
 DEMANDS: dict[Callable[..., object], tuple[str, ...]] = {}  # which scopes a dependency asks for; one is enough
 bearer = HTTPBearer(
     auto_error=False, scheme_name="token", description="A token (`horae token create`), or a JWT where configured."
@@ -64,20 +67,40 @@ def world_of(request: Request) -> World:
     return joined(service_of(request).world, request)
 
 
-def caller_of(
-    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)] = None
-) -> Caller:
-    """Who calls; found once for each request."""
-    service = service_of(request)
+def authenticate(service: Service, authorization: str | None, address: str | None) -> Caller:
+    """Recognise a caller by its Authorization header alone; may ask the store."""
     if service.options.open_to_all:
         caller = EVERYBODY
-    elif given is None or not given.credentials:
-        raise Unauthorized("This needs a token: send the header Authorization: Bearer <token>.")
     else:
-        caller = _recognised(service, given.credentials, None if request.client is None else request.client.host[:64])
-    request.state.caller = caller
+        text = bearer_of(authorization)
+        if text is None:
+            raise Unauthorized("This needs a token: send the header Authorization: Bearer <token>.")
+        caller = _recognised(service, text, address)
     service.limits.recognised(caller)
     return caller
+
+
+def bearer_of(authorization: str | None) -> str | None:
+    """The token in an Authorization header; None where there is none."""
+    scheme, _, text = (authorization or "").strip().partition(" ")
+    return text.strip() or None if scheme.lower() == "bearer" else None
+
+
+async def caller_of(
+    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)] = None
+) -> Caller:
+    """Who calls; found once for each request, by the guard where that had to know before reading the body."""
+    caller: Caller | None = request.scope.get(CALLER)
+    if caller is None:
+        authorization = None if given is None else f"{given.scheme} {given.credentials}"
+        caller = await run_in_threadpool(authenticate, service_of(request), authorization, address_of(request.scope))
+    request.state.caller = caller
+    return caller
+
+
+def address_of(scope: Scope) -> str | None:
+    client = scope.get("client")
+    return None if client is None else str(client[0])[:64]
 
 
 def _recognised(service: Service, text: str, address: str | None) -> Caller:
@@ -90,11 +113,16 @@ def _recognised(service: Service, text: str, address: str | None) -> Caller:
         raise
 
 
-def needs(*scopes: str) -> Callable[..., Caller]:
-    """A dependency: who calls, holding one of these scopes. For looking, ``read`` is enough."""
+def needs(*scopes: str, by_queue: bool = False) -> Callable[..., Awaitable[Caller]]:
+    """A dependency: who calls, holding one of these scopes. For looking, ``read`` is enough.
 
-    def check(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+    A token that is limited to queues is refused, unless the endpoint itself keeps to ``caller.queues`` (*by_queue*).
+    """
+
+    async def check(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
         caller.require(*scopes, *(("read",) if request.method in READING else ()))
+        if not by_queue:
+            caller.require_all_queues()
         if request.method not in READING:
             _know_all(request)
         return caller

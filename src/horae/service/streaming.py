@@ -3,7 +3,7 @@
 Each line is one event whose id is its number, so that whoever comes back (``Last-Event-ID``) misses nothing and hears
 nothing twice. What happens within a moment goes out together. A stream holds no thread while it waits; hints wake it,
 and it looks once a second besides, because a driver does not announce its own commits. It ends after a while, and the
-reader comes back by itself: so a token that was revoked is noticed.
+reader comes back by itself; and within a second after its reader's token was revoked or has expired.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from horae.actions.journal import read_journal
 from horae.actions.lanes import hint
+from horae.core.access import Caller
 from horae.core.lanes import Lane, Line
 from horae.errors import HoraeError, InvalidInput
 from horae.ports import World
@@ -34,6 +35,7 @@ LOOK = timedelta(seconds=1)
 TOGETHER = timedelta(milliseconds=100)
 LONGEST = timedelta(minutes=15)
 COME_BACK = timedelta(seconds=2)
+A_MOMENT = timedelta(milliseconds=300)  # for a stream to end in order before it is cut off
 BATCH = 200
 HEADERS = {"X-Accel-Buffering": "no"}  # or a proxy would keep the lines until it has a bufferful
 
@@ -41,21 +43,23 @@ HEADERS = {"X-Accel-Buffering": "no"}  # or a proxy would keep the lines until i
 class JournalStream(StreamingResponse):
     """The lines of a lane from a number on, until the reader goes."""
 
-    def __init__(self, world: World, lane: Lane, since: int, *, counts_for: str | None) -> None:
-        self._world, self._lane, self._since, self._counts_for = world, lane, since, counts_for
+    def __init__(self, world: World, lane: Lane, since: int, caller: Caller) -> None:
+        self._world, self._lane, self._since, self._caller = world, lane, since, caller
         super().__init__(self._nothing(), media_type="text/event-stream", headers=HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         room = room_of(scope["app"])
-        with room.listening(self._world.store, hint(self._lane.number), self._counts_for) as waiter:
+        with room.listening(self._world, hint(self._lane.number), self._caller) as waiter:
             watching = asyncio.create_task(waiter.watch(Request(scope, receive)))
             timer = asyncio.get_running_loop().call_later(LONGEST.total_seconds(), waiter.is_late)
             self.body_iterator = self._told(waiter)
+            sending = asyncio.create_task(super().__call__(scope, receive, send))
             try:
-                await super().__call__(scope, receive, send)
+                await until_sent(sending, waiter)
             finally:
                 timer.cancel()
                 watching.cancel()
+                sending.cancel()
 
     async def _told(self, waiter: Waiter) -> AsyncIterator[str]:
         clock = self._world.clock
@@ -84,6 +88,18 @@ class JournalStream(StreamingResponse):
     def _read(self) -> list[Line]:
         lane = self._lane
         return read_journal(self._world, lane.name, owner=lane.owner, since=self._since, limit=BATCH)
+
+
+async def until_sent(sending: asyncio.Task[None], waiter: Waiter) -> None:
+    """Until all is sent. Where the stream is over and its reader takes nothing any more, it is cut off."""
+    over = asyncio.create_task(waiter.over())
+    try:
+        await asyncio.wait({sending, over}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({sending}, timeout=A_MOMENT.total_seconds())
+    finally:
+        over.cancel()
+    if sending.done():
+        await sending
 
 
 def event(line: Line) -> str:

@@ -17,6 +17,7 @@ from horae.errors import InvalidInput
 from horae.service.inputs import Because, IfMatch, Tenant, among
 from horae.service.job_shapes import MOST
 from horae.service.paging import Cursor, Limit, cursor_from, read_cursor
+from horae.service.problems import refuses
 from horae.service.state import Here, How, needs
 from horae.service.task_shapes import (
     TaskBody,
@@ -31,7 +32,7 @@ from horae.service.task_shapes import (
 )
 
 router = APIRouter(prefix="/scheduled-tasks", tags=["scheduled tasks"])
-User = Annotated[Caller, Depends(needs("tasks"))]
+User = Annotated[Caller, Depends(needs("tasks", by_queue=True))]
 Key = Annotated[
     str | None,
     Header(
@@ -45,8 +46,8 @@ NOT_OURS = "This cursor was not made here; use next_cursor of the page before, a
 _ETAG = re.compile(r'\s*(?:W/)?"([0-9]{1,9})(?:\.[0-9a-f]{1,64})?"\s*')
 
 
-def terms_of(service: How) -> Terms:
-    """What the operator decided about tasks."""
+def terms_of(service: How, caller: User) -> Terms:
+    """What the operator decided about tasks, and what the caller's token is limited to."""
     options = service.options
     handlers = options.handlers()
     return Terms(
@@ -56,6 +57,7 @@ def terms_of(service: How) -> Terms:
         handlers=options.task_handlers,
         known=frozenset(handlers) or None,  # a service beside no worker does not know what workers can do
         queues={name: getattr(each, "queue", "default") for name, each in handlers.items()},
+        only_queues=caller.queues,
     )
 
 
@@ -72,14 +74,14 @@ UsualTerms = Annotated[Terms, Depends(terms_of)]
 Lang = Annotated[Language, Depends(language_of)]
 
 
-@router.get("", operation_id="list_tasks", summary="Your tasks, the last changed first")
+@router.get("", operation_id="list_tasks", summary="Your tasks, the last changed first", responses=refuses(404))
 def list_tasks(
     world: Here, caller: User, lang: Lang, user_id: Tenant = None, limit: Limit = 50, cursor: Cursor = None
 ) -> TaskPage:
     """An operator sees everybody's, user by user, or those of `user_id`."""
     after = read_cursor(cursor, str, int, int)
     where = None if after is None else (_owner(after[0]), _number(after[1]), _number(after[2]))
-    found = tasks.find(world, owner=among(caller, user_id), limit=limit, after=where)
+    found = tasks.find(world, owner=among(caller, user_id), queues=caller.queues, limit=limit, after=where)
     last = found[-1].schedule if len(found) == limit else None
     following = None
     if last is not None and last.updated_at is not None:
@@ -92,7 +94,7 @@ def list_tasks(
     operation_id="create_task",
     summary="Make a task",
     status_code=201,
-    responses={200: {"model": TaskShape, "description": "It was there before: same key, same body."}},
+    responses={200: {"model": TaskShape, "description": "It was there before: same key, same body."}, **refuses(409)},
 )
 def create_task(
     body: TaskBody,
@@ -113,7 +115,12 @@ def create_task(
     return _tagged(response, TaskShape.of(saved.facts, lang, saved.warnings))
 
 
-@router.post("/preview", operation_id="preview_new_task", summary="When a task would run that is only thought of")
+@router.post(
+    "/preview",
+    operation_id="preview_new_task",
+    summary="When a task would run that is only thought of",
+    responses=refuses(409),
+)
 def preview_new(
     body: TaskBody, world: Here, caller: User, terms: UsualTerms, lang: Lang, count: Count = 5
 ) -> TaskPreview:
@@ -126,7 +133,7 @@ def preview_new(
     operation_id="get_task",
     summary="One task, with all that is needed to see why it does or does not run",
     response_model=TaskShape,
-    responses={304: {"description": "As it was when `If-None-Match` was given."}},
+    responses={304: {"description": "As it was when `If-None-Match` was given."}, **refuses(404)},
 )
 def get_task(
     task_id: str,
@@ -136,7 +143,8 @@ def get_task(
     lang: Lang,
     if_none_match: Annotated[str | None, Header(max_length=1000)] = None,
 ) -> Any:
-    shape = _tagged(response, TaskShape.of(tasks.get(world, task_id, owner=caller.sees), lang))
+    found = tasks.get(world, task_id, **caller.reach)
+    shape = _tagged(response, TaskShape.of(found, lang))
     tag = response.headers["ETag"]
     known = [each.strip().removeprefix("W/") for each in (if_none_match or "").split(",")]
     if tag in known or "*" in known:
@@ -144,7 +152,7 @@ def get_task(
     return shape
 
 
-@router.put("/{task_id}", operation_id="update_task", summary="Change a task")
+@router.put("/{task_id}", operation_id="update_task", summary="Change a task", responses=refuses(404, 409, 412))
 def update_task(
     task_id: str,
     body: TaskBody,
@@ -170,47 +178,68 @@ def update_task(
     return _tagged(response, TaskShape.of(saved.facts, lang, saved.warnings))
 
 
-@router.delete("/{task_id}", operation_id="delete_task", summary="Delete a task", status_code=204)
+@router.delete(
+    "/{task_id}", operation_id="delete_task", summary="Delete a task", status_code=204, responses=refuses(404, 412)
+)
 def delete_task(task_id: str, world: Here, caller: User, if_match: IfMatch = None) -> None:
     """Its runs go with it. What waits is withdrawn; an attempt under way goes on to its end."""
-    tasks.delete(world, task_id, owner=caller.sees, versions=versions_from(if_match), actor=caller.actor)
+    tasks.delete(world, task_id, versions=versions_from(if_match), actor=caller.actor, **caller.reach)
 
 
-@router.get("/{task_id}/runs", operation_id="list_task_runs", summary="What a task ran, the newest first")
+@router.get(
+    "/{task_id}/runs",
+    operation_id="list_task_runs",
+    summary="What a task ran, the newest first",
+    responses=refuses(404),
+)
 def list_runs(task_id: str, world: Here, caller: User, limit: Limit = 50, cursor: Cursor = None) -> TaskRunPage:
     """An attempt under way is among them."""
     before = read_cursor(cursor, int, int)
     where = None if before is None else (_number(before[0]), _number(before[1]))
-    found = tasks.runs(world, task_id, owner=caller.sees, limit=limit, before=where)
+    found = tasks.runs(world, task_id, **caller.reach, limit=limit, before=where)
     last = found[-1].run if len(found) == limit else None
     following = None if last is None else cursor_from([last.job_number, last.token])
     return TaskRunPage(items=[TaskRunShape.of(task_id, each) for each in found], next_cursor=following)
 
 
-@router.post("/{task_id}/trigger", operation_id="trigger_task", summary="Run a task once, now", status_code=202)
+@router.post(
+    "/{task_id}/trigger",
+    operation_id="trigger_task",
+    summary="Run a task once, now",
+    status_code=202,
+    responses=refuses(404, 409),
+)
 def trigger_task(
     task_id: str, world: Here, caller: User, body: Annotated[TriggerBody | None, Body()] = None
 ) -> TriggeredTask:
     """Enabled or not. It obeys overlap (409 while it runs or waits), leaves the rhythm alone and is not retried."""
     asked = body or TriggerBody()
     done, warnings = tasks.trigger(
-        world, task_id, asked.payload, owner=caller.sees, actor=caller.actor, reason=asked.reason
+        world, task_id, asked.payload, actor=caller.actor, reason=asked.reason, **caller.reach
     )
     return TriggeredTask(task_id=task_id, job_id=done.job_id, triggered_at=done.fire.fire_at, warnings=list(warnings))
 
 
-@router.get("/{task_id}/preview", operation_id="preview_task", summary="When a task will run")
+@router.get("/{task_id}/preview", operation_id="preview_task", summary="When a task will run", responses=refuses(404))
 def preview_task(task_id: str, world: Here, caller: User, lang: Lang, count: Count = 5) -> TaskPreview:
     """In UTC and in its zone, with what each change of clocks does to it."""
-    return TaskPreview.of(tasks.preview(world, task_id, owner=caller.sees, count=count), lang, world.clock.now())
+    seen = tasks.preview(world, task_id, **caller.reach, count=count)
+    return TaskPreview.of(seen, lang, world.clock.now())
 
 
-@router.get("/{task_id}/why", operation_id="explain_task", summary="Why a task does, or does not, run")
+@router.get(
+    "/{task_id}/why", operation_id="explain_task", summary="Why a task does, or does not, run", responses=refuses(404)
+)
 def explain_task(task_id: str, world: Here, caller: User) -> TaskReasons:
-    return TaskReasons.of(*tasks.why(world, task_id, owner=caller.sees))
+    return TaskReasons.of(*tasks.why(world, task_id, **caller.reach))
 
 
-@router.post("/{task_id}/release", operation_id="release_task", summary="Take a running task from its worker")
+@router.post(
+    "/{task_id}/release",
+    operation_id="release_task",
+    summary="Take a running task from its worker",
+    responses=refuses(404, 409),
+)
 def release_task(
     task_id: str,
     response: Response,
@@ -223,7 +252,7 @@ def release_task(
     and what the first one says no longer counts.
     """
     reason = "" if body is None else body.reason
-    facts = tasks.release(world, task_id, owner=caller.sees, actor=caller.actor, reason=reason)
+    facts = tasks.release(world, task_id, actor=caller.actor, reason=reason, **caller.reach)
     return _tagged(response, TaskShape.of(facts, lang))
 
 

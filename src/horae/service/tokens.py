@@ -15,6 +15,7 @@ from horae.core.instants import instant, micros
 from horae.errors import InvalidInput
 from horae.service.inputs import storable
 from horae.service.paging import Cursor, Limit, cursor_from, read_cursor
+from horae.service.problems import refuses
 from horae.service.state import Here, needs
 
 router = APIRouter(tags=["tokens"])
@@ -113,7 +114,12 @@ def _after(cursor: str | None) -> tuple[datetime, str] | None:
     return instant(made), token_id
 
 
-@router.delete("/tokens/{token_id}", operation_id="revoke_token", summary="Let nobody be recognised by it any more")
+@router.delete(
+    "/tokens/{token_id}",
+    operation_id="revoke_token",
+    summary="Let nobody be recognised by it any more",
+    responses=refuses(404),
+)
 def revoke_token(
     token_id: TokenId,
     world: Here,

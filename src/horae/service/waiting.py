@@ -4,7 +4,9 @@ Callers who want the same (tenant, queues) stand in one line. Only the head of a
 and at the next due instant, and when it leaves, the next one becomes the head and looks at once. So a hint costs one
 claim for each line, however many wait, and claims go through a few threads of their own.
 
-Nothing is claimed for a caller who has hung up; what was claimed in the very moment is given back.
+Nothing is claimed for a caller who has hung up; what was claimed in the very moment is given back. Nor is anything
+for one whose token was revoked or has expired meanwhile: it is checked just before each claim, and whoever waits is
+told.
 """
 
 from __future__ import annotations
@@ -22,9 +24,12 @@ from datetime import datetime, timedelta
 from fastapi import FastAPI, Request
 
 from horae.actions import jobs as verbs
+from horae.actions.tokens import NOT_VALID, check_valid
+from horae.core.access import Caller
 from horae.core.jobs import Job
-from horae.errors import HoraeError, TooManyRequests
+from horae.errors import HoraeError, TooManyRequests, Unauthorized
 from horae.ports import Store, World
+from horae.service.validity import Watch
 
 log = logging.getLogger("horae.service")
 THREADS = 4
@@ -63,6 +68,13 @@ def take(world: World, want: Want) -> tuple[list[Job], datetime | None]:
     return taken, min((at for at in (glance.next_due_at, expiry) if at is not None), default=None)
 
 
+def take_if_valid(world: World, want: Want, caller: Caller) -> tuple[list[Job], datetime | None]:
+    """The same for somebody who has waited: its token may count no more, and then nothing is claimed for it."""
+    if caller.token_id is not None or caller.expires_at is not None:
+        check_valid(world, caller)
+    return take(world, want)
+
+
 def give_back(world: World, jobs: Sequence[Job]) -> None:
     """Nobody is there to run them; no attempt is counted."""
     for job in jobs:
@@ -93,9 +105,13 @@ class Waiter:
         self._end = asyncio.Event()
         self._late = False  # its time is up
         self._gone = False  # it has hung up
+        self._revoked = False  # its token counts no more
 
     def waits(self) -> bool:
-        return not (self._late or self._gone)
+        return not (self._late or self._gone or self._revoked)
+
+    def is_revoked(self) -> bool:
+        return self._revoked
 
     def has_gone(self) -> bool:
         return self._gone
@@ -107,6 +123,16 @@ class Waiter:
     def send_home(self) -> None:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self.is_late)
+
+    def revoke(self) -> None:
+        """From any thread: its token counts no more."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._end_revoked)
+
+    def _end_revoked(self) -> None:
+        self._revoked = True
+        self._bell.set()
+        self._end.set()
 
     def is_late(self) -> None:
         self._late = True
@@ -127,6 +153,10 @@ class Waiter:
             async with asyncio.timeout(None if at_most is None else at_most.total_seconds()):
                 await self._bell.wait()
         self._bell.clear()
+
+    async def over(self) -> None:
+        """Until there is nothing left to wait for: the time is up, the caller has gone, its token counts no more."""
+        await self._end.wait()
 
     async def rest(self, at_most: timedelta) -> None:
         """So long, whatever rings meanwhile; less when there is nothing left to wait for."""
@@ -156,34 +186,43 @@ class Room:
         self._store: Store | None = None
         self._unsubscribe: Callable[[], None] | None = None
         self._threads = ThreadPoolExecutor(THREADS, "horae-waiting")
+        self._watch = Watch()
         self._closed = False
 
     @property
     def waiting(self) -> int:
         return self._count.total()
 
-    async def wait(self, world: World, want: Want, request: Request, at_most: timedelta) -> list[Job]:
-        """Jobs as soon as there are any; none when the time is up or the caller has hung up."""
+    async def wait(self, world: World, want: Want, caller: Caller, request: Request, at_most: timedelta) -> list[Job]:
+        """Jobs as soon as there are any; none when the time is up or the caller has hung up.
+
+        ``Unauthorized`` when the caller's token is revoked or expires meanwhile; then nothing was claimed for it.
+        """
         if self._closed:
             return []
         waiter = Waiter()
-        with self._standing(world.store, (want.owner, tuple(sorted(want.queues)), 0), waiter) as line:
+        key = (want.owner, tuple(sorted(want.queues)), 0)
+        with self._standing(world.store, key, waiter) as line, self._watch.watching(world, caller, waiter.revoke):
             timer = asyncio.get_running_loop().call_later(at_most.total_seconds(), waiter.is_late)
             watching = asyncio.create_task(waiter.watch(request))
             try:
-                return await self._served(world, want, line, waiter)
+                jobs = await self._served(world, want, caller, line, waiter)
             finally:
                 timer.cancel()
                 watching.cancel()
+        if waiter.is_revoked() and not jobs:
+            raise Unauthorized(NOT_VALID)
+        return jobs
 
     @contextmanager
-    def listening(self, store: Store, hint: str, owner: str | None) -> Iterator[Waiter]:
+    def listening(self, world: World, hint: str, caller: Caller) -> Iterator[Waiter]:
         """Somebody who takes nothing and only looks on, in a line of its own: every hint of that name wakes it."""
         waiter = Waiter()
-        with self._standing(store, (owner, (hint,), id(waiter)), waiter):
+        key = (caller.sees, (hint,), id(waiter))
+        with self._standing(world.store, key, waiter), self._watch.watching(world, caller, waiter.revoke):
             yield waiter
 
-    async def _served(self, world: World, want: Want, line: Line, waiter: Waiter) -> list[Job]:
+    async def _served(self, world: World, want: Want, caller: Caller, line: Line, waiter: Waiter) -> list[Job]:
         quiet = QUIET_FIRST
         while waiter.waits():
             if line.waiters[0] is not waiter:
@@ -192,7 +231,7 @@ class Room:
             await asyncio.sleep(0)  # let the news that the caller has hung up come first
             if waiter.has_gone():
                 break
-            jobs, look_at = await self._borrowed(world, want)
+            jobs, look_at = await self._borrowed(world, want, caller)
             if jobs and waiter.has_gone():
                 self._threads.submit(give_back, world, jobs)
                 break
@@ -207,9 +246,9 @@ class Room:
                 await waiter.sleep(pause)
         return []
 
-    async def _borrowed(self, world: World, want: Want) -> tuple[list[Job], datetime | None]:
+    async def _borrowed(self, world: World, want: Want, caller: Caller) -> tuple[list[Job], datetime | None]:
         """Look in a thread; if the request is cancelled meanwhile, whatever that claims is given back."""
-        future = self._threads.submit(take, world, want)
+        future = self._threads.submit(take_if_valid, world, want, caller)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:

@@ -12,9 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from horae.core.instants import instant, micros
-from horae.core.jobs import Job, Lease, Outcome, Settlement, settlement
+from horae.core.jobs import CLOSED, Job, Lease, Outcome, Settlement, settlement
 from horae.core.machinery import MACHINERY
 from horae.ports import Claim, Glance, Node, Renewed
+from horae.stores.admission import Admission
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver, marks
 from horae.stores.links import Ended, Links
@@ -49,7 +50,8 @@ NEXT_MACHINERY = (
 STATE, TOKEN, WORKER, LEASED, STARTED, LINKED = map(
     JOB_COLUMNS.index, ("state", "token", "worker_id", "leased_until", "started_at", "linked")
 )
-CONCURRENCY_KEY = JOB_COLUMNS.index("concurrency_key")
+CONCURRENCY_KEY, HELD = JOB_COLUMNS.index("concurrency_key"), JOB_COLUMNS.index("held")
+RUN_AT, BAND, HELD_FOR = map(JOB_COLUMNS.index, ("run_at", "band", "held_for"))
 
 
 def columns(dialect: Dialect) -> str:
@@ -64,14 +66,16 @@ class Hot:
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self.slots = Slots(dialect)
+        self.admission = Admission(dialect, self.slots)
         self.links = Links(dialect)
         self.job_columns = columns(dialect)
-        waiting = (
-            f"SELECT {self.job_columns}, concurrency_limit FROM horae_jobs WHERE queue = %s AND state = 'queued' "
-            "AND held = '' AND band = %s AND run_at <= %s"
+        waiting = f"SELECT {self.job_columns}, concurrency_limit FROM horae_jobs WHERE queue = %s AND state = 'queued' "
+        due, first = "AND band = %s AND run_at <= %s", f"ORDER BY run_at, id LIMIT %s{dialect.locking}"
+        self.candidate_sql = f"{waiting} AND held = '' {due} {first}"
+        # Two scans and not `held IN (…)`: each follows an index in order, where the list would be sorted, and locked.
+        self.owned_sql = tuple(
+            f"{waiting} AND held = '{held}' {due} AND owner = %s AND owner <> 'system' {first}" for held in ("", CLOSED)
         )
-        self.candidate_sql = f"{waiting} ORDER BY run_at, id LIMIT %s{dialect.locking}"
-        self.owned_sql = f"{waiting} AND owner = %s AND owner <> 'system' ORDER BY run_at, id LIMIT %s{dialect.locking}"
         copied = ", ".join(("job_id", "token", *ATTEMPT, *ENDING, "state", "finished_at"))
         source = ", ".join(("id", "token", *ATTEMPT))
         self.run_sql = (
@@ -95,14 +99,17 @@ class Hot:
             room = claim.limit - len(taken)
             if paused or room < 1:
                 break
-            rows = self._candidates(driver, claim, order, max(room, reach), micros(now))
+            rows, refused = self._candidates(driver, claim, order, max(room, reach), micros(now)), False
+            if claim.owner is None and not own:  # a tenant's own worker runs whatever that tenant asks for
+                rows, refused = self.admission.admit(driver, rows)
             granted, holding, again = rows[:room], set[int](), False
             if limits or any(row[CONCURRENCY_KEY] is not None for row in rows):
                 granted, holding, again = self.slots.take(driver, claim.queue, rows, limits, room)
             self._lease(driver, [row[0] for row in granted], claim, now)
+            self.admission.take_back(driver, [row[0] for row in granted if row[HELD] == CLOSED])
             taken += granted
             placed |= holding
-            if not again:
+            if not (again or (refused and len(granted) < room)):
                 break  # nothing was held back, so nothing else can take its place
         self._link(driver, sorted(placed))
         return [_leased(row, claim, now, row[0] in placed) for row in taken]
@@ -117,14 +124,20 @@ class Hot:
     def _candidates(self, driver: Driver, claim: Claim, order: str, room: int, now: int) -> list[tuple[Any, ...]]:
         """One bounded range scan for each band, joined or merged."""
         found: list[tuple[Any, ...]] = []
-        sql, mine = (self.candidate_sql, []) if claim.owner is None else (self.owned_sql, [claim.owner])
         for band in BANDS:
             wanted = room - len(found) if order == "priority" else room
             if wanted > 0:
-                found += driver.rows(sql, [claim.queue, band, now, *mine, wanted])
+                found += self._due(driver, claim, band, wanted, now)
         if order == "run_at":
-            found.sort(key=lambda row: (row[6], row[5], row[0]))
+            found.sort(key=lambda row: (row[RUN_AT], row[BAND], row[0]))
         return found[:room]
+
+    def _due(self, driver: Driver, claim: Claim, band: int, wanted: int, now: int) -> list[tuple[Any, ...]]:
+        if claim.owner is None:
+            return driver.rows(self.candidate_sql, [claim.queue, band, now, wanted])
+        mine = [claim.queue, band, now, claim.owner, wanted]
+        rows = [row for sql in self.owned_sql for row in driver.rows(sql, mine)]
+        return sorted(rows, key=lambda row: (row[RUN_AT], row[0]))[:wanted]
 
     def _lease(self, driver: Driver, numbers: Sequence[int], claim: Claim, now: datetime) -> None:
         for start in range(0, len(numbers), CHUNK):
@@ -386,4 +399,6 @@ def _leased(row: Sequence[Any], claim: Claim, now: datetime, linked: bool) -> Jo
     values[LEASED] = micros(now + claim.lease)
     values[STARTED] = micros(now)
     values[LINKED] = linked or values[LINKED]
+    if values[HELD] == CLOSED:
+        values[HELD], values[HELD_FOR] = "", None
     return job_from(values)

@@ -34,7 +34,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from horae.core.instants import instant, micros
-from horae.core.jobs import Job, NewJob, Run
+from horae.core.jobs import CLOSED, Job, NewJob, Run
 from horae.core.machinery import MACHINERY
 from horae.core.reasons import Parent
 from horae.ports import Filter, Placed, Waiting
@@ -123,6 +123,10 @@ class Jobs:
             query = query.where(c.queue != MACHINERY)
         if wanted.states:
             query = query.where(c.state.in_(wanted.states))
+        if wanted.queues:
+            query = query.where(c.queue.in_(wanted.queues))
+        if wanted.not_held and table is jobs:
+            query = query.where(c.held.not_in(wanted.not_held))
         if wanted.tag is not None:
             query = query.where(_holds_tag(c.tags, wanted.tag))
         if wanted.created_after is not None:
@@ -237,7 +241,7 @@ class Jobs:
 
     def may_move(self, queues: Iterable[str]) -> bool:
         """Whether any of these queues holds a job that runs, or may run one day without anybody's help."""
-        live = [jobs.c.queue.in_(sorted(queues)), jobs.c.state.in_(("queued", "running"))]
+        live = [jobs.c.queue.in_(sorted(queues)), jobs.c.state.in_(("queued", "running")), jobs.c.held != CLOSED]
         moving = select(jobs.c.id).where(*live, jobs.c.held != "needs").limit(1)
         if self.connection.execute(moving).first() is not None:
             return True
@@ -256,7 +260,7 @@ class Jobs:
             values |= {"token": jobs.c.token + 1, "worker_id": None, "started_at": None, "cancel_reason": None}
             if job.unique is not None and not self._takes_name(job, now):
                 return False
-        if job.held in ("", "slot"):
+        if job.held in ("", "slot", CLOSED):
             values |= {"held": "", "held_for": None}  # its turn is decided again when its new time has come
         changed = self._guarded(job, values)
         if changed and job.state == "dead" and job.linked:

@@ -18,7 +18,7 @@ from psycopg import errors as pg
 from sqlalchemy import Connection, Engine, func, select
 
 from horae.core.instants import instant, micros
-from horae.core.jobs import PRIORITIES, Job, NewJob, Order, Settlement
+from horae.core.jobs import OPEN_HANDLERS, PRIORITIES, Job, NewJob, Order, Settlement
 from horae.core.timeouts import Timeouts, client_limit, milliseconds
 from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull
 from horae.ports import Claim, Glance, Node
@@ -98,6 +98,11 @@ def _write_run(final: bool) -> str:
 
 
 WRITE_RUN = {final: _write_run(final) for final in (True, False)}
+# Which candidates a claim may take as they are. A system job is decided by its own row; only a tenant's asks further.
+ADMITTED = (
+    "concurrency_key IS NULL AND (owner = 'system' OR COALESCE((SELECT d.tenants = 1 FROM horae_definitions d "
+    f"WHERE d.name = handler), handler IN ({', '.join(map(repr, OPEN_HANDLERS))})))"
+)
 
 
 @lru_cache(maxsize=64)
@@ -105,13 +110,14 @@ def claim_sql(order: str | None, limit: int) -> str:
     """One claim, band by band, in one statement. The inner limit is a literal, so that the planner trusts the
     index; the outer one is exact, and no more rows are locked than it lets through.
 
-    A queue with settings of its own, or a candidate with a concurrency key, needs the longer way round: then a
-    row marked true comes back, and nothing of that kind has been touched.
+    A queue with settings of its own, a candidate with a concurrency key, or one of a tenant's whose handler is not
+    open, needs the longer way round: then a row marked true comes back, and nothing of that kind has been touched.
     """
     special = "paused_at IS NOT NULL" + ("" if order else " OR sorting <> 'priority'")
     limited = "EXISTS (SELECT 1 FROM horae_limits WHERE name IN ('global', 'queue:' || %s) OR name LIKE 'group:%%')"
     arms = " UNION ALL ".join(
-        "SELECT * FROM (SELECT id, concurrency_key, run_at, band FROM horae_jobs WHERE (SELECT ok FROM plain) "
+        "SELECT * FROM (SELECT id, concurrency_key, run_at, band, owner, handler FROM horae_jobs "
+        "WHERE (SELECT ok FROM plain) "
         f"AND queue = %s AND state = 'queued' AND held = '' AND band = {band} AND run_at <= %s "
         f"AND (run_at, id) > (%s, %s) ORDER BY run_at, id LIMIT {limit} FOR UPDATE SKIP LOCKED) b{band}"
         for band in BANDS
@@ -120,12 +126,12 @@ def claim_sql(order: str | None, limit: int) -> str:
     return (
         f"WITH plain AS MATERIALIZED (SELECT NOT EXISTS (SELECT 1 FROM horae_queues WHERE name = %s AND ({special})) "
         f"AND NOT {limited} AS ok), "
-        f"picked AS MATERIALIZED (SELECT id, concurrency_key FROM ({arms}) c{sorting} LIMIT %s), "
+        f"picked AS MATERIALIZED (SELECT id, {ADMITTED} AS admitted FROM ({arms}) c{sorting} LIMIT %s), "
         "taken AS (UPDATE horae_jobs SET state = 'running', token = token + 1, worker_id = %s, leased_until = %s, "
-        "started_at = %s WHERE id = ANY(ARRAY(SELECT id FROM picked WHERE concurrency_key IS NULL)) "
+        "started_at = %s WHERE id = ANY(ARRAY(SELECT id FROM picked WHERE admitted)) "
         f"RETURNING {columns(POSTGRES)}) SELECT false, taken.* FROM taken UNION ALL "
         f"SELECT true{', NULL' * len(JOB_COLUMNS)} WHERE NOT (SELECT ok FROM plain) "
-        "OR EXISTS (SELECT 1 FROM picked WHERE concurrency_key IS NOT NULL)"
+        "OR EXISTS (SELECT 1 FROM picked WHERE NOT admitted)"
     )
 
 

@@ -57,6 +57,8 @@ class Schedules:
             schedules.c.kind: wanted.kind,
         }
         query = query.where(*(column == value for column, value in equal.items() if value is not None))
+        if wanted.queues:
+            query = query.where(schedules.c.queue.in_(wanted.queues))
         if wanted.not_tzdata is not None:
             query = query.where(schedules.c.tzdata != wanted.not_tzdata)
         if wanted.enabled is not None:

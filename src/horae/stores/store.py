@@ -270,6 +270,7 @@ class SqlStore(ABC):
 
     def let_in_forgotten(self) -> set[str]:
         queues = self.driven(self.hot.slots.forgotten)
+        queues |= self.driven(lambda driver: self.hot.admission.release(driver, INSERT_CHUNK))[1]
         self.wake(queues)
         return queues
 

@@ -72,7 +72,7 @@ jobs = Table(
     Column("queue", String(100), nullable=False),
     Column("state", String(12), nullable=False),
     Column("held", String(12), nullable=False, server_default=""),
-    Column("held_for", Name),  # what a job waits for: the name of a slot, other jobs, or its lock
+    Column("held_for", Name),  # what it waits for: a slot, other jobs, its lock, a handler that is not open
     Column("linked", SmallInteger, nullable=False, server_default="0"),  # its end concerns others
     Column("band", SmallInteger, nullable=False),
     Column("run_at", BigInteger, nullable=False),
@@ -360,6 +360,9 @@ PARTIAL_INDEXES = (
     # Tenants' rows only, so that the traffic of an application without tenants pays nothing for them.
     ("horae_jobs_owned", "owner, queue, band, run_at, id", "state = 'queued' AND held = '' AND owner <> 'system'"),
     ("horae_jobs_owner", "owner, id", "owner <> 'system'"),
+    # Tenants' jobs for handlers that are not open to tenants: their own workers claim them, opening releases them.
+    ("horae_jobs_closed", "held_for, id", "held = 'closed'"),
+    ("horae_jobs_closed_owned", "owner, queue, band, run_at, id", "state = 'queued' AND held = 'closed'"),
 )
 # … and where it has none. Both satisfy the whole ORDER BY of a claim, so that no future or overdue row is walked.
 FULL_INDEXES = (
@@ -469,6 +472,19 @@ follows = Table(
     Column("succeeded_at", BigInteger),
     PrimaryKeyConstraint("schedule_id", "followed_id"),
     Index("horae_follows_followed", "followed_id"),
+    **BYTEWISE,
+)
+
+# What the house's workers can run, and which of it tenants' jobs may reach. Nothing stored means: not open.
+definitions = Table(
+    "horae_definitions",
+    metadata,
+    Column("name", String(200), primary_key=True),
+    Column("queue", String(100), nullable=False),
+    Column("tenants", SmallInteger, nullable=False),
+    Column("app", Name, nullable=False),
+    Column("stored_at", BigInteger, nullable=False),
+    Column("stored_by", Name, nullable=False),
     **BYTEWISE,
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, not_, or_, select, tuple_
@@ -36,10 +36,13 @@ class Tasks:
         row = self.connection.execute(query.with_for_update() if lock else query).first()
         return None if row is None else schedule_from(row)
 
-    def find(self, owner: str | None, *, limit: int, after: tuple[str, int, int] | None) -> list[Schedule]:
+    def find(
+        self, owner: str | None, *, limit: int, after: tuple[str, int, int] | None, queues: Collection[str] = ()
+    ) -> list[Schedule]:
         """The last changed first; everybody's go tenant by tenant, along the same index.
 
-        *after* is owner, change (in microseconds) and number of the last one of the page before.
+        *after* is owner, change (in microseconds) and number of the last one of the page before. With *queues*, only
+        those that fire into one of them.
         """
         c = schedules.c
         order = (c.updated_at.desc(), c.id.desc())
@@ -47,6 +50,8 @@ class Tasks:
         query = query.order_by(c.owner.desc(), *order) if owner is None else query.order_by(*order)
         if owner is not None:
             query = query.where(c.owner == owner)
+        if queues:
+            query = query.where(c.queue.in_(sorted(queues)))
         if after is not None:
             whose, changed, number = after
             earlier = or_(c.updated_at < changed, and_(c.updated_at == changed, c.id < number))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,8 @@ from horae.core.access import Token
 from horae.core.instants import instant, micros
 from horae.stores.rows import at, to_micros
 from horae.stores.tables import tokens
+
+CHUNK = 500  # ids in one IN list
 
 
 class Tokens:
@@ -53,9 +55,22 @@ class Tokens:
         done = self.connection.execute(update(tokens).where(*open_one).values(revoked_at=micros(now), revoked_by=actor))
         return done.rowcount == 1
 
+    def valid(self, token_ids: Collection[str], now: datetime) -> set[str]:
+        """Which of these are neither revoked nor expired."""
+        found: set[str] = set()
+        for chunk in batched(sorted(token_ids), CHUNK):
+            open_end = or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > micros(now))
+            query = select(tokens.c.id).where(tokens.c.id.in_(chunk), tokens.c.revoked_at.is_(None), open_end)
+            found |= set(self.connection.execute(query).scalars())
+        return found
+
     def used(self, token_id: str, *, address: str | None, now: datetime) -> None:
         mine = update(tokens).where(tokens.c.id == token_id)
         self.connection.execute(mine.values(used_at=micros(now), used_from=address))
+
+
+def batched(ids: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (ids[start : start + size] for start in range(0, len(ids), size))
 
 
 def _token(row: Mapping[Any, Any]) -> Token:

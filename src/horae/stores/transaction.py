@@ -12,6 +12,7 @@ from sqlalchemy import Connection, event
 from horae.errors import InvalidInput
 from horae.stores.attention import Attention
 from horae.stores.audit import Audit
+from horae.stores.definitions import Definitions
 from horae.stores.jobs import Jobs
 from horae.stores.ledger import Ledger
 from horae.stores.logs import Logs
@@ -88,6 +89,10 @@ class Transaction:
     @cached_property
     def tasks(self) -> Tasks:
         return Tasks(self.connection)
+
+    @cached_property
+    def definitions(self) -> Definitions:
+        return Definitions(self.connection)
 
     @cached_property
     def tokens(self) -> Tokens:

@@ -30,6 +30,7 @@ from __future__ import annotations
 from horae.testing.conformance_access import AccessConformance
 from horae.testing.conformance_claim import ClaimConformance
 from horae.testing.conformance_control import ControlConformance
+from horae.testing.conformance_definitions import DefinitionConformance
 from horae.testing.conformance_enqueue import EnqueueConformance
 from horae.testing.conformance_lease import LeaseConformance
 from horae.testing.conformance_links import LinkConformance
@@ -50,5 +51,6 @@ class StoreConformance(
     LockConformance,
     ParentConformance,
     AccessConformance,
+    DefinitionConformance,
 ):
     """Every promise of a store, room by room."""

@@ -58,6 +58,20 @@ class AccessConformance:
         assert page(second[-1]) == []
         assert [each.token_id for each in first + second] == ["a4", "a1", "a2", "a3"]
 
+    def test_only_tokens_that_are_neither_revoked_nor_expired_are_valid(self, store: Store) -> None:
+        made = [a_token("a1"), a_token("a2", expires_at=NOON + MINUTE), a_token("a3", expires_at=NOON), a_token("a4")]
+
+        def write(tx: Tx) -> None:
+            for token in made:
+                tx.tokens.add(token)
+            tx.tokens.revoke("a4", actor="op", now=NOON)
+
+        store.transact(write)
+        asked = ["a1", "a2", "a3", "a4", "a5", *(f"x{number}" for number in range(1200))]
+
+        assert store.read(lambda tx: tx.tokens.valid(asked, NOON)) == {"a1", "a2"}
+        assert store.read(lambda tx: tx.tokens.valid([], NOON)) == set()
+
     def test_a_token_is_revoked_once(self, store: Store) -> None:
         store.transact(lambda tx: tx.tokens.add(a_token()))
         told = [store.transact(lambda tx: tx.tokens.revoke("a1", actor="op", now=NOON)) for _ in range(2)]

@@ -10,7 +10,7 @@ from horae.core.jobs import Ending
 from horae.ports import Store
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON
-from horae.testing.conformance_support import at_once, configure, end, look, lose, numbers, put, take
+from horae.testing.conformance_support import at_once, configure, declare, end, look, lose, numbers, put, take
 
 SECOND = timedelta(seconds=1)
 
@@ -64,6 +64,7 @@ class ClaimConformance:
 
     def test_a_tenants_claim_takes_only_what_is_the_tenants(self, store: Store) -> None:
         """I10, C-31."""
+        declare(store)
         put(store, *(a_new_job(owner=owner) for owner in ("alice", "bob", "Alice", "system", "alice")))
 
         assert [job.owner for job in take(store, owner="alice")] == ["alice", "alice"]

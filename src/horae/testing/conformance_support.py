@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from horae.core.jobs import Ending, Job, Lease, NewJob, Order, Outcome, Run, settlement
-from horae.ports import Claim, Queue, Store
+from horae.ports import Claim, Queue, Store, StoredDefinition
 from horae.testing.builders import LEASE
 from horae.testing.clock import NOON
 
@@ -87,6 +87,18 @@ def configure(store: Store, queue: str = "default", **settings: Any) -> None:
             tx.limits.apply(f"queue:{queue}", settings["max_running"])
 
     store.transact(write)
+
+
+def declare(store: Store, name: str = "greet", *, tenants: bool = True) -> None:
+    """Store a definition, as a worker of the house does, and release what was held for it."""
+
+    def write(tx: Any) -> None:
+        tx.definitions.lock()
+        tx.definitions.put(StoredDefinition(name, "default", tenants, "shop", NOON, "system/start"))
+
+    store.transact(write)
+    while store.transact(lambda tx: tx.definitions.release(100))[0]:
+        continue
 
 
 def at_once(count: int, work: Callable[[int], T]) -> list[T]:

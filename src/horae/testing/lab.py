@@ -29,6 +29,7 @@ from horae.core.machinery import MACHINERY
 from horae.core.retry import span
 from horae.definitions import Definition
 from horae.ports import Filter, World
+from horae.runtime.attempts import for_owner
 from horae.runtime.context import Context
 from horae.runtime.executor import Executor, Handler
 from horae.runtime.occurrences import Occurrences
@@ -307,7 +308,7 @@ class Lab:
             self._held = None
         if self._crashes_at("settle.before", job):
             return
-        change = verbs.settle(self.world, [(job, outcome)])[job.id]
+        change = verbs.settle(self.world, [(job, for_owner(job, outcome))])[job.id]
         self._trace.note("refused" if change is None else change.event, job, outcome.ending)
         if change is not None and change.state == "dead":
             await self.app.listeners.tell_dead(self.job(job))

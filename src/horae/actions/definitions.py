@@ -1,0 +1,111 @@
+"""What the house's workers can run, stored so that it decides what tenants reach: never who happens to be alive."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from horae.core.audit import Entry
+from horae.core.jobs import SYSTEM
+from horae.core.payloads import label, name
+from horae.errors import InvalidInput
+from horae.ports import StoredDefinition, Tx, World
+
+log = logging.getLogger("horae.definitions")
+MOST = 10_000  # definitions with one call
+RELEASED_AT_ONCE = 1000  # jobs in one transaction, so that opening a handler keeps nobody else waiting
+
+
+def store_definitions(
+    world: World, definitions: Iterable[StoredDefinition], *, app: str = "", actor: str = SYSTEM
+) -> list[StoredDefinition]:
+    """Store what a worker of the house can run; answers with those that changed.
+
+    The newest stored one rules, whichever worker or application stored it. What is opened or closed to tenants is
+    audited. Jobs held for a handler that is open now are released, in small transactions: if this process dies between
+    two of them, whoever stores the same next releases the rest, and so does the janitor.
+    """
+    now = world.clock.now()
+    wanted = {each.name: _checked(replace(each, app=app, stored_at=now, stored_by=actor)) for each in definitions}
+    if len(wanted) > MOST:
+        raise InvalidInput(f"{len(wanted):,} definitions are too many; at most {MOST:,} are accepted.")
+    changed = _write(world, wanted) if _changed(wanted.values(), find_definitions(world)) else []
+    for definition in changed:
+        log.info("%s is %s to tenants", definition.name, "open" if definition.tenants else "not open")
+    if any(definition.tenants for definition in wanted.values()):
+        release_held(world)
+    return changed
+
+
+def _write(world: World, wanted: Mapping[str, StoredDefinition]) -> list[StoredDefinition]:
+    """Store and audit what differs, behind the lock; answers with that."""
+
+    def write(tx: Tx) -> list[StoredDefinition]:
+        tx.definitions.lock()
+        stored = {each.name: each for each in tx.definitions.all()}
+        changed = _changed(wanted.values(), stored.values())
+        for definition in changed:
+            tx.definitions.put(definition)
+            was = stored.get(definition.name)
+            if definition.tenants != (was is not None and was.tenants):
+                tx.audit.append(_entry(definition, was))
+        return changed
+
+    return world.store.transact(write)
+
+
+def release_held(world: World) -> int:
+    """Let jobs held for handlers that are open now back into the claim; how many there were."""
+    total = 0
+    while True:
+        count, queues = world.store.transact(lambda tx: tx.definitions.release(RELEASED_AT_ONCE))
+        world.store.wake(queues)
+        total += count
+        if count < RELEASED_AT_ONCE:
+            return total
+
+
+def find_definitions(world: World) -> list[StoredDefinition]:
+    """Every stored definition, by name."""
+    return world.store.read(lambda tx: tx.definitions.all())
+
+
+def refuse_closed(tx: Tx, handler: str, owner: str) -> None:
+    """Refuse to schedule for a tenant what is stored as closed. What nobody has stored yet is held when it fires."""
+    if owner == SYSTEM:
+        return
+    stored = tx.definitions.get(handler)
+    if stored is not None and not stored.tenants:
+        raise InvalidInput(
+            f"The handler {handler!r} is not open to tenants, so nothing of {owner!r} can run it. Declare it with "
+            f'@app.job("{handler}", tenants=True) and start its worker again, or choose another handler.'
+        )
+
+
+def _changed(wanted: Iterable[StoredDefinition], stored: Iterable[StoredDefinition]) -> list[StoredDefinition]:
+    """Which of the wanted ones are not stored as they are wanted, in the order of their names."""
+    known = {each.name: (each.queue, each.tenants) for each in stored}
+    differ = [each for each in wanted if known.get(each.name) != (each.queue, each.tenants)]
+    return sorted(differ, key=lambda each: each.name)
+
+
+def _checked(definition: StoredDefinition) -> StoredDefinition:
+    name(definition.name, "handler", 200)
+    name(definition.queue, "queue")
+    if definition.app:
+        label(definition.app, "application")
+    return definition
+
+
+def _entry(definition: StoredDefinition, was: StoredDefinition | None) -> Entry:
+    return Entry(
+        at=definition.stored_at,  # type: ignore[arg-type]  # set by store_definitions
+        actor=definition.stored_by,
+        verb="open" if definition.tenants else "close",
+        object_type="definition",
+        object_id=definition.name,
+        owner=SYSTEM,
+        before={} if was is None else {"tenants": was.tenants, "queue": was.queue, "app": was.app},
+        after={"tenants": definition.tenants, "queue": definition.queue, "app": definition.app},
+    )
