@@ -172,6 +172,7 @@ class ParentConformance(InVirtualTime):
         fields: dict[str, Any] = {
             "payload": {"n": 1}, "tags": ("t",), "key": "k", "unique": "u", "concurrency_key": "c",
             "concurrency_limit": 3, "priority": "high", "owner": "alice", "trace_id": "x" * 32,
+            "handler": "dispatch",  # which is open to tenants
         }  # fmt: skip
         child = enqueue(world, parent, **fields)
         grandchild = enqueue(world, child)
