@@ -32,7 +32,7 @@ from horae.testing import Lab
 from horae.testing.builders import a_schedule
 from horae.testing.clock import VirtualClock
 from horae.testing.conformance_support import take
-from tests.stores.test_needs import go_back
+from tests.support.migrations import go_back
 
 HOUR = timedelta(hours=1)
 OWN = Filter(queue=MACHINERY)
@@ -484,7 +484,7 @@ def test_jobs_of_before_move_into_their_queue_and_a_queue_of_that_name_makes_roo
     queues.pause_queue(app.world, "mail")
     queues.limit_queue(app.world, "mail", 3)
     queues.pause_queue(app.world, BEFORE)
-    go_back(app.engine, "0009_machinery", "0008")
+    go_back(app.engine, "0008")
     for table, column, before in (("jobs", "queue", ""), ("schedules", "queue", ""), ("queues", "name", ""),
                                   ("limits", "name", "queue:")):  # fmt: skip
         change(app, f"UPDATE horae_{table} SET {column} = '{before}horae' WHERE {column} = '{before}mail'")

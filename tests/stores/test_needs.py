@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any
 
 import pytest
-from alembic.operations import Operations
-from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Engine, text
 
 from horae.actions import jobs as verbs
@@ -21,6 +18,7 @@ from horae.stores.schema import migrate
 from horae.stores.store import SqlStore
 from horae.testing.clock import LoadedDice, VirtualClock
 from horae.testing.conformance_support import end, take
+from tests.support.migrations import go_back
 
 ONCE = Retry.none()
 
@@ -102,14 +100,6 @@ def engine(database_url: str) -> Iterator[Engine]:
     engine.dispose()
 
 
-def go_back(engine: Engine, step: str, version: str) -> None:
-    """Undo one migration, as an older version has left the tables."""
-    migration = import_module(f"horae.stores.migrations.versions.{step}")
-    with engine.begin() as connection, Operations.context(MigrationContext.configure(connection)):
-        migration.downgrade()
-        connection.execute(text("UPDATE horae_version SET version_num = :version"), {"version": version})
-
-
 def test_children_that_have_waited_for_ever_are_dealt_with_after_an_upgrade(engine: Engine) -> None:
     """Version 0007 left them waiting for dead parents, and for parents that were cancelled."""
     migrate(engine)
@@ -118,7 +108,7 @@ def test_children_that_have_waited_for_ever_are_dealt_with_after_an_upgrade(engi
     parents = [verbs.enqueue(world, Request("work", retry=ONCE)) for _ in range(3)]
     requests = [Request("work", after=(parent.id,), concurrency_key="k", concurrency_limit=2) for parent in parents]
     children = verbs.enqueue_many(world, requests)
-    go_back(engine, "0008_parents", "0007")
+    go_back(engine, "0007")
     change(store, "UPDATE horae_jobs SET state = 'dead' WHERE id = :id", id=parents[0].number)
     change(store, "DELETE FROM horae_jobs WHERE id = :id", id=parents[1].number)
 

@@ -1,10 +1,8 @@
 """The version of the tables: made once, by whoever comes first, never half, never backwards."""
 
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +12,12 @@ from sqlalchemy import Column, Engine, Integer, MetaData, Table, inspect, text
 
 from horae.core.running_limits import LimitSource
 from horae.errors import SchemaMissing, SchemaTooNew, StoreUnavailable
-from horae.stores import schema
 from horae.stores.opening import create_store_engine, open_store, store_on
 from horae.stores.schema import HEAD, create_all, inspect_schema, migrate, require_current
 from horae.stores.tables import metadata
 from horae.testing.builders import a_new_job
 from horae.testing.conformance_support import put, take
+from tests.support.migrations import go_back
 
 MIGRATE = """
 import sys
@@ -227,14 +225,10 @@ def test_mariadb_by_its_own_name_gets_the_same_tables(mysql_database_url: str) -
 
 def test_limits_that_were_set_before_their_sources_were_kept_are_known_as_set_by_hand(engine: Engine) -> None:
     """S3-53: an upgrade changes no limit, and code and file do not win over it."""
-    [script] = (Path(schema.__file__).parent / "migrations" / "versions").glob("*_e_limits_and_totals.py")
-    before = re.findall(r'^down_revision = "(\d+)"', script.read_text(), re.MULTILINE)
     migrate(engine)
     with engine.begin() as connection:
         connection.execute(text("INSERT INTO horae_limits (name, max_running) VALUES ('group:night', 3)"))
-        connection.execute(text("DROP TABLE horae_limit_sources"))
-        connection.execute(text("DROP TABLE horae_run_totals"))
-        connection.execute(text(f"UPDATE horae_version SET version_num = '{before[0]}'"))
+    go_back(engine, "0009")
 
     migrate(engine)
 
