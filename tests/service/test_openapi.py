@@ -58,6 +58,7 @@ def test_a_name_beside_ids_is_not_taken_for_one(path: str, operator: TestClient,
 def test_whatever_names_one_thing_may_not_find_it(document: dict[str, Any]) -> None:
     """Except where naming it makes it."""
     makes = {"put_secret", "get_owner", "put_owner", "pause_queue", "resume_queue", "limit_queue", "order_queue"}
+    makes |= {"set_limit", "reset_limit"}
     silent = {
         operation["operationId"]
         for path, _, operation in operations(document)

@@ -107,7 +107,10 @@ def revoke(
     token_id: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as `token list` shows it.")],
     reason: Reason = "",
 ) -> None:
-    """Refuse a token from the next request on, and end what waits with it within a second."""
+    """Refuse a token from the next request on.
+
+    Whatever waits with it ends within a second.
+    """
     with reached(terminal) as here:
         revoked = here.tokens.revoke_token(token_id, actor=actor(terminal), reason=reason)
         now = here.now()

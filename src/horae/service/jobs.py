@@ -77,7 +77,10 @@ STATES = {word: state for state, word in WORDS.items()} | {"dead": "dead"}  # no
     operation_id="enqueue_job",
     summary="Store a job",
     status_code=201,
-    responses={200: {"model": Enqueued, "description": "It was there before: same key, same request."}, **refuses(409)},
+    responses={
+        200: {"model": Enqueued, "description": "It was there before: same key, same request."},
+        **refuses(404, 409),
+    },
 )
 def enqueue(
     body: NewJob,
@@ -104,7 +107,7 @@ def enqueue(
     operation_id="enqueue_jobs",
     summary="Store up to a thousand jobs, all or none",
     status_code=201,
-    responses={200: {"model": BulkEnqueued, "description": "All of them were there before."}, **refuses(409)},
+    responses={200: {"model": BulkEnqueued, "description": "All of them were there before."}, **refuses(404, 409)},
 )
 def enqueue_many(
     body: Bulk, response: Response, world: Here, service: How, caller: Somebody, key: CallKey = None

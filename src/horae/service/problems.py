@@ -96,6 +96,7 @@ def problem(status: int, code: str, detail: str, headers: dict[str, str] | None 
 
 
 HAPPENS = {
+    400: "An interval that is no whole number of seconds, or shorter than the operator allows.",
     404: "There is no such thing, or it is not yours.",
     409: "It contradicts what is stored: a state, a key that is taken, a limit that is reached; `code` says which.",
     412: "It was changed since it was read: `If-Match` names an older version.",

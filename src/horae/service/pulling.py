@@ -149,7 +149,7 @@ class ToldClock:
         return self.told
 
 
-@router.post("/pull", operation_id="pull_jobs", summary="Take due jobs under a lease")
+@router.post("/pull", operation_id="pull_jobs", summary="Take due jobs under a lease", responses=refuses(409))
 async def pull(body: Pull, request: Request, world: Here, service: How, holders: Known, caller: Worker) -> Pulled:
     """Returns what is due, oldest `run_at` first, and marks it running. With `wait` it answers as soon as there is
     something, or with nothing when the time is up; with 401 when its token is revoked or expires meanwhile."""

@@ -71,7 +71,9 @@ def get(world: Here, caller: Admin, name: Name) -> QueueDetail:
     return QueueDetail.seen(queues.get_queue(world, name, **caller.reach))
 
 
-@router.post("/{name:path}/pause", operation_id="pause_queue", summary="Hand out no more jobs of a queue")
+@router.post(
+    "/{name:path}/pause", operation_id="pause_queue", summary="Hand out no more jobs of a queue", responses=refuses(409)
+)
 def pause(world: Here, caller: Admin, name: Name, told: Because | None = None) -> QueueShape:
     """Running jobs go on, enqueueing goes on."""
     caller.require_queue(name)
@@ -79,21 +81,25 @@ def pause(world: Here, caller: Admin, name: Name, told: Because | None = None) -
     return QueueShape.of(queues.pause_queue(world, name, actor=caller.actor, reason=reason))
 
 
-@router.post("/{name:path}/resume", operation_id="resume_queue", summary="Hand out jobs of a queue again")
+@router.post(
+    "/{name:path}/resume", operation_id="resume_queue", summary="Hand out jobs of a queue again", responses=refuses(409)
+)
 def resume(world: Here, caller: Admin, name: Name, told: Because | None = None) -> QueueShape:
     caller.require_queue(name)
     reason = "" if told is None else told.reason
     return QueueShape.of(queues.resume_queue(world, name, actor=caller.actor, reason=reason))
 
 
-@router.post("/{name:path}/limit", operation_id="limit_queue", summary="At most so many jobs at once")
+@router.post(
+    "/{name:path}/limit", operation_id="limit_queue", summary="At most so many jobs at once", responses=refuses(409)
+)
 def limit(world: Here, caller: Admin, name: Name, told: LimitQueue) -> QueueShape:
     caller.require_queue(name)
     changed = queues.limit_queue(world, name, told.max_running, actor=caller.actor, reason=told.reason)
     return QueueShape.of(changed)
 
 
-@router.post("/{name:path}/order", operation_id="order_queue", summary="Which job comes first")
+@router.post("/{name:path}/order", operation_id="order_queue", summary="Which job comes first", responses=refuses(409))
 def order(world: Here, caller: Admin, name: Name, told: OrderQueue) -> QueueShape:
     caller.require_queue(name)
     return QueueShape.of(queues.order_queue(world, name, told.order, actor=caller.actor, reason=told.reason))

@@ -11,6 +11,7 @@ from horae.actions import running_limits
 from horae.core.access import Caller
 from horae.core.running_limits import MOST, RunningLimit
 from horae.service.inputs import Because, one_line, storable
+from horae.service.problems import refuses
 from horae.service.state import Here, needs
 
 router = APIRouter(prefix="/limits", tags=["limits"])
@@ -66,14 +67,21 @@ def list_limits(world: Here, caller: Admin) -> Limits:
     return Limits(limits=[LimitShape.of(each) for each in running_limits.list_limits(world)])
 
 
-@router.put("/{name:path}", operation_id="set_limit", summary="Let at most so many jobs run at once")
+@router.put(
+    "/{name:path}", operation_id="set_limit", summary="Let at most so many jobs run at once", responses=refuses(409)
+)
 def set_limit(world: Here, caller: Admin, name: Name, body: SetLimit) -> LimitShape:
     """Over all workers, and over what `jobs.conf` and code say, until it is reset."""
     done = running_limits.set_limit(world, name, body.max_running, actor=caller.actor, reason=body.reason)
     return LimitShape.of(done)
 
 
-@router.delete("/{name:path}", operation_id="reset_limit", summary="Let file and code decide about a limit again")
+@router.delete(
+    "/{name:path}",
+    operation_id="reset_limit",
+    summary="Let file and code decide about a limit again",
+    responses=refuses(409),
+)
 def reset_limit(
     world: Here,
     caller: Admin,

@@ -94,7 +94,8 @@ def list_tasks(
     operation_id="create_task",
     summary="Make a task",
     status_code=201,
-    responses={200: {"model": TaskShape, "description": "It was there before: same key, same body."}, **refuses(409)},
+    responses={200: {"model": TaskShape, "description": "It was there before: same key, same body."}}
+    | refuses(400, 409),
 )
 def create_task(
     body: TaskBody,
@@ -119,7 +120,7 @@ def create_task(
     "/preview",
     operation_id="preview_new_task",
     summary="When a task would run that is only thought of",
-    responses=refuses(409),
+    responses=refuses(400, 409),
 )
 def preview_new(
     body: TaskBody, world: Here, caller: User, terms: UsualTerms, lang: Lang, count: Count = 5
@@ -152,7 +153,7 @@ def get_task(
     return shape
 
 
-@router.put("/{task_id}", operation_id="update_task", summary="Change a task", responses=refuses(404, 409, 412))
+@router.put("/{task_id}", operation_id="update_task", summary="Change a task", responses=refuses(400, 404, 409, 412))
 def update_task(
     task_id: str,
     body: TaskBody,

@@ -75,7 +75,13 @@ class TokenPage(BaseModel):
     next_cursor: str | None = Field(description="Give it as `cursor` for the next page; null on the last one.")
 
 
-@router.post("/tokens", operation_id="create_token", summary="Make a token, shown this once", status_code=201)
+@router.post(
+    "/tokens",
+    operation_id="create_token",
+    summary="Make a token, shown this once",
+    status_code=201,
+    responses=refuses(409),
+)
 def create_token(wanted: NewToken, world: Here, caller: Operator) -> MadeToken:
     made, text = tokens.create_token(
         world,
