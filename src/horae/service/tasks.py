@@ -94,8 +94,10 @@ def list_tasks(
     operation_id="create_task",
     summary="Make a task",
     status_code=201,
-    responses={200: {"model": TaskShape, "description": "It was there before: same key, same body."}}
-    | refuses(400, 409),
+    responses={
+        200: {"model": TaskShape, "description": "It was there before: same key, same body."},
+        **refuses(400, 409),
+    },
 )
 def create_task(
     body: TaskBody,
