@@ -130,6 +130,7 @@ class Worker:
         self._watchdog.start()
         unsubscribe = self._subscribe()
         beside: list[asyncio.Task[None]] = []
+        ends_by: float | None = None  # when the grace is over; an interrupted worker has all of it for its last words
         try:
             await self.declared.open(self)
             if self.settings.fires:
@@ -137,6 +138,7 @@ class Worker:
             beside.append(asyncio.create_task(self._janitor.run(), name="horae-janitor"))
             beside.append(asyncio.create_task(self._serve_on(), name="horae-serving"))
             await self._told_to_stop.wait()
+            ends_by = self.world.clock.monotonic() + self.settings.grace.total_seconds()
             self._scheduler.stop()
             self._janitor.stop()
             *others, serving = beside
@@ -155,7 +157,9 @@ class Worker:
             self._stopping = True
             for task in beside:
                 task.cancel()
-            await self._end()
+            if beside:  # until each has seen that: a claim that has just come back is given back
+                await asyncio.wait(beside, timeout=ROUND_PATIENCE)
+            await self._end(ends_by or self.world.clock.monotonic() + self.settings.grace.total_seconds())
 
     async def _serve_on(self) -> None:
         backoff = Backoff(self.world.dice)
@@ -181,7 +185,6 @@ class Worker:
     def stop(self) -> None:
         """Ask the worker to end; from the loop's thread."""
         self._stopping = True
-        self._told_to_stop.set()
         self._told_to_stop.set()
         if hasattr(self, "_alarm"):
             self._alarm.ring()
@@ -248,7 +251,10 @@ class Worker:
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            claiming.add_done_callback(self._release_late_claim)
+            if claiming.done():
+                self._release_late_claim(claiming)
+            else:
+                claiming.add_done_callback(self._release_late_claim)
             raise
 
     def _release_late_claim(self, claiming: asyncio.Future[list[Job]]) -> None:
@@ -380,7 +386,7 @@ class Worker:
 
     # -- the end -------------------------------------------------------------------------------------------------
 
-    async def _end(self) -> None:
+    async def _end(self, ends_by: float) -> None:
         """Stop what still runs, give it back, and write that down; however that goes, renew nothing any more."""
         cancel_grace = self.settings.cancel_grace
         try:
@@ -389,7 +395,8 @@ class Worker:
             hurrying = (self._attempts_over(cancel_grace), self.declared.close(timedelta(0)), self._claim_over())
             await asyncio.gather(*hurrying, return_exceptions=True)
             self._give_back()
-            if not await self._settler.drained(max(cancel_grace, LAST_WORDS)):
+            left = timedelta(seconds=max(0.0, ends_by - self.world.clock.monotonic()))
+            if not await self._settler.drained(max(left, cancel_grace, LAST_WORDS)):
                 log.error("the store did not come back; what is unwritten is tried again when its lease runs out")
             await self._teller.drained(cancel_grace)
             await self.declared.drained(cancel_grace)
