@@ -45,7 +45,7 @@ from horae.runtime.listeners import DeadListener, JobExecutionListener, Listener
 from horae.runtime.measuring import Measures
 from horae.runtime.services import Services
 from horae.runtime.worker import Worker, WorkerSettings
-from horae.settings import Settings, database_url, is_on, one_setting
+from horae.settings import Settings, database_url, is_on, one_setting, timeouts
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.sqlite import Synchronous
 from horae.telemetry import OpenTelemetry
@@ -120,7 +120,7 @@ class Horae(Jobs):
     @cached_property
     def timeouts(self) -> Timeouts:
         """The timeouts of this application's database connections; from the environment unless given."""
-        return self._timeouts or Settings.read(os.environ).timeouts
+        return self._timeouts or timeouts(os.environ)
 
     @property
     def world(self) -> World:

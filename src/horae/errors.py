@@ -51,6 +51,8 @@ Every class has a stable ``code``; every message says what happened and what to 
 ``Snooze`` and ``Cancel`` are not errors but ways out of a handler; they live in ``horae.core.outcomes``.
 """
 
+# size: the whole family in one place, with its tree
+
 from __future__ import annotations
 
 

@@ -6,6 +6,8 @@ the defaults. A misspelled ``HORAE_…`` name is reported, because the default t
 database.
 """
 
+# size: one list of all settings, each with its default and its words
+
 from __future__ import annotations
 
 import difflib
@@ -27,6 +29,7 @@ ALSO_KNOWN = (
 SHORTEST_POLL, LONGEST_POLL = timedelta(milliseconds=100), timedelta(seconds=60)
 # Shorter than an hour, and a repeated call or a late alert would find its key gone.
 SHORTEST_KEPT, LONGEST_KEPT = timedelta(hours=1), timedelta(days=36_500)
+TIMEOUTS = ("connect_timeout", "hot_timeout", "statement_timeout", "silence_timeout", "idle_timeout")
 LEVELS = ("debug", "info", "warning", "error")
 SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -361,9 +364,7 @@ class Settings:
     @property
     def timeouts(self) -> Timeouts:
         """The timeouts of database connections."""
-        return Timeouts(
-            self.connect_timeout, self.hot_timeout, self.statement_timeout, self.silence_timeout, self.idle_timeout
-        )
+        return Timeouts(*(getattr(self, name) for name in TIMEOUTS))
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Settings:
@@ -374,6 +375,11 @@ class Settings:
 def one_setting(environment: Mapping[str, str], name: str) -> Any:
     """Read one field of the settings alone, for code that must not fail on a mistake in another."""
     return _from_environment(environment, next(each for each in fields(Settings) if each.name == name))
+
+
+def timeouts(environment: Mapping[str, str]) -> Timeouts:
+    """Read the timeouts of database connections alone."""
+    return Timeouts(*(one_setting(environment, name) for name in TIMEOUTS))
 
 
 def read_setting(name: str, text: str, where: str) -> Any:

@@ -4,6 +4,8 @@ Written once for all databases against ``Driver``; a store overrides a step wher
 fewer round trips. Every write to a running job is guarded by its token.
 """
 
+# size: the flows of one job from claim to settlement, which share their statements
+
 from __future__ import annotations
 
 from collections.abc import Sequence
