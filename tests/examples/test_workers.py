@@ -16,9 +16,8 @@ from horae.actions.jobs import Request
 from horae.core.jobs import Job
 from horae.core.retry import Retry
 from horae.service.job_shapes import SCHEDULER
-from tests.conftest import do_without
+from tests.conftest import needs
 from tests.support import programs
-from tests.support.programs import ServerMissing
 from tests.support.serving import Served, serving
 
 WORKERS = Path(__file__).parents[2] / "examples" / "workers"
@@ -68,12 +67,9 @@ def worker(request: pytest.FixtureRequest, start: Start) -> subprocess.Popen[str
 
 
 def with_tools(script: str) -> str:
-    """Skipped in plain sight where curl or jq is missing; in CI that is a failure."""
-    try:
-        for program in (programs.CURL, programs.JQ):
-            programs.find(program)
-    except ServerMissing as missing:
-        do_without(missing)
+    """Return the script, after a look for the programs that it and the worker run."""
+    for program in (programs.CURL, programs.JQ):
+        needs(program)
     return script
 
 
