@@ -127,14 +127,14 @@ def test_a_worker_renews_a_job_that_takes_long(kind: str, served: Served, start:
     flag = tmp_path / "go"
     if kind == "shell":
         script = with_tools(f"until [ -e {flag} ]; do sleep 0.05; done")
-        start("env", "HORAE_LEASE=3", str(WORKERS / "worker.sh"), "bash", "-c", script)
+        start("env", "HORAE_LEASE=12", str(WORKERS / "worker.sh"), "bash", "-c", script)
     else:
         (tmp_path / "slow.py").write_text(
             "import pathlib, sys, time, worker\n"
             f"def slow(job):\n    while not pathlib.Path({str(flag)!r}).exists():\n        time.sleep(0.05)\n"
             "worker.HANDLERS['slow'] = slow\nworker.main()\n"
         )
-        start("env", "HORAE_LEASE=3", f"PYTHONPATH={WORKERS}", sys.executable, str(tmp_path / "slow.py"))
+        start("env", "HORAE_LEASE=12", f"PYTHONPATH={WORKERS}", sys.executable, str(tmp_path / "slow.py"))
     job = put(served, "slow")
     until_running(served, job)
     first = verbs.get(served.world, job).leased_until
