@@ -24,18 +24,18 @@ def test_a_worker_with_a_wrong_clock_starts_jobs_when_they_are_due_by_the_databa
     ran = worker.until("ran")
 
     assert ran.at - enqueued_at >= 1.9
-    assert ran.at - enqueued_at < 10
+    assert ran.at - enqueued_at < 60
     journey.until_done()
     assert journey.complaints() == []  # among other things: never early, by the database's time
 
 
 def test_a_worker_with_a_fast_clock_does_not_take_a_living_workers_job_away(postgres_journey: Journey) -> None:
     journey = postgres_journey
-    holder = journey.worker(lease=2.0)
+    holder = journey.worker(lease=5.0)
     job = journey.enqueue("gated", gate="gate")
     holder.until("started")
 
-    hasty = journey.worker(skew=HOUR, lease=2.0)
+    hasty = journey.worker(skew=HOUR, lease=5.0)
     journey.enqueue_brief(20)  # so that it surely looks and claims
     hasty.until("ran")
     journey.open("gate")

@@ -102,10 +102,10 @@ def test_a_worker_whose_store_is_silent_ends_when_it_is_told_to(
 
 def test_a_job_of_a_worker_that_lost_its_way_to_the_store_is_handed_on(silent_journey: Journey, proxy: Proxy) -> None:
     journey = silent_journey
-    lost = journey.worker(environment=behind(proxy), lease=2.0)
+    lost = journey.worker(environment=behind(proxy), lease=3.0)
     job = journey.enqueue("gated", gate="gate")
     lost.until("started")
-    heir = journey.worker(lease=2.0)
+    heir = journey.worker(lease=3.0)
 
     proxy.swallow()
     heir.until("started")

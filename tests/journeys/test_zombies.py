@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 
 from horae.actions.jobs import Enqueued
-from tests.journeys.conftest import Journey, Member, eventually
+from tests.journeys.conftest import LEASE, Journey, Member, eventually
 
-LEASE = timedelta(seconds=1)
+ONE_LEASE = timedelta(seconds=LEASE)
 
 
 def test_a_worker_stopped_past_its_lease_cannot_save_renew_or_end_what_another_one_has(journey: Journey) -> None:
@@ -93,7 +93,7 @@ def test_a_lease_is_kept_as_long_as_its_worker_lives(journey: Journey) -> None:
 
     leased_until = journey.app.get(job.id).leased_until
     assert leased_until is not None
-    eventually(lambda: (journey.app.get(job.id).leased_until or leased_until) - leased_until > LEASE, "renewal")
+    eventually(lambda: (journey.app.get(job.id).leased_until or leased_until) - leased_until > ONE_LEASE, "renewal")
     journey.open("gate")
     journey.until_done([job])
 
