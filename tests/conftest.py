@@ -20,6 +20,7 @@ from typing import NoReturn, TypeVar
 import pytest
 
 from tests.support.programs import Program, ServerMissing, find
+from tests.support.repeating import pytest_generate_tests as pytest_generate_tests
 from tests.support.servers import MariaDBServer, PostgresServer, RedisServer, Server, Servers, in_ci
 
 S = TypeVar("S", bound=Server)

@@ -201,3 +201,25 @@ def test_programs_that_tests_need_are_looked_for_with_needs_and_nowhere_else() -
     found = [path for path in (ROOT / "tests").rglob("test_*.py") if own.search(path.read_text(encoding="utf-8"))]
 
     assert [path for path in found if path != Path(__file__)] == []
+
+
+def test_only_what_is_chosen_is_repeated(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("from tests.support.repeating import pytest_generate_tests\n")
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.parametrize('case', ['first', 'second'])\n"
+        "def test_one(case): pass\n"
+        "def test_other(): pass\n"
+    )
+    options = ("-p", "no:cacheprovider", "--rootdir", tmp_path, "--count", "7", "-k", "one and second")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, tmp_path],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "7 passed, 8 deselected" in done.stdout  # seven of the case that was not meant, and one of the other test
