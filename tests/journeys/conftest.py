@@ -27,7 +27,8 @@ from tests.support.history import Effect, complaints, read_effects, read_history
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 60.0  # how long anything may take on a slow machine before we call it never
-LEASE = 3.0  # seconds: short enough to see it run out, long enough to be renewed in time on a busy machine
+LEASE = 3.0  # seconds: short enough to see it run out
+STEADY = 20.0  # seconds: a lease that nobody loses, however busy the machine is; for heirs
 
 SETTLED_VIEW = 0.15  # seconds: MariaDB shows the same picture again to whoever asks within a tenth of a second
 WRITING = {

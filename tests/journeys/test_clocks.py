@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.journeys.conftest import Journey, until_renewed
+from tests.journeys.conftest import STEADY, Journey, until_renewed
 
 HOUR = 3600.0
 
@@ -54,11 +54,11 @@ STEPS = pytest.mark.parametrize("step", [HOUR, -HOUR], ids=["ahead", "back"])
 @STEPS
 def test_a_clock_that_is_set_while_a_job_runs_takes_it_from_nobody(sqlite_journey: Journey, step: float) -> None:
     journey = sqlite_journey
-    holder = journey.worker(skew=0, lease=3.0)
+    holder = journey.worker(skew=0, lease=6.0)
     job = journey.enqueue("gated", gate="gate")
     holder.until("started")
     journey.set_clock(step)
-    heir = journey.worker(skew=0, lease=3.0)
+    heir = journey.worker(skew=0, lease=6.0)
     until_renewed(journey, job.id, times=4)  # each comes after a third of the lease
     journey.set_clock(0)
     until_renewed(journey, job.id, times=2)
@@ -79,7 +79,7 @@ def test_a_clock_that_is_set_does_not_keep_a_dead_workers_job_from_being_handed_
     holder = journey.worker(skew=0, lease=3.0)
     job = journey.enqueue("gated", gate="gate")
     holder.until("started")
-    heir = journey.worker(skew=0, lease=3.0)
+    heir = journey.worker(skew=0, lease=STEADY)
 
     journey.set_clock(step)
     holder.send(signal.SIGKILL)
