@@ -19,7 +19,8 @@ from typing import NoReturn, TypeVar
 
 import pytest
 
-from tests.support.programs import ServerMissing
+from tests.support.programs import Program, ServerMissing, find
+from tests.support.repeating import pytest_generate_tests as pytest_generate_tests
 from tests.support.servers import MariaDBServer, PostgresServer, RedisServer, Server, Servers, in_ci
 
 S = TypeVar("S", bound=Server)
@@ -56,10 +57,18 @@ def _when(item: pytest.Item) -> int:
 
 
 def do_without(missing: ServerMissing) -> NoReturn:
-    """Skip for want of a server, in plain sight; where nobody would read it, fail."""
+    """Skip for want of a program, in plain sight; where nobody would read it, fail."""
     if in_ci():
         pytest.fail(f"{missing} (CI is set, so this is a failure and not a skip)", pytrace=False)
     pytest.skip(str(missing))
+
+
+def needs(program: Program) -> Path:
+    """Return where the program is; without it the calling test is skipped, or failed where CI is set."""
+    try:
+        return find(program)
+    except ServerMissing as missing:
+        do_without(missing)
 
 
 @pytest.fixture(scope="session")

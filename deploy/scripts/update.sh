@@ -6,7 +6,7 @@ set -euo pipefail
 home=${HORAE_HOME:-/opt/horae}
 venv=${HORAE_VENV:-$home/venv}
 clone=$(cd "$(dirname "$0")/../.." && pwd)
-package=${HORAE_PACKAGE:-$clone[server,postgres]}
+package=${HORAE_PACKAGE:-${clone}[server,postgres]}
 config=${HORAE_CONFIG:-/etc/horae}
 logs=${HORAE_LOGS:-/var/log/horae}
 copies=${HORAE_COPIES:-/var/lib/horae/copies}

@@ -32,6 +32,7 @@ from horae.stores.durability import has_wal_reset_bug
 from horae.stores.opening import create_store_engine
 from tests.cli.conftest import Command, Ended
 from tests.support.commands import commands_in
+from tests.support.mounting import on_small_disk
 from tests.support.proxy import Proxy
 
 LIVE = Path(".horae/horae.db")
@@ -548,10 +549,8 @@ def test_a_full_disk_is_called_by_its_name(tmp_path: Path, how: str) -> None:
     program.write_text(FULL_DISK)
     (tmp_path / "disk").mkdir()
     run = f"exec {sys.executable} {program} {tmp_path}/disk {how}"
-    if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
-        pytest.skip("mounting needs root")
     ended = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", f"mount -t tmpfs -o size=2m tmpfs {tmp_path}/disk && {run}"],
+        on_small_disk(tmp_path / "disk", "2m", run),
         capture_output=True,
         text=True,
         timeout=60,

@@ -55,10 +55,10 @@ def test_sigterm_lets_a_request_finish_that_is_being_sent(horae: Command, start:
     begun = server.until("started")
     body = json.dumps({"handler": "a", "payload": {}}).encode()
     head = "POST /scheduler/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-    head += f"Content-Length: {len(body)}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", begun["port"])) as half:
+    head += f"Expect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", begun["port"]), timeout=60) as half:
         half.sendall(head.encode() + body[:5])
-        time.sleep(0.3)
+        assert half.recv(65536).startswith(b"HTTP/1.1 100")  # it has begun to read the body
         server.started.send_signal(signal.SIGTERM)
         server.until("stopping")
         time.sleep(0.3)
@@ -197,7 +197,7 @@ def test_many_who_never_finish_their_request_keep_nobody_out(start: Start) -> No
         each.sendall(b"POST /scheduler/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\n{")
     answers: list[int] = []
     threads = [
-        threading.Thread(target=lambda: answers.append(httpx.get(f"{begun['url']}/healthz", timeout=10).status_code))
+        threading.Thread(target=lambda: answers.append(httpx.get(f"{begun['url']}/healthz", timeout=60).status_code))
         for _ in range(5)
     ]
     for thread in threads:

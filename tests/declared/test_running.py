@@ -219,9 +219,9 @@ async def test_a_lock_is_kept_longer_than_it_was_set_for(app: Horae) -> None:
     """S3-47"""
     held: list[bool] = []
 
-    @app.job("long", cron="0 3 * * *", lock_ttl=0.3)
+    @app.job("long", cron="0 3 * * *", lock_ttl=3)
     async def long(ctx: Context) -> None:
-        await asyncio.sleep(0.9)
+        await asyncio.sleep(4)
         assert app.locks is not None
         held.append(await asyncio.to_thread(app.locks.try_lock, "job:long", 1) is None)
 
@@ -408,26 +408,29 @@ def _refuse(*_: Any) -> bool:
 async def test_shutdown_waits_for_what_runs_then_cancels_it(app: Horae) -> None:
     """S3-18, S3-29"""
     story: list[str] = []
+    stopping = asyncio.Event()
 
     @app.job("short", every=3600)
     async def short(ctx: Context) -> None:
-        story.append("short began")
-        await asyncio.sleep(0.3)
+        story.append("began")
+        await stopping.wait()
         story.append("short ended")
 
     @app.job("endless", every=3600)
     async def endless(ctx: Context) -> None:
         try:
+            story.append("began")
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
             story.append("endless cancelled")
             raise
 
     await app.start()
-    await eventually(lambda: "short began" in story)
-    await app.shutdown(timeout=1)
+    await eventually(lambda: len(story) == 2)
+    asyncio.get_running_loop().call_later(0.1, stopping.set)
+    await app.shutdown(timeout=4)
 
-    assert story[1:] == ["short ended", "endless cancelled"]
+    assert story[2:] == ["short ended", "endless cancelled"]
 
 
 async def test_shutdown_cancels_a_local_run_after_the_timeout_too(app: Horae) -> None:

@@ -22,11 +22,14 @@ from horae.runtime.worker import WorkerSettings
 from horae.settings import Settings, unknown_names
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import KNOWN, VERSION_TABLE, inspect_schema, migrate
+from tests.conftest import needs
+from tests.support import programs
 from tests.support.commands import commands_in, options_of
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 UPDATE = DEPLOY / "scripts" / "update.sh"
+EXAMPLE = DEPLOY.parent / "examples" / "workers" / "worker.sh"
 
 
 class Unit(configparser.RawConfigParser):
@@ -131,14 +134,14 @@ def test_a_worker_is_ordered_after_all_it_needs_and_appends_to_two_files() -> No
     assert "%i=10" in unit.one("ExecStart")
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_systemd_understands_the_units(tmp_path: Path) -> None:
     """With a program that exists here in the place of ours, which is not installed."""
+    analyze = needs(programs.SYSTEMD_ANALYZE)
     for path in UNITS:
         text = path.read_text(encoding="utf-8").replace("/opt/horae/venv/bin/horae", "/bin/true")
         (tmp_path / path.name).write_text(text, encoding="utf-8")
     done = subprocess.run(
-        ["systemd-analyze", "verify", *(str(tmp_path / path.name) for path in UNITS)],
+        [analyze, "verify", *(str(tmp_path / path.name) for path in UNITS)],
         capture_output=True,
         text=True,
         timeout=60,
@@ -283,9 +286,8 @@ def test_an_unknown_option_is_refused(machine: Machine) -> None:
     assert machine.called() == []
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 def test_shellcheck_has_nothing_to_say() -> None:
-    subprocess.run(["shellcheck", str(UPDATE)], check=True)
+    subprocess.run([needs(programs.SHELLCHECK), UPDATE, EXAMPLE], check=True)
 
 
 def test_the_update_stops_at_the_first_failure() -> None:
@@ -375,13 +377,13 @@ def test_logs_are_copied_and_emptied_because_nobody_opens_them_again() -> None:
     assert "/var/log/horae/*.log" in text
 
 
-@pytest.mark.skipif(shutil.which("logrotate") is None, reason="logrotate is not installed")
 def test_logrotate_understands_the_file(tmp_path: Path) -> None:
     text = (DEPLOY / "logrotate" / "horae").read_text(encoding="utf-8").replace("su horae horae", "")
     (tmp_path / "horae").write_text(text.replace("/var/log/horae", str(tmp_path)))
     (tmp_path / "worker.log").write_text("a line\n")
 
-    subprocess.run(["logrotate", "--debug", "--state", str(tmp_path / "state"), str(tmp_path / "horae")], check=True)
+    logrotate = needs(programs.LOGROTATE)
+    subprocess.run([logrotate, "--debug", "--state", tmp_path / "state", tmp_path / "horae"], check=True)
 
 
 def test_the_readme_of_the_units_names_commands_that_exist() -> None:

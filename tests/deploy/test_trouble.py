@@ -1,7 +1,5 @@
 """A running server on a disk that fills up, and on a database that goes away: it says so, and goes on by itself."""
 
-import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,17 +11,11 @@ import pytest
 
 from tests.cli.conftest import Process
 from tests.journeys.conftest import eventually
+from tests.support.mounting import on_small_disk
 from tests.support.servers import PostgresServer
 
 LARGE = {"handler": "work", "payload": {"ballast": "x" * 20_000}}
 SMALL = {"handler": "work"}
-
-
-def mounts() -> bool:
-    """Whether this user may mount a file system in a namespace of its own."""
-    if os.geteuid() != 0 or shutil.which("unshare") is None:
-        return False
-    return subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode == 0
 
 
 class SmallDisk(Process):
@@ -33,9 +25,9 @@ class SmallDisk(Process):
         disk = folder / "disk"
         disk.mkdir()
         server = f"{sys.executable} -m horae server --no-auth --port 0 --json --db sqlite:///{disk}/horae.db"
-        fill = f"mount -t tmpfs -o size=4m tmpfs {disk} && head -c 1000000 /dev/zero > {disk}/ballast"
+        fill = f"head -c 1000000 /dev/zero > {disk}/ballast"
         self.started = subprocess.Popen(
-            ["unshare", "--mount", "sh", "-c", f"{fill} && exec {server}"],
+            on_small_disk(disk, "4m", f"{fill} && exec {server}"),
             cwd=folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -46,8 +38,6 @@ class SmallDisk(Process):
 
 @pytest.fixture
 def small_disk(environment: Path) -> Iterator[SmallDisk]:
-    if not mounts():
-        pytest.skip("mounting needs root")
     server = SmallDisk(environment)
     yield server
     server.started.send_signal(signal.SIGKILL)

@@ -16,9 +16,8 @@ from horae.actions.jobs import Request
 from horae.core.jobs import Job
 from horae.core.retry import Retry
 from horae.service.job_shapes import SCHEDULER
-from tests.conftest import do_without
+from tests.conftest import needs
 from tests.support import programs
-from tests.support.programs import ServerMissing
 from tests.support.serving import Served, serving
 
 WORKERS = Path(__file__).parents[2] / "examples" / "workers"
@@ -68,12 +67,9 @@ def worker(request: pytest.FixtureRequest, start: Start) -> subprocess.Popen[str
 
 
 def with_tools(script: str) -> str:
-    """Skipped in plain sight where curl or jq is missing; in CI that is a failure."""
-    try:
-        for program in (programs.CURL, programs.JQ):
-            programs.find(program)
-    except ServerMissing as missing:
-        do_without(missing)
+    """Return the script, after a look for the programs that it and the worker run."""
+    for program in (programs.CURL, programs.JQ):
+        needs(program)
     return script
 
 
@@ -131,14 +127,14 @@ def test_a_worker_renews_a_job_that_takes_long(kind: str, served: Served, start:
     flag = tmp_path / "go"
     if kind == "shell":
         script = with_tools(f"until [ -e {flag} ]; do sleep 0.05; done")
-        start("env", "HORAE_LEASE=3", str(WORKERS / "worker.sh"), "bash", "-c", script)
+        start("env", "HORAE_LEASE=12", str(WORKERS / "worker.sh"), "bash", "-c", script)
     else:
         (tmp_path / "slow.py").write_text(
             "import pathlib, sys, time, worker\n"
             f"def slow(job):\n    while not pathlib.Path({str(flag)!r}).exists():\n        time.sleep(0.05)\n"
             "worker.HANDLERS['slow'] = slow\nworker.main()\n"
         )
-        start("env", "HORAE_LEASE=3", f"PYTHONPATH={WORKERS}", sys.executable, str(tmp_path / "slow.py"))
+        start("env", "HORAE_LEASE=12", f"PYTHONPATH={WORKERS}", sys.executable, str(tmp_path / "slow.py"))
     job = put(served, "slow")
     until_running(served, job)
     first = verbs.get(served.world, job).leased_until

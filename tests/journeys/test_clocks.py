@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.journeys.conftest import Journey, until_renewed
+from tests.journeys.conftest import STEADY, Journey, until_renewed
 
 HOUR = 3600.0
 
@@ -24,18 +24,18 @@ def test_a_worker_with_a_wrong_clock_starts_jobs_when_they_are_due_by_the_databa
     ran = worker.until("ran")
 
     assert ran.at - enqueued_at >= 1.9
-    assert ran.at - enqueued_at < 10
+    assert ran.at - enqueued_at < 60
     journey.until_done()
     assert journey.complaints() == []  # among other things: never early, by the database's time
 
 
 def test_a_worker_with_a_fast_clock_does_not_take_a_living_workers_job_away(postgres_journey: Journey) -> None:
     journey = postgres_journey
-    holder = journey.worker(lease=2.0)
+    holder = journey.worker(lease=5.0)
     job = journey.enqueue("gated", gate="gate")
     holder.until("started")
 
-    hasty = journey.worker(skew=HOUR, lease=2.0)
+    hasty = journey.worker(skew=HOUR, lease=5.0)
     journey.enqueue_brief(20)  # so that it surely looks and claims
     hasty.until("ran")
     journey.open("gate")
@@ -54,11 +54,11 @@ STEPS = pytest.mark.parametrize("step", [HOUR, -HOUR], ids=["ahead", "back"])
 @STEPS
 def test_a_clock_that_is_set_while_a_job_runs_takes_it_from_nobody(sqlite_journey: Journey, step: float) -> None:
     journey = sqlite_journey
-    holder = journey.worker(skew=0, lease=3.0)
+    holder = journey.worker(skew=0, lease=6.0)
     job = journey.enqueue("gated", gate="gate")
     holder.until("started")
     journey.set_clock(step)
-    heir = journey.worker(skew=0, lease=3.0)
+    heir = journey.worker(skew=0, lease=6.0)
     until_renewed(journey, job.id, times=4)  # each comes after a third of the lease
     journey.set_clock(0)
     until_renewed(journey, job.id, times=2)
@@ -79,7 +79,7 @@ def test_a_clock_that_is_set_does_not_keep_a_dead_workers_job_from_being_handed_
     holder = journey.worker(skew=0, lease=3.0)
     job = journey.enqueue("gated", gate="gate")
     holder.until("started")
-    heir = journey.worker(skew=0, lease=3.0)
+    heir = journey.worker(skew=0, lease=STEADY)
 
     journey.set_clock(step)
     holder.send(signal.SIGKILL)

@@ -17,7 +17,7 @@ from tests.attention.checker import look, unfinished, wrong_with
 from tests.journeys.conftest import Journey, eventually
 from tests.support.lanes import Battle
 
-LEASE = timedelta(seconds=1)
+LEASE = timedelta(seconds=4)  # a living driver keeps it, also on a busy machine
 
 
 def an_agent(app: Horae, act: Callable[[Step], None], effect: Any) -> Attention:

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.conftest import Journey, eventually, setting_out, until_renewed
+from tests.journeys.conftest import STEADY, Journey, eventually, setting_out, until_renewed
 from tests.support.proxy import Proxy
 
 SERVERS = [pytest.param(kind, marks=pytest.mark.server) for kind in ("postgres", "mysql")]
-# So that a test takes seconds; what is promised are ten times as many.
+# So that a test takes seconds; what is promised are several times as many.
 SHORT = {
-    "HORAE_CONNECT_TIMEOUT": "1s",
-    "HORAE_HOT_TIMEOUT": "1s",
-    "HORAE_STATEMENT_TIMEOUT": "2s",
+    "HORAE_CONNECT_TIMEOUT": "3s",
+    "HORAE_HOT_TIMEOUT": "2s",
+    "HORAE_STATEMENT_TIMEOUT": "4s",
     "HORAE_SILENCE_TIMEOUT": "3s",
     "HORAE_IDLE_TIMEOUT": "3s",
 }
@@ -102,10 +102,10 @@ def test_a_worker_whose_store_is_silent_ends_when_it_is_told_to(
 
 def test_a_job_of_a_worker_that_lost_its_way_to_the_store_is_handed_on(silent_journey: Journey, proxy: Proxy) -> None:
     journey = silent_journey
-    lost = journey.worker(environment=behind(proxy), lease=2.0)
+    lost = journey.worker(environment=behind(proxy), lease=3.0)
     job = journey.enqueue("gated", gate="gate")
     lost.until("started")
-    heir = journey.worker(lease=2.0)
+    heir = journey.worker(lease=STEADY)
 
     proxy.swallow()
     heir.until("started")
@@ -132,7 +132,7 @@ def test_one_frozen_transaction_does_not_keep_other_leases_from_being_handed_on(
     frozen.until("started", count=3)
 
     frozen.send(signal.SIGSTOP)  # with the row of one of its jobs locked
-    heir = journey.worker(environment=SHORT)
+    heir = journey.worker(environment=SHORT, lease=STEADY)
     heir.until("started", count=3)
     journey.open("gate")
     journey.until_done(others)
@@ -146,12 +146,12 @@ def test_one_frozen_transaction_does_not_keep_other_leases_from_being_handed_on(
 
 def test_a_handler_that_is_long_in_its_ledger_costs_no_job_its_lease(silent_journey: Journey) -> None:
     journey = silent_journey
-    holder = journey.worker(lease=3.0)
+    holder = journey.worker(lease=6.0)
     inside = journey.enqueue("ledgered", gate="gate")
     holder.until("inside")
     other = journey.enqueue("gated", gate="gate")
     holder.until("started")
-    heir = journey.worker(lease=3.0)
+    heir = journey.worker(lease=STEADY)
     until_renewed(journey, other.id, times=4)  # each comes after a third of the lease: it would have run out by now
 
     journey.open("gate")

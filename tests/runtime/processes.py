@@ -17,6 +17,7 @@ from sqlalchemy import Connection, text
 
 from horae import Cancel, Context, Horae, Retry, Snooze
 
+time.sleep(float(os.environ.get("SLOW_IMPORT", "0")))  # a child that is long in starting
 app = Horae()
 AT_ONCE = Retry.fixed(0, attempts=2)
 NEVER = Retry.none()

@@ -12,7 +12,7 @@ from horae.actions import jobs as verbs
 from horae.actions.jobs import Enqueued
 from horae.runtime.worker import Worker, WorkerSettings
 
-LIMIT = 30.0  # seconds; how long anything may take on a slow machine before we call it never
+LIMIT = 60.0  # seconds; how long anything may take on a slow machine before we call it never
 LIVE = ("queued", "running")
 
 

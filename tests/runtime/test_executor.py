@@ -13,7 +13,7 @@ from horae import Cancel, Context, Horae, Retry, Snooze
 from horae.actions import jobs as verbs
 from horae.actions.reasons import why
 from horae.core.jobs import Job
-from tests.runtime.serving import ended, outcomes, serving, until
+from tests.runtime.serving import LIMIT, ended, outcomes, serving, until
 
 NEVER = Retry.none()
 
@@ -261,7 +261,7 @@ async def test_plain_functions_run_side_by_side_up_to_the_slots(app: Horae) -> N
 
     @app.job("meet", retry=NEVER)
     def meet() -> int:
-        return barrier.wait(timeout=10)
+        return barrier.wait(timeout=LIMIT)
 
     async with serving(app, slots=3):
         jobs = [meet.enqueue() for _ in range(3)]

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from horae import Horae, Retry
 from horae.actions.jobs import Enqueued
 from horae.errors import StoreUnavailable
+from horae.runtime.faults import Faults
 from horae.runtime.worker import Worker, WorkerSettings
 from tests.runtime.fickle import fickle_world
 from tests.runtime.serving import LIMIT, ended, outcomes, running, serving, until
@@ -81,6 +82,43 @@ async def test_a_worker_interrupted_while_it_waits_for_its_jobs_gives_them_back(
     await interrupted(worker, stops())
 
     assert given_back(app, job) == ("queued", 0, ["released"])
+
+
+class AfterTheClaim(Faults):
+    """Lets something happen when a worker has claimed jobs, and has not begun to run them."""
+
+    def __init__(self, happens: Callable[[], object]) -> None:
+        super().__init__("")
+        self._happens = happens
+
+    def at(self, point: str) -> None:
+        if point == "claim.after":
+            self._happens()
+
+
+@pytest.mark.parametrize("everything", [False, True], ids=["the worker", "all tasks"])
+async def test_an_attempt_whose_task_has_not_begun_when_its_worker_is_interrupted_goes_back(
+    app: Horae, everything: bool
+) -> None:
+    """A task that is cancelled before its first step never runs a line, so nobody else would give its job back."""
+    ran: list[int] = []
+    job = app.job("work", retry=NEVER)(lambda: ran.append(1)).enqueue()
+    worker = app.worker(PATIENT)
+    mine = asyncio.current_task()
+    task = asyncio.create_task(worker.run())
+
+    def all_tasks() -> None:
+        """As ``asyncio.run`` does after Ctrl-C."""
+        for each in asyncio.all_tasks() - {mine}:
+            each.cancel()
+
+    loop = asyncio.get_running_loop()
+    worker._faults = AfterTheClaim(lambda: loop.call_soon(all_tasks) if everything else task.cancel())
+    await asyncio.wait([task], timeout=LIMIT)
+
+    assert task.done()
+    assert given_back(app, job) == ("queued", 0, ["released"])
+    assert ran == []
 
 
 async def test_what_an_interrupted_worker_was_just_claiming_goes_back_too(app: Horae) -> None:

@@ -16,52 +16,56 @@ from horae.core.jobs import Job, Lease
 from horae.errors import StoreUnavailable
 from horae.ports import Renewed
 from horae.runtime.renewer import Renewer
-from tests.runtime.serving import ended, outcomes, running, serving, until
+from horae.runtime.watchdog import LONGEST
+from tests.runtime.serving import LIMIT, ended, outcomes, running, serving, until
+
+LEASE = 4.0  # seconds: short enough to outlast in a test, long enough to be renewed in time by a busy machine
 
 
-def block_for(seconds: float) -> None:
+def block_until(event: threading.Event) -> None:
     """What no async handler should do."""
-    time.sleep(seconds)
+    while not event.is_set():
+        time.sleep(0.01)
 
 
-async def reap_meanwhile(app: Horae, job: Enqueued) -> None:
-    """What any other worker does all the time: look for leases that have run out."""
-    while app.get(job.id).state == "running":
-        await asyncio.to_thread(verbs.lose_expired, app.world)
+def held_for_longer_than_its_lease(app: Horae, job: Enqueued) -> bool:
+    held = app.get(job.id)
+    if held.state != "running":
+        return True  # the assertions that follow say what is wrong
+    return held.started_at is not None and app.world.clock.now() - held.started_at > timedelta(seconds=LEASE * 1.2)
 
 
 def test_a_handler_that_blocks_the_event_loop_longer_than_its_lease_keeps_it(
     app: Horae, caplog: pytest.LogCaptureFixture
 ) -> None:
-    started = threading.Event()
-    ended_at: list[float] = []
+    started, go_on = threading.Event(), threading.Event()
 
     @app.job("block")
     async def block() -> str:
         started.set()
-        block_for(2.5)
-        ended_at.append(time.monotonic())
+        block_until(go_on)
         return "kept"
 
     async def serve() -> None:
-        async with serving(app, lease=1.0):
+        async with serving(app, lease=LEASE):
             await ended(app, job)
 
     job = block.enqueue()
     worker = threading.Thread(target=lambda: asyncio.run(serve()))
     worker.start()
-    assert started.wait(20)
-    while not ended_at:
+    assert started.wait(LIMIT)
+    while not (held_for_longer_than_its_lease(app, job) and "has been blocked" in caplog.text):
         verbs.lose_expired(app.world)  # what any other worker does all the time
         time.sleep(0.02)
-    worker.join(20)
+    blamed = [record.getMessage() for record in caplog.records if "has been blocked" in record.getMessage()]
+    go_on.set()
+    worker.join(LIMIT)
 
     done = app.get(job.id)
     assert (done.result, done.attempt) == ("kept", 0)
     assert outcomes(app, job) == ["succeeded"]
-    blamed = [record.getMessage() for record in caplog.records if "has been blocked" in record.getMessage()]
     assert len(blamed) == 1
-    assert "in block_for" in blamed[0]
+    assert "in block_until" in blamed[0]
     assert f"({job.id}.1)" in blamed[0]
 
 
@@ -70,26 +74,31 @@ async def test_nobody_is_blamed_while_handlers_wait_as_they_should(
 ) -> None:
     @app.job("wait")
     async def wait() -> None:
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(2.5 * LONGEST.total_seconds())
 
-    async with serving(app, lease=0.3):
+    async with serving(app):
         await ended(app, wait.enqueue())
 
     assert "has been blocked" not in caplog.text
 
 
 async def test_a_long_job_in_a_thread_keeps_its_lease(app: Horae) -> None:
+    go_on = threading.Event()
+
     @app.job("long")
     def long() -> str:
-        time.sleep(1.2)
+        block_until(go_on)
         return "kept"
 
-    async with serving(app, lease=0.5):
+    async with serving(app, lease=LEASE):
         job = long.enqueue()
         await running(app, job)
-        await reap_meanwhile(app, job)
+        while not held_for_longer_than_its_lease(app, job):
+            await asyncio.to_thread(verbs.lose_expired, app.world)  # what any other worker does all the time
+        go_on.set()
+        await ended(app, job)
 
-        assert outcomes(app, job) == ["succeeded"]
+    assert outcomes(app, job) == ["succeeded"]
 
 
 @pytest.mark.parametrize("kind", ["thread", "async"])

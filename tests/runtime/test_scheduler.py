@@ -16,7 +16,7 @@ from horae.stores.opening import create_store_engine, open_store
 from horae.testing.builders import a_schedule
 from horae.testing.clock import LoadedDice
 
-LIMIT = 20.0
+LIMIT = 60.0
 
 
 class Interrupted:

@@ -1,7 +1,6 @@
 """No room left, and nobody there: what the store and the service say, and that both recover by themselves."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from horae.stores.opening import create_store_engine, store_on
 from horae.testing.builders import a_new_job
 from horae.testing.conformance_support import put
 from tests.stores.conftest import opened
+from tests.support.mounting import on_small_disk
 from tests.support.servers import PostgresServer
 
 BALLAST = "x" * 100_000
@@ -94,12 +94,8 @@ def test_disk_full_on_a_small_file_system_costs_nothing_that_was_accepted(tmp_pa
     program = tmp_path / "small_disk.py"
     program.write_text(SMALL_DISK)
     (tmp_path / "disk").mkdir()
-    mounts = f"mount -t tmpfs -o size=1m tmpfs {tmp_path / 'disk'} && exec {sys.executable} {program} {tmp_path}/disk"
-    if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
-        pytest.skip("mounting needs root")
-    ended = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", mounts], capture_output=True, text=True, timeout=60, check=False
-    )
+    command = on_small_disk(tmp_path / "disk", "1m", f"exec {sys.executable} {program} {tmp_path}/disk")
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     assert ended.returncode == 0, ended.stderr
     told = json.loads(ended.stdout)

@@ -278,8 +278,9 @@ url = sys.argv[1]
 calls = RedisCalls(url) if url.startswith("redis") else DatabaseCalls(opened(url), SystemClock())
 limiter = RateLimiter(4, 0.5, name="shared", calls=calls)
 for _ in range(6):
+    before = SystemClock().now().timestamp()
     limiter.acquire_sync()
-    print(SystemClock().now().timestamp(), flush=True)
+    print(before, SystemClock().now().timestamp(), flush=True)
 """
 
 
@@ -287,12 +288,13 @@ def test_many_processes_together_stay_within_the_limit(real: tuple[str, Callable
     children = [
         subprocess.Popen([sys.executable, "-c", CHILD, real[0]], stdout=subprocess.PIPE, text=True) for _ in range(2)
     ]
-    times = sorted(float(line) for child in children for line in child.communicate(timeout=60)[0].split())
+    lines = [line.split() for child in children for line in child.communicate(timeout=60)[0].splitlines()]
+    asked, granted = (sorted(float(line[place]) for line in lines) for place in (0, 1))
 
     assert [child.returncode for child in children] == [0, 0]
-    assert len(times) == 12
-    assert times[8] - times[0] >= 0.5  # printed after the call was counted, so a little late, never early
-    assert times[-1] - times[0] >= 0.9
+    assert len(granted) == 12
+    # The first was counted after it was asked for, the ninth before it was told: whoever is late makes this longer.
+    assert granted[8] - asked[0] >= 0.95
 
 
 def test_a_stricter_isolation_level_does_not_count_in_an_old_snapshot(postgres_database_url: str) -> None:
@@ -304,14 +306,14 @@ def test_a_stricter_isolation_level_does_not_count_in_an_old_snapshot(postgres_d
     start = threading.Barrier(12)
 
     def work() -> None:
-        start.wait(10)
+        start.wait(60)
         granted.append(take(calls))
 
     threads = [threading.Thread(target=work) for _ in range(12)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
 
     assert granted.count(0) == 2
     store.close()

@@ -149,7 +149,7 @@ def test_another_process_is_heard(store: SqlStore, open_another: Callable[[], Sq
     other = open_another()
     ready.set()
 
-    for _ in range(100):  # until the listener is up
+    for _ in range(600):  # until the listener is up
         put(other, a_new_job())
         if heard.wait(0.1):
             break
@@ -178,7 +178,7 @@ def test_a_postgres_listener_survives_a_restart(own_server: Callable[..., Any]) 
     listener.subscribe(lambda queue: heard.set() if queue == "default" else None)
     server.restart()
 
-    for _ in range(100):
+    for _ in range(600):
         put(speaker, a_new_job())
         if heard.wait(0.1):
             break

@@ -20,12 +20,12 @@ APT = ["apt-get", "-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3"]
 
 
 class ServerMissing(Exception):
-    """A server program that a test needs is not on this machine."""
+    """A program that a test needs, a server most often, is not on this machine."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A server program: what it is called, where it hides, and the oldest version that will do."""
+    """A program that tests start: its names, where it is found, and the oldest version that will do."""
 
     title: str
     names: tuple[str, ...]
@@ -74,7 +74,15 @@ REDIS = Program(
 )
 CURL = Program("curl", ("curl",), ("/usr/bin", "/opt/homebrew/opt/curl/bin"), "curl", (7, 76), r"curl (\d+)\.(\d+)")
 JQ = Program("jq", ("jq",), ("/usr/bin", "/opt/homebrew/bin"), "jq", (1, 5), r"jq-(\d+)\.(\d+)")
-ALL = (POSTGRES, MARIADB, REDIS, CURL, JQ)
+SHELLCHECK = Program(
+    "ShellCheck", ("shellcheck",), ("/usr/bin", "/opt/homebrew/bin"), "shellcheck", (0, 8), r"version: (\d+)\.(\d+)"
+)
+LOGROTATE = Program(
+    "logrotate", ("logrotate",), ("/usr/sbin", "/opt/homebrew/sbin"), "logrotate", (3, 14), r"logrotate (\d+)\.(\d+)"
+)
+SYSTEMD_ANALYZE = Program("systemd-analyze", ("systemd-analyze",), ("/usr/bin",), "systemd", (247,), r"systemd (\d+)")
+UNSHARE = Program("unshare", ("unshare",), ("/usr/bin",), "util-linux", (2, 32), r"util-linux (\d+)\.(\d+)")
+ALL = (POSTGRES, MARIADB, REDIS, CURL, JQ, SHELLCHECK, LOGROTATE, SYSTEMD_ANALYZE, UNSHARE)
 
 
 def version_in_path(path: Path) -> list[int]:
@@ -82,8 +90,8 @@ def version_in_path(path: Path) -> list[int]:
 
 
 def version_of(path: Path, says: str) -> tuple[int, ...]:
-    answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
-    found = re.search(says, answer)
+    answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    found = re.search(says, answer.stdout + answer.stderr)
     return tuple(int(number) for number in found.groups()) if found else ()
 
 

@@ -68,7 +68,7 @@ class Proxy:
         self._done.clear()
         self._orders.append(order)
         self._wake.send(b"!")
-        if not self._done.wait(10):
+        if not self._done.wait(60):
             raise AssertionError("the proxy does not obey")
 
     def _serve(self) -> None:

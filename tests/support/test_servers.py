@@ -1,6 +1,7 @@
 """The servers the tests stand on: they come back with their data, and nothing is left behind."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -168,3 +169,57 @@ def test_a_test_without_its_server_is_skipped_for_a_person_and_failed_in_ci(
 
     assert outcome in done.stdout
     assert "Redis 6.2 or newer is not installed" in done.stdout
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("", "1 skipped"), ("true", "1 failed")])
+def test_a_test_without_its_tool_is_skipped_for_a_person_and_failed_in_ci(
+    ci: str, outcome: str, tmp_path: Path
+) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "from tests.conftest import needs\n"
+        "from tests.support.programs import Program\n"
+        "def test_it():\n"
+        "    needs(Program('Nowhere', ('no-such-tool',), (), 'nowhere', (1,), r'(\\d+)'))\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path],
+        cwd=tmp_path,
+        env={**os.environ, "CI": ci, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert outcome in done.stdout
+    assert "Nowhere 1 or newer is not installed" in done.stdout
+
+
+def test_programs_that_tests_need_are_looked_for_with_needs_and_nowhere_else() -> None:
+    """A skip of its own making would stay a skip where CI is set."""
+    own = re.compile(r"importorskip|skipif\(\s*shutil\.which|which\([^)]*\) is None")
+    found = [path for path in (ROOT / "tests").rglob("test_*.py") if own.search(path.read_text(encoding="utf-8"))]
+
+    assert [path for path in found if path != Path(__file__)] == []
+
+
+def test_only_what_is_chosen_is_repeated(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("from tests.support.repeating import pytest_generate_tests\n")
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.parametrize('case', ['first', 'second'])\n"
+        "def test_one(case): pass\n"
+        "def test_other(): pass\n"
+    )
+    options = ("-p", "no:cacheprovider", "--rootdir", tmp_path, "--count", "7", "-k", "one and second")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, tmp_path],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "7 passed, 8 deselected" in done.stdout  # seven of the case that was not meant, and one of the other test

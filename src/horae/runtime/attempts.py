@@ -36,6 +36,7 @@ class Attempt:
     ctx: Context
     begun: float = 0.0  # on the monotonic clock
     task: asyncio.Task[None] | None = None
+    entered: bool = False  # the task has taken its first step; cancelled before that, it never runs a line
     fate: str = ""  # why it is being stopped: cancelled, lost, released
 
 

@@ -31,7 +31,7 @@ from horae.errors import HoraeError, StoreError
 from horae.ports import Claim, Glance, World
 from horae.runtime.attempt_port import AttemptPort
 from horae.runtime.attempt_runner import AttemptRunner
-from horae.runtime.attempts import Attempt, for_owner, log_ending, time_left
+from horae.runtime.attempts import Attempt, ended_by, for_owner, log_ending, time_left
 from horae.runtime.context import Context
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.declared import Declared
@@ -310,9 +310,10 @@ class Worker:
             attempt.task = self._loop.create_task(self._attempt(attempt), name=job.run_id)
 
     async def _attempt(self, attempt: Attempt) -> None:
-        job = attempt.job
+        job, attempt.entered = attempt.job, True
         try:
-            outcome = await self._runner.run(attempt, self._database.call, self._task)
+            unwanted = ended_by(attempt) if attempt.fate else None  # stopped before it began
+            outcome = unwanted or await self._runner.run(attempt, self._database.call, self._task)
             outcome = for_owner(job, outcome, is_logged=attempt.ctx.problem is not None)
         except BaseException:  # Ctrl-C: the loop is about to break, and what it runs is given back
             self._settler.add(job, Outcome("released", error="its worker was interrupted"))
@@ -355,7 +356,9 @@ class Worker:
         attempt.fate = fate
         attempt.ctx.cancel()
         task = attempt.task
-        if task is not None and not attempt.ctx.in_thread and not task.cancelling():  # a thread can only be asked
+        if task is None or not attempt.entered:
+            return  # it ends by itself at its first step
+        if not attempt.ctx.in_thread and not task.cancelling():  # a thread can only be asked
             task.cancel()
 
     def _time_left(self, lease: Lease) -> timedelta | None:
@@ -438,7 +441,7 @@ class Worker:
     def _give_back(self) -> None:
         """What cannot be stopped is given back all the same: its late ending will be refused."""
         for attempt in list(self._held.values()):
-            attended = attempt.task is not None and attempt.task.done()  # its own ending is on its way to the store
-            if not attended:
+            ended = attempt.task is not None and attempt.task.done()
+            if not (ended and attempt.entered):  # otherwise its own ending is on its way to the store
                 attempt.fate = "given back"
                 self._settler.add(attempt.job, Outcome("released", error="its worker shut down"))
