@@ -44,6 +44,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield running
 
 
+@pytest.mark.timeout(900)  # the bound: half a minute on an idle machine
 @pytest.mark.parametrize(
     ("owner", "scopes", "phases", "examples"),
     [
