@@ -15,6 +15,7 @@ from horae.actions.jobs import Request
 from horae.errors import SchemaMissing, SchemaTooNew, StoreUnavailable
 from horae.ports import Node, World
 from horae.service.asgi import build
+from horae.service.options import Options
 from horae.stores.schema import migrate
 from horae.testing.clock import VirtualClock
 
@@ -107,3 +108,16 @@ def test_tables_that_somebody_else_upgrades_meanwhile_are_noticed(tmp_path: Path
             connection.execute(text("UPDATE horae_version SET version_num = '9999'"))
         clock.advance(timedelta(seconds=2))
         assert checks(client, 503)["migrations"] == "failed"
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_a_store_that_breaks_off_is_not_told_as_having_changed_nothing(unknown: bool) -> None:
+    def opens() -> World:
+        raise StoreUnavailable("gone", outcome_unknown=unknown)
+
+    client = TestClient(build(opens, Options(open_to_all=True)))
+    answer = client.post("/scheduler/jobs", json={"handler": "work"})
+
+    assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
+    assert answer.json().get("outcome_unknown", False) is unknown
+    assert ("Nothing was changed" in answer.json()["detail"]) is not unknown

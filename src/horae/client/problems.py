@@ -41,6 +41,7 @@ KNOWS: dict[type[HoraeError], dict[str, Any]] = {
     errors.LeaseLost: {"job_id": "", "token": 0},
     errors.InvalidCron: {"expression": "", "field": "", "position": 1, "found": "", "allowed": "", "advice": ""},
     errors.UnknownZone: {"name": ""},
+    errors.StoreUnavailable: {"outcome_unknown": False},
 }
 
 

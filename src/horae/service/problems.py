@@ -34,6 +34,7 @@ from horae.errors import (
     QuotaExceeded,
     StoreError,
     StoreFull,
+    StoreUnavailable,
     TooManyRequests,
     Unauthorized,
     VersionConflict,
@@ -140,10 +141,18 @@ def told(request: Request, error: HoraeError) -> JSONResponse:
         more |= {"expression": error.expression, "field": error.field, "position": error.position}
     if status == 500:
         return broken(request, error)
-    detail = str(error) if not isinstance(error, StoreError) else STORE_SAYS.get(error.code, STORE_DOWN)
+    detail = str(error)
+    if isinstance(error, StoreUnavailable) and error.outcome_unknown:
+        detail, more = OUTCOME_UNKNOWN, {"outcome_unknown": True}
+    elif isinstance(error, StoreError):
+        detail = STORE_SAYS.get(error.code, STORE_DOWN)
     return problem(status, error.code, detail, headers, **more)
 
 
+OUTCOME_UNKNOWN = (
+    "The store broke off before it answered, so whether this was done is unknown. Look, or repeat it with the same "
+    "Idempotency-Key."
+)
 STORE_DOWN = "The store does not answer at the moment. Nothing was changed; repeat in a few seconds."
 STORE_SAYS = {
     "store_busy": "The store is busy with somebody else's transaction. Nothing was changed; repeat in a moment.",
