@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 LANES = [f"lane-{number}" for number in range(8)]
 LEASE = timedelta(seconds=2)
 PATIENCE = timedelta(seconds=2)
-LEAST_KILLS = 2  # on a slow machine the fight lasts until there were so many
+LEAST = {"kill -9": 2, "added": 30}  # on a slow machine the fight lasts until there were so many
 POLICY = Policy(crashes=1_000_000)
 EFFECT = "INSERT INTO lane_effects (step_key, action, pid) VALUES (:key, :action, :pid)"
 TABLE = "CREATE TABLE lane_effects (step_key VARCHAR(64) NOT NULL, action VARCHAR(20) NOT NULL, pid INTEGER NOT NULL)"
@@ -139,12 +139,13 @@ class Battle:
 
     def _feed(self, app: Horae, everyone: list[Attention], seconds: float) -> None:
         ends, kills_at, number = time.monotonic() + seconds, time.monotonic() + self.kill_every, 0
-        while time.monotonic() < ends or self.counts["kill -9"] < LEAST_KILLS:
+        while time.monotonic() < ends or any(self.counts[what] < least for what, least in LEAST.items()):
             number += 1
             agent = random.choice(everyone)
             if len(agent.snapshot().backlog) < 5:
                 word = f"word-{number}"
                 agent.add("errand", {"word": word}, priority=random.randrange(80), key=f"task-{number}")
+                self.counts["added"] += 1
                 if random.random() < 0.7:
                     self._post(agent, word, f"event-{number}")
             if random.random() < 0.05:
