@@ -48,6 +48,7 @@ class Child:
 
 @dataclass
 class Ground:
+    durable: bool = True
     servers: Servers = field(default_factory=Servers)
     _postgres: PostgresServer | None = None
     _folder: tempfile.TemporaryDirectory[str] = field(default_factory=lambda: tempfile.TemporaryDirectory("-horae"))
@@ -57,7 +58,7 @@ class Ground:
     def postgres(self) -> PostgresServer:
         if self._postgres is None:
             try:
-                self._postgres = self.servers.own(PostgresServer, durable=True)
+                self._postgres = self.servers.own(PostgresServer, durable=self.durable)
             except ServerMissing as problem:
                 raise Missing(str(problem)) from problem
         return self._postgres

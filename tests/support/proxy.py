@@ -61,6 +61,9 @@ class Proxy:
     ) -> None:
         self.close()
 
+    def pass_by(self, source: socket.socket, received: bytes) -> None:
+        """Look at what comes from one end before it goes on to the other; for those who count."""
+
     # -- the proxy's own thread ------------------------------------------------------------------------------------
 
     def _order(self, order: str) -> None:
@@ -117,6 +120,7 @@ class Proxy:
         except OSError:
             received = b""
         peer = self._peers[source]
+        self.pass_by(source, received)
         if received and peer is not None:
             with contextlib.suppress(OSError):
                 peer.sendall(received)

@@ -114,6 +114,11 @@ class Task:
         return f"t{self.number}"
 
     @property
+    def focused_lane(self) -> int | None:
+        """The lane, while this is the task that runs in it."""
+        return self.lane if self.state == "running" else None
+
+    @property
     def weighed(self) -> Weighed:
         return Weighed(
             self.number, self.state, self.base, self.ready_since, self.due_by, self.place, self.phase, self.holds,

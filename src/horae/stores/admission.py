@@ -16,12 +16,12 @@ from typing import Any
 from horae.core.jobs import CLOSED, OPEN_HANDLERS, SYSTEM
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver, marks
-from horae.stores.rows import JOB_COLUMNS
 from horae.stores.slots import Slots
+from horae.stores.tables import JOBS
 
 LOCK = "definitions"
 CHUNK = 500
-HANDLER, OWNER = JOB_COLUMNS.index("handler"), JOB_COLUMNS.index("owner")
+HANDLER, OWNER = JOBS.columns.index("handler"), JOBS.columns.index("owner")
 Row = tuple[Any, ...]
 
 

@@ -2,85 +2,70 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, bindparam, insert, select, text, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, insert, select, text, update
 
-from horae.core.instants import instant, micros
-from horae.core.lanes import TABLES as TOLD
+from horae.core.instants import micros
 from horae.core.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
 from horae.core.machinery import MACHINERY
 from horae.errors import Conflict
+from horae.stores.declaration import Declaration
 from horae.stores.dialects import BY_NAME
-from horae.stores.rows import at, to_micros
-from horae.stores.tables import events, facts, jobs, journal, lanes, tasks, waits
+from horae.stores.tables import (
+    EVENTS,
+    FACTS,
+    JOURNAL,
+    LANES,
+    TASKS,
+    WAITS,
+    events,
+    facts,
+    jobs,
+    journal,
+    lanes,
+    tasks,
+    waits,
+)
 
 K = TypeVar("K", Task, TaskWait, Event, StoredFact)
-Plan = tuple[tuple[str, int, Callable[[Any], Any] | None], ...]
-TABLES: dict[type[Any], Table] = {Task: tasks, TaskWait: waits, Event: events, StoredFact: facts}
-RENAMED: dict[type[Any], dict[str, str]] = {
-    Task: {"number": "id", "lane": "lane_id", "key": "task_key"},
-    TaskWait: {"number": "id", "lane": "lane_id", "task": "task_id", "key": "wait_key", "job": "job_id",
-               "grant": "grant_key"},
-    Event: {"number": "id", "lane": "lane_id", "task": "task_id", "key": "event_key"},
-    StoredFact: {"number": "id", "lane": "lane_id", "task": "task_id"},
-}  # fmt: skip
-INSTANTS = frozenset(
-    {"created_at", "start_at", "ready_since", "due_by", "expires_at", "held_since", "deadline", "opened_at",
-     "closed_at", "granted_at", "used_at", "posted_at", "at"}
-)  # fmt: skip
-FLAGS = frozenset({"holds", "cancel_requested"})
+KEPT: dict[type[Any], Declaration[Any]] = {Task: TASKS, TaskWait: WAITS, Event: EVENTS, StoredFact: FACTS}
 LIVE = ("created", "ready", "running", "waiting", "suspended")
 
 
-def _plan(kind: type[Any]) -> Plan:
-    """For each field its column's place in a row, and what turns one into the other."""
-    places = list(TABLES[kind].c.keys())
-    names = RENAMED[kind]
-    return tuple(
-        (
-            each.name,
-            places.index(names.get(each.name, each.name)),
-            at if each.name in INSTANTS else bool if each.name in FLAGS else None,
-        )
-        for each in fields(kind)
-    )
-
-
-def _by(table: Table, *names: str, also: ColumnElement[bool] | None = None) -> Select[Any]:
+def _by(declared: Declaration[Any], *names: str, also: ColumnElement[bool] | None = None) -> Select[Any]:
     """Rows by the values of columns, the oldest first. Built once: building costs more than asking."""
-    query = select(table).where(*(table.c[name] == bindparam(name) for name in names))
+    table = declared.table
+    query = select(*declared.select).where(*(table.c[name] == bindparam(name) for name in names))
     return (query if also is None else query.where(also)).order_by(table.c.id)
 
 
-PLANS = {kind: _plan(kind) for kind in TABLES}
-INSERTS = {kind: insert(table) for kind, table in TABLES.items()}
-UPDATES = {kind: update(table).where(table.c.id == bindparam("which")) for kind, table in TABLES.items()}
-TASK = _by(tasks, "id")
-TASK_BY_KEY = _by(tasks, "lane_id", "task_key")
-FOCUS = _by(tasks, "focus")
-LIVE_TASKS = _by(tasks, "lane_id", also=tasks.c.state.in_(LIVE))
-WAIT = _by(waits, "id")
-WAITS_OF_TASK = _by(waits, "task_id")
-OPEN_WAITS = _by(waits, "lane_id", also=waits.c.state == "open")
-WAITS_FOR = _by(waits, "lane_id", "wait_key")
-EVENT = _by(events, "id")
-EVENT_BY_ID = _by(events, "lane_id", "event_id")
-PENDING = _by(events, "lane_id", also=events.c.state == "pending").limit(bindparam("most"))
-PENDING_BY_KEY = _by(events, "lane_id", "event_key", also=events.c.state == "pending").limit(bindparam("most"))
-NEW_FACTS = _by(facts, "task_id", also=facts.c.turn.is_(None))
-ALL = {kind: _by(table, "lane_id") for kind, table in TABLES.items()}
+INSERTS = {kind: insert(kept.table) for kind, kept in KEPT.items()}
+UPDATES = {kind: update(kept.table).where(kept.table.c.id == bindparam("which")) for kind, kept in KEPT.items()}
+TASK = _by(TASKS, "id")
+TASK_BY_KEY = _by(TASKS, "lane_id", "task_key")
+FOCUS = _by(TASKS, "focus")
+LIVE_TASKS = _by(TASKS, "lane_id", also=tasks.c.state.in_(LIVE))
+WAIT = _by(WAITS, "id")
+WAITS_OF_TASK = _by(WAITS, "task_id")
+OPEN_WAITS = _by(WAITS, "lane_id", also=waits.c.state == "open")
+WAITS_FOR = _by(WAITS, "lane_id", "wait_key")
+EVENT = _by(EVENTS, "id")
+EVENT_BY_ID = _by(EVENTS, "lane_id", "event_id")
+PENDING = _by(EVENTS, "lane_id", also=events.c.state == "pending").limit(bindparam("most"))
+PENDING_BY_KEY = _by(EVENTS, "lane_id", "event_key", also=events.c.state == "pending").limit(bindparam("most"))
+NEW_FACTS = _by(FACTS, "task_id", also=facts.c.turn.is_(None))
+ALL = {kind: _by(kept, "lane_id") for kind, kept in KEPT.items()}
 WRITE = insert(journal)
 SEAL = update(journal).where(
     journal.c.lane_id == bindparam("lane"), journal.c.seq == bindparam("line"), journal.c.hash.is_(None)
 )
-LANE = select(lanes).where(lanes.c.owner == bindparam("owner"), lanes.c.name == bindparam("name"))
+LANE = select(*LANES.select).where(lanes.c.owner == bindparam("owner"), lanes.c.name == bindparam("name"))
 LANE_LOCKED = LANE.with_for_update()
-LANE_BY_NUMBER = select(lanes).where(lanes.c.id == bindparam("id"))
+LANE_BY_NUMBER = select(*LANES.select).where(lanes.c.id == bindparam("id"))
 LANE_BY_NUMBER_LOCKED = LANE_BY_NUMBER.with_for_update()
 SAVE_LANE = update(lanes).where(lanes.c.id == bindparam("which"))
 
@@ -100,13 +85,13 @@ class Attention:
         return self._lane(LANE_BY_NUMBER_LOCKED if lock else LANE_BY_NUMBER, {"id": number})
 
     def _lane(self, query: Select[Any], told: dict[str, Any]) -> Lane | None:
-        row = self.connection.execute(query, told).mappings().first()
-        return None if row is None else _lane(row)
+        row = self.connection.execute(query, told).first()
+        return None if row is None else LANES.read(row)
 
     def lanes(self, owner: str | None, *, limit: int, after: int) -> list[Lane]:
-        query = select(lanes).where(lanes.c.id > after).order_by(lanes.c.id).limit(limit)
+        query = select(*LANES.select).where(lanes.c.id > after).order_by(lanes.c.id).limit(limit)
         query = query if owner is None else query.where(lanes.c.owner == owner)
-        return [_lane(row) for row in self.connection.execute(query).mappings()]
+        return [LANES.read(row) for row in self.connection.execute(query)]
 
     def make_lane(self, name: str, owner: str, now: datetime) -> None:
         """Make it unless it is there."""
@@ -115,30 +100,18 @@ class Attention:
         self.connection.execute(text(sql), {"owner": owner, "name": name, "at": micros(now)})
 
     def save_lane(self, lane: Lane) -> None:
-        values = {
-            "epoch": lane.epoch,
-            "driver": lane.driver,
-            "leased_until": to_micros(lane.leased_until),
-            "seq": lane.seq,
-            "override": lane.override,
-            "rules": lane.rules,
-            "kinds": lane.kinds,
-        }
-        self.connection.execute(SAVE_LANE, {**values, "which": lane.number})
+        self.connection.execute(SAVE_LANE, {**LANES.changes(lane), "which": lane.number})
 
     # -- what a lane keeps ---------------------------------------------------------------------------------------
 
     def add(self, kept: K) -> K:
         """Store a new row; answers with its number in it."""
-        row = _row(kept)
-        del row["id"]
-        done = self.connection.execute(INSERTS[type(kept)], row)
+        done = self.connection.execute(INSERTS[type(kept)], KEPT[type(kept)].row(kept))
         assert done.inserted_primary_key is not None
         return replace(kept, number=int(done.inserted_primary_key[0]))
 
     def save(self, kept: Kept) -> None:
-        row = _row(kept)
-        del row["id"]
+        row = KEPT[type(kept)].row(kept)
         done = self.connection.execute(UPDATES[type(kept)], {**row, "which": kept.number})
         if done.rowcount != 1:
             raise Conflict(f"{type(kept).__name__} {kept.number} is gone; look again.")
@@ -163,7 +136,7 @@ class Attention:
             wanted.append(tasks.c.state.in_(told))
         if before is not None:
             wanted.append(tasks.c.id < before)
-        query = select(tasks).where(*wanted).order_by(tasks.c.id.desc()).limit(limit)
+        query = select(*TASKS.select).where(*wanted).order_by(tasks.c.id.desc()).limit(limit)
         return self._find(Task, query)
 
     def wait(self, number: int) -> TaskWait | None:
@@ -182,7 +155,7 @@ class Attention:
 
     def waits_without_job(self, lane: int | None, *, limit: int) -> list[TaskWait]:
         """Open waits whose job is not there, is dead, or waits in somebody else's queue."""
-        query = select(waits).where(waits.c.state == "open", ~_is_kept(waits.c.job_id))
+        query = select(*WAITS.select).where(waits.c.state == "open", ~_is_kept(waits.c.job_id))
         query = query if lane is None else query.where(waits.c.lane_id == lane)
         return self._find(TaskWait, query.order_by(waits.c.id).limit(limit))
 
@@ -190,7 +163,7 @@ class Attention:
         """The same for tasks whose start or deadline is still to come."""
         starts = (tasks.c.state == "created") & tasks.c.start_job.is_not(None) & ~_is_kept(tasks.c.start_job)
         ends = tasks.c.deadline_job.is_not(None) & ~_is_kept(tasks.c.deadline_job)
-        query = select(tasks).where(tasks.c.state.in_(LIVE), starts | ends)
+        query = select(*TASKS.select).where(tasks.c.state.in_(LIVE), starts | ends)
         query = query if lane is None else query.where(tasks.c.lane_id == lane)
         return self._find(Task, query.order_by(tasks.c.id).limit(limit))
 
@@ -220,8 +193,8 @@ class Attention:
         }
 
     def _find(self, kind: type[K], query: Select[Any], **told: Any) -> list[K]:
-        plan = PLANS[kind]
-        return [_kept(kind, plan, row) for row in self.connection.execute(query, told)]
+        kept: Declaration[K] = KEPT[kind]
+        return [_read(kept, row) for row in self.connection.execute(query, told)]
 
     def _first(self, kind: type[K], query: Select[Any], **told: Any) -> K | None:
         return next(iter(self._find(kind, query, **told)), None)
@@ -229,32 +202,18 @@ class Attention:
     # -- the journal ---------------------------------------------------------------------------------------------
 
     def write(self, line: Line) -> None:
-        row = {
-            "lane_id": line.lane,
-            "seq": line.seq,
-            "at": micros(line.at),
-            "cause": line.cause,
-            "task_id": line.task,
-            "state_before": line.before,
-            "state_after": line.after,
-            "changes": json.dumps(list(line.changes), ensure_ascii=False),
-            "told": json.dumps(dict(line.told), ensure_ascii=False),
-            "control": line.control,
-            "epoch": line.epoch,
-            "hash": line.hash,
-        }
-        self.connection.execute(WRITE, row)
+        self.connection.execute(WRITE, JOURNAL.row(line))
 
     def lines(self, lane: int, *, since: int = 0, limit: int, task: int | None = None) -> list[Line]:
         """The lines after *since*, in order."""
-        query = select(journal).where(journal.c.lane_id == lane, journal.c.seq > since)
+        query = select(*JOURNAL.select).where(journal.c.lane_id == lane, journal.c.seq > since)
         query = query if task is None else query.where(journal.c.task_id == task)
-        rows = self.connection.execute(query.order_by(journal.c.seq).limit(limit)).mappings()
+        rows = self.connection.execute(query.order_by(journal.c.seq).limit(limit))
         return [_line(row) for row in rows]
 
     def last_sealed(self, lane: int) -> Line | None:
-        query = select(journal).where(journal.c.lane_id == lane, journal.c.hash.is_not(None))
-        row = self.connection.execute(query.order_by(journal.c.seq.desc()).limit(1)).mappings().first()
+        query = select(*JOURNAL.select).where(journal.c.lane_id == lane, journal.c.hash.is_not(None))
+        row = self.connection.execute(query.order_by(journal.c.seq.desc()).limit(1)).first()
         return None if row is None else _line(row)
 
     def unsealed(self, limit: int) -> list[int]:
@@ -276,72 +235,16 @@ def _is_kept(number: ColumnElement[Any]) -> ColumnElement[bool]:
     return select(jobs.c.id).where(jobs.c.id == number, kept).exists()
 
 
-def _lane(row: Mapping[Any, Any]) -> Lane:
-    return Lane(
-        name=row["name"],
-        number=row["id"],
-        owner=row["owner"],
-        epoch=row["epoch"],
-        driver=row["driver"],
-        leased_until=at(row["leased_until"]),
-        seq=row["seq"],
-        override=row["override"],
-        rules=row["rules"],
-        created_at=instant(row["created_at"]),
-        kinds=row["kinds"],
-    )
-
-
-def _row(kept: Kept) -> dict[str, Any]:
-    names = RENAMED[type(kept)]
-    row: dict[str, Any] = {}
-    for name, _, reads in PLANS[type(kept)]:
-        value = getattr(kept, name)
-        row[names.get(name, name)] = value if reads is None else to_micros(value) if reads is at else int(value)
-    if isinstance(kept, Task):
-        row["focus"] = kept.lane if kept.state == "running" else None
-    return row
-
-
-def _kept(kind: type[K], plan: Plan, row: Row[Any]) -> K:
+def _read(kept: Declaration[K], row: Row[Any]) -> K:
     try:
-        return kind(*[row[place] if reads is None else reads(row[place]) for _, place, reads in plan])
+        return kept.read(row)
     except (TypeError, OverflowError):
-        raise ValueError(f"{_unreadable(plan, row)} of {TABLES[kind].name} {row.id} is not an instant") from None
+        raise ValueError(f"{kept.unreadable(row)} of {kept.table.name} {row.id} is not an instant") from None
 
 
-def _unreadable(plan: Plan, row: Row[Any]) -> str:
-    for name, place, reads in plan:
-        try:
-            _ = reads and reads(row[place])
-        except (TypeError, OverflowError):
-            return name
-    raise AssertionError("every column can be read")
-
-
-def _line(row: Mapping[Any, Any]) -> Line:
-    """What nobody here can have written is named, so that whoever verifies a journal can say where it is."""
+def _line(row: Row[Any]) -> Line:
+    """Name a line that nobody here can have written, so that whoever verifies a journal can say where it is."""
     try:
-        return Line(
-            lane=row["lane_id"],
-            seq=row["seq"],
-            at=instant(row["at"]),
-            cause=row["cause"],
-            task=row["task_id"],
-            before=row["state_before"],
-            after=row["state_after"],
-            changes=_changes(json.loads(row["changes"])),
-            told=dict(json.loads(row["told"])),
-            control=row["control"],
-            epoch=row["epoch"],
-            hash=row["hash"],
-        )
+        return JOURNAL.read(row)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"line {row['seq']} is not what a journal holds") from None
-
-
-def _changes(told: Any) -> list[Any]:
-    for table, number, new in told:
-        if table not in TOLD or not isinstance(number, int) or not isinstance(new, dict):
-            raise ValueError(f"a change of {table} {number}")
-    return list(told)
+        raise ValueError(f"line {row.seq} is not what a journal holds") from None

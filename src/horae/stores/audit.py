@@ -7,8 +7,9 @@ from sqlalchemy import Connection, insert, select, text, update
 from horae.core.audit import Entry
 from horae.core.chain import GENESIS
 from horae.stores.dialects import BY_NAME
-from horae.stores.rows import entry_from, entry_row
-from horae.stores.tables import audit, chains
+from horae.stores.tables import AUDIT, audit, chains
+
+NUMBERED = (*AUDIT.select, audit.c.id)
 
 
 class Audit:
@@ -16,7 +17,7 @@ class Audit:
         self.connection = connection
 
     def append(self, entry: Entry) -> None:
-        self.connection.execute(insert(audit), entry_row(entry))
+        self.connection.execute(insert(audit), AUDIT.row(entry))
 
     def find(
         self,
@@ -30,25 +31,19 @@ class Audit:
         object_type: str | None = None,
     ) -> list[tuple[int, Entry]]:
         """Newest first, a page at a time; with *owner*, only that tenant's."""
-        query = select(audit).order_by(audit.c.id.desc()).limit(limit)
-        equal = {
-            audit.c.object_id: object_id,
-            audit.c.owner: owner,
-            audit.c.actor: actor,
-            audit.c.verb: verb,
-            audit.c.object_type: object_type,
-        }
-        query = query.where(*(column == value for column, value in equal.items() if value is not None))
+        query = select(*NUMBERED).order_by(audit.c.id.desc()).limit(limit)
+        wanted = {"object_id": object_id, "owner": owner, "actor": actor, "verb": verb, "object_type": object_type}
+        query = query.where(*AUDIT.equal(wanted))
         if before is not None:
             query = query.where(audit.c.id < before)
-        return [(row["id"], entry_from(row)) for row in self.connection.execute(query).mappings()]
+        return [(row.id, AUDIT.read(row)) for row in self.connection.execute(query)]
 
     # -- the chain -----------------------------------------------------------------------------------------------
 
     def open_entries(self, limit: int) -> list[tuple[int, Entry]]:
         """What has not been sealed yet, the oldest first."""
-        query = select(audit).where(audit.c.chain_seq.is_(None)).order_by(audit.c.id).limit(limit)
-        return [(row["id"], entry_from(row)) for row in self.connection.execute(query).mappings()]
+        query = select(*NUMBERED).where(audit.c.chain_seq.is_(None)).order_by(audit.c.id).limit(limit)
+        return [(row.id, AUDIT.read(row)) for row in self.connection.execute(query)]
 
     def lock_chains(self) -> None:
         """Let one sealer at a time at it."""
@@ -74,9 +69,14 @@ class Audit:
     def chain(self, owner: str, *, after: int, limit: int) -> list[tuple[int, int, str, Entry]]:
         """Sealed entries of an owner in their order: place, number, hash, entry."""
         mine = (audit.c.owner == owner, audit.c.chain_seq > after)
-        query = select(audit).where(*mine).order_by(audit.c.chain_seq, audit.c.id).limit(limit)
-        rows = self.connection.execute(query).mappings()
-        return [(row["chain_seq"], row["id"], row["hash"], entry_from(row)) for row in rows]
+        query = (
+            select(*NUMBERED, audit.c.chain_seq, audit.c.hash)
+            .where(*mine)
+            .order_by(audit.c.chain_seq, audit.c.id)
+            .limit(limit)
+        )
+        rows = self.connection.execute(query)
+        return [(row.chain_seq, row.id, row.hash, AUDIT.read(row)) for row in rows]
 
     def _begin(self, owner: str) -> None:
         before, behind = BY_NAME[self.connection.dialect.name].insert_ignore

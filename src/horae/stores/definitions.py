@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from sqlalchemy import Connection, select, text, update
 
-from horae.core.instants import instant
 from horae.ports import StoredDefinition
 from horae.stores.admission import Admission
 from horae.stores.dialects import BY_NAME, Dialect
 from horae.stores.driver import Driver
-from horae.stores.rows import to_micros
 from horae.stores.slots import Slots
-from horae.stores.tables import definitions
+from horae.stores.tables import DEFINITIONS, definitions
 
 
 class Definitions:
@@ -24,12 +19,12 @@ class Definitions:
         self.connection = connection
 
     def get(self, name: str) -> StoredDefinition | None:
-        row = self.connection.execute(select(definitions).where(definitions.c.name == name)).mappings().first()
-        return None if row is None else _definition(row)
+        row = self.connection.execute(select(*DEFINITIONS.select).where(definitions.c.name == name)).first()
+        return None if row is None else DEFINITIONS.read(row)
 
     def all(self) -> list[StoredDefinition]:
-        rows = self.connection.execute(select(definitions).order_by(definitions.c.name)).mappings()
-        return [_definition(row) for row in rows]
+        rows = self.connection.execute(select(*DEFINITIONS.select).order_by(definitions.c.name))
+        return [DEFINITIONS.read(row) for row in rows]
 
     def lock(self) -> None:
         """Let no claim hold a job back, and nobody else change a definition, until this transaction ends."""
@@ -37,14 +32,7 @@ class Definitions:
 
     def put(self, definition: StoredDefinition) -> None:
         """Store a definition; the caller holds the lock."""
-        row = {
-            "name": definition.name,
-            "queue": definition.queue,
-            "tenants": int(definition.tenants),
-            "app": definition.app,
-            "stored_at": to_micros(definition.stored_at),
-            "stored_by": definition.stored_by,
-        }
+        row = DEFINITIONS.row(definition)
         before, behind = self._dialect.insert_ignore
         values = ", ".join(f":{column}" for column in row)
         self.connection.execute(text(f"{before} horae_definitions ({', '.join(row)}) VALUES ({values}) {behind}"), row)
@@ -65,14 +53,3 @@ class Definitions:
     @property
     def _admission(self) -> Admission:
         return Admission(self._dialect, Slots(self._dialect))
-
-
-def _definition(row: Mapping[Any, Any]) -> StoredDefinition:
-    return StoredDefinition(
-        name=row["name"],
-        queue=row["queue"],
-        tenants=bool(row["tenants"]),
-        app=row["app"],
-        stored_at=instant(row["stored_at"]),
-        stored_by=row["stored_by"],
-    )

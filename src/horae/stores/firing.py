@@ -15,11 +15,11 @@ from horae.core.deciding import without
 from horae.core.fires import Firing, Schedule, Unfinished
 from horae.core.instants import micros
 from horae.core.jobs import NewJob
+from horae.stores.codecs import to_micros
 from horae.stores.driver import Driver, marks
 from horae.stores.hot import Hot
-from horae.stores.rows import to_micros
-from horae.stores.schedule_rows import FIRE_COLUMNS, fire_row, schedule_columns, schedule_from
 from horae.stores.schedules import unfinished_from
+from horae.stores.tables import FIRE_COLUMNS, SCHEDULES, fire_row
 
 CHUNK = 500
 Decide = Callable[[list[Schedule], dict[int, Unfinished]], list[tuple[Firing, list[NewJob]]]]
@@ -42,14 +42,14 @@ class Firings:
         self._dialect = hot.dialect
         self._add_jobs = add_jobs
         self._due_sql = (
-            f"SELECT {schedule_columns(hot.dialect)} FROM horae_schedules WHERE next_due_at <= %s "
+            f"SELECT {SCHEDULES.sql(hot.dialect)} FROM horae_schedules WHERE next_due_at <= %s "
             "ORDER BY next_due_at LIMIT %s" + hot.dialect.locking
         )
 
     def fire(self, driver: Driver, decide: Decide, now: datetime, limit: int) -> list[tuple[Firing, list[int]]]:
         """Turn due schedules into jobs; answers with what was decided and the numbers of the new jobs."""
         rows = driver.rows(self._due_sql, [micros(now), limit])
-        due = [schedule_from(row) for row in rows]
+        due = [SCHEDULES.read(row) for row in rows]
         if not due:
             return []
         decided = decide(due, self._unfinished(driver, [s.number for s in due if s.overlap != "allow"]))
@@ -148,7 +148,7 @@ class Firings:
         if dropped:
             self._hot.drop(driver, dropped, YIELDED, now)
 
-    def record(self, driver: Driver, rows: Sequence[tuple[Any, ...]]) -> None:
+    def record(self, driver: Driver, rows: Sequence[Sequence[Any]]) -> None:
         """Write fire records: rows of FIRE_COLUMNS."""
         driver.many(f"INSERT INTO horae_fires ({', '.join(FIRE_COLUMNS)}) VALUES ({marks(len(FIRE_COLUMNS))})", rows)
 

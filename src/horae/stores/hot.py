@@ -18,25 +18,15 @@ from horae.core.jobs import CLOSED, Job, Lease, Outcome, Settlement, settlement
 from horae.core.machinery import MACHINERY
 from horae.ports import Claim, Glance, Node, Renewed
 from horae.stores.admission import Admission
+from horae.stores.codecs import to_micros
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver, marks
 from horae.stores.links import Ended, Links
 from horae.stores.needs import cancel_waiting
-from horae.stores.rows import (
-    ATTEMPT,
-    JOB_COLUMNS,
-    JSON_COLUMNS,
-    SNAPSHOT,
-    ending_row,
-    entry_row,
-    job_from,
-    node_row,
-    to_micros,
-)
 from horae.stores.slots import Slots
+from horae.stores.tables import ATTEMPT, AUDIT, ENDING, JOBS, NODES, SNAPSHOT, ending_row
 
 BANDS = (0, 1, 2)
-ENDING = ("outcome", "attempt", "error", "result", "next_action_at", "audit_event_id")
 # How many candidates each round of a claim looks at, at least: a long line of held jobs is passed in a few steps.
 REACHES = (1, 4, 16, 64, 256, *[1000] * 15)
 CHUNK = 500  # rows named in one IN list
@@ -50,16 +40,10 @@ NEXT_MACHINERY = (
     "ORDER BY run_at LIMIT 1)"
 )
 STATE, TOKEN, WORKER, LEASED, STARTED, LINKED = map(
-    JOB_COLUMNS.index, ("state", "token", "worker_id", "leased_until", "started_at", "linked")
+    JOBS.columns.index, ("state", "token", "worker_id", "leased_until", "started_at", "linked")
 )
-CONCURRENCY_KEY, HELD = JOB_COLUMNS.index("concurrency_key"), JOB_COLUMNS.index("held")
-RUN_AT, BAND, HELD_FOR = map(JOB_COLUMNS.index, ("run_at", "band", "held_for"))
-
-
-def columns(dialect: Dialect) -> str:
-    """The columns of a job; JSON is asked for as text, so that no driver parses it on its own account."""
-    cast = dialect.json_as_text
-    return ", ".join(cast.format(name) if name in JSON_COLUMNS else name for name in JOB_COLUMNS)
+CONCURRENCY_KEY, HELD = JOBS.columns.index("concurrency_key"), JOBS.columns.index("held")
+RUN_AT, BAND, HELD_FOR = map(JOBS.columns.index, ("run_at", "band", "held_for"))
 
 
 class Hot:
@@ -70,7 +54,7 @@ class Hot:
         self.slots = Slots(dialect)
         self.admission = Admission(dialect, self.slots)
         self.links = Links(dialect)
-        self.job_columns = columns(dialect)
+        self.job_columns = JOBS.sql(dialect)
         waiting = f"SELECT {self.job_columns}, concurrency_limit FROM horae_jobs WHERE queue = %s AND state = 'queued' "
         due, first = "AND band = %s AND run_at <= %s", f"ORDER BY run_at, id LIMIT %s{dialect.locking}"
         self.candidate_sql = f"{waiting} AND held = '' {due} {first}"
@@ -267,13 +251,10 @@ class Hot:
             )
 
     def _append_entries(self, driver: Driver, settlements: Sequence[Settlement]) -> None:
-        entries = [entry_row(s.entry) for s in settlements if s.entry is not None]
+        entries = [AUDIT.values(s.entry) for s in settlements if s.entry is not None]
         if entries:
-            names = list(entries[0])
-            driver.many(
-                f"INSERT INTO horae_audit ({', '.join(names)}) VALUES ({marks(len(names))})",
-                [tuple(entry.values()) for entry in entries],
-            )
+            names = AUDIT.written
+            driver.many(f"INSERT INTO horae_audit ({', '.join(names)}) VALUES ({marks(len(names))})", entries)
 
     # -- leases ------------------------------------------------------------------------------------------------
 
@@ -318,12 +299,12 @@ class Hot:
         """Read running jobs whose lease has run out, skipping locked rows; nothing is changed."""
         sql = f"SELECT {self.job_columns} FROM horae_jobs WHERE state = 'running' AND leased_until < %s "
         sql += f"ORDER BY leased_until LIMIT %s{self.dialect.locking}"
-        return [job_from(row) for row in driver.rows(sql, [micros(now), limit])]
+        return [JOBS.read(row) for row in driver.rows(sql, [micros(now), limit])]
 
     def lose(self, driver: Driver, numbers: Sequence[int], now: datetime) -> None:
         """Close running jobs that have fallen silent, for good; their checkpoint stays on record."""
         sql = f"SELECT {self.job_columns} FROM horae_jobs WHERE id IN ({marks(len(numbers))}) AND state = 'running'"
-        silent = [job_from(row) for row in driver.rows(sql, numbers)]
+        silent = [JOBS.read(row) for row in driver.rows(sql, numbers)]
         outcome = Outcome("lost", error="stale: no progress for longer than its stale_timeout", final=True)
         endings = [replace(settlement(job, outcome, now=now, roll=0.0), expired_before=None) for job in silent]
         self.settle(driver, endings, now)
@@ -377,7 +358,7 @@ class Hot:
     def beat(self, driver: Driver, node: Node) -> tuple[str, list[Any]]:
         """Write that the node is alive, or answer with a clause that makes the look itself do so."""
         sql = "UPDATE horae_nodes SET seen_at = %s, state = %s WHERE id = %s"
-        row = node_row(node)
+        row = NODES.row(node)
         if driver.change(sql, [row["seen_at"], row["state"], row["id"]]) == 0:
             before, behind = self.dialect.insert_ignore
             told = f"horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))})"
@@ -403,4 +384,4 @@ def _leased(row: Sequence[Any], claim: Claim, now: datetime, linked: bool) -> Jo
     values[LINKED] = linked or values[LINKED]
     if values[HELD] == CLOSED:
         values[HELD], values[HELD_FOR] = "", None
-    return job_from(values)
+    return JOBS.read(values)

@@ -5,7 +5,7 @@ The keyed way round; jobs without names go through the stores' own hot statement
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -19,8 +19,7 @@ from horae.ports import Placed
 from horae.stores.dialects import BY_NAME
 from horae.stores.driver import CallerDriver
 from horae.stores.needs import Needs
-from horae.stores.rows import INSERT_COLUMNS, chunks, new_job_row
-from horae.stores.tables import jobs, keys, needs, runs
+from horae.stores.tables import INSERT_COLUMNS, jobs, keys, needs, new_job_row, runs
 
 CHUNK = 500
 Name = tuple[str, str, str]  # scope, owner, text
@@ -225,6 +224,18 @@ class Insertion:
             statement = text(f"{before} horae_keys ({', '.join(names)}) VALUES {told} {behind}")
             taken += self.connection.execute(statement, values).rowcount
         return taken
+
+
+def chunks(new: Sequence[NewJob], most: int, most_text: int = 4_000_000) -> Iterator[Sequence[NewJob]]:
+    """Cut a batch so that no statement outgrows what a database accepts in one packet."""
+    start = size = 0
+    for place, job in enumerate(new):
+        if place > start and (place - start == most or size + len(job.payload) > most_text):
+            yield new[start:place]
+            start, size = place, 0
+        size += len(job.payload)
+    if start < len(new):
+        yield new[start:]
 
 
 def _by_name(row: dict[str, Any]) -> Name:

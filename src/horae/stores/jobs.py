@@ -38,22 +38,25 @@ from horae.core.jobs import CLOSED, Job, NewJob, Run
 from horae.core.machinery import MACHINERY
 from horae.core.reasons import Parent
 from horae.ports import Filter, Placed, Waiting
+from horae.stores.declaration import Reader
 from horae.stores.dialects import BY_NAME, Dialect
 from horae.stores.driver import Driver
 from horae.stores.insertion import Insertion
 from horae.stores.links import Ended, Links
-from horae.stores.rows import (
-    ATTEMPT,
-    JOB_SELECT,
-    RUN_SELECT,
-    SNAPSHOT,
-    finished_job_from,
-    job_from,
-    run_from,
-    running_run,
-)
 from horae.stores.slots import Slots
-from horae.stores.tables import jobs, keys, needs, runs, slots
+from horae.stores.tables import (
+    ATTEMPT,
+    FINISHED_JOBS,
+    JOBS,
+    RUNS,
+    SNAPSHOT,
+    jobs,
+    keys,
+    needs,
+    running_run,
+    runs,
+    slots,
+)
 
 FINISHED = ("succeeded", "cancelled")  # what lives on only in the history
 
@@ -81,65 +84,38 @@ class Jobs:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def get(self, number: int) -> Job | None:
-        row = self.connection.execute(select(*JOB_SELECT).where(jobs.c.id == number)).first()
+        row = self.connection.execute(select(*JOBS.select).where(jobs.c.id == number)).first()
         if row is not None:
-            return job_from(row)
-        final = select(*RUN_SELECT).where(runs.c.job_id == number, runs.c.state.is_not(None))
-        ended = self.connection.execute(final).mappings().first()
-        return None if ended is None else finished_job_from(ended)
+            return JOBS.read(row)
+        final = select(*FINISHED_JOBS.select).where(runs.c.job_id == number, runs.c.state.is_not(None))
+        ended = self.connection.execute(final).first()
+        return None if ended is None else FINISHED_JOBS.read(ended)
 
     def lock(self, number: int) -> Job | None:
         """The live or dead job, kept from changing until the transaction ends."""
-        row = self.connection.execute(select(*JOB_SELECT).where(jobs.c.id == number).with_for_update()).first()
-        return None if row is None else job_from(row)
+        row = self.connection.execute(select(*JOBS.select).where(jobs.c.id == number).with_for_update()).first()
+        return None if row is None else JOBS.read(row)
 
     def find(self, wanted: Filter, *, limit: int, before: int | None) -> list[Job]:
         """Newest first, live and finished together, a page at a time."""
         found: dict[int, Job] = {}
         if not wanted.states or set(wanted.states) - set(FINISHED):
-            live = self._narrowed(select(*JOB_SELECT), jobs, wanted).order_by(jobs.c.id.desc()).limit(limit)
+            live = _narrowed(select(*JOBS.select), JOBS, wanted).order_by(jobs.c.id.desc()).limit(limit)
             live = live if before is None else live.where(jobs.c.id < before)
-            found |= {row[0]: job_from(row) for row in self.connection.execute(live)}
+            found |= {row[0]: JOBS.read(row) for row in self.connection.execute(live)}
         if not wanted.states or set(wanted.states) & set(FINISHED):
-            ended = self._narrowed(select(*RUN_SELECT).where(runs.c.state.is_not(None)), runs, wanted)
+            ended = _narrowed(select(*FINISHED_JOBS.select).where(runs.c.state.is_not(None)), FINISHED_JOBS, wanted)
             ended = ended.order_by(runs.c.job_id.desc()).limit(limit)
             ended = ended if before is None else ended.where(runs.c.job_id < before)
-            for row in self.connection.execute(ended).mappings():  # one that ended between the looks is found twice
-                found[row["job_id"]] = finished_job_from(row)
+            for row in self.connection.execute(ended):  # one that ended between the looks is found twice
+                found[row.job_id] = FINISHED_JOBS.read(row)
         return [found[number] for number in sorted(found, reverse=True)[:limit]]
-
-    def _narrowed(self, query: Select[Any], table: Any, wanted: Filter) -> Select[Any]:
-        c = table.c
-        equal = {
-            c.queue: wanted.queue,
-            c.handler: wanted.handler,
-            c.owner: wanted.owner,
-            c.idempotency_key: wanted.key,
-            c.object_type: wanted.object_type,
-            c.object_id: wanted.object_id,
-        }
-        query = query.where(*(column == value for column, value in equal.items() if value is not None))
-        if wanted.queue is None and not wanted.machinery:
-            query = query.where(c.queue != MACHINERY)
-        if wanted.states:
-            query = query.where(c.state.in_(wanted.states))
-        if wanted.queues:
-            query = query.where(c.queue.in_(wanted.queues))
-        if wanted.not_held and table is jobs:
-            query = query.where(c.held.not_in(wanted.not_held))
-        if wanted.tag is not None:
-            query = query.where(_holds_tag(c.tags, wanted.tag))
-        if wanted.created_after is not None:
-            query = query.where(c.created_at >= micros(wanted.created_after))
-        if wanted.created_before is not None:
-            query = query.where(c.created_at < micros(wanted.created_before))
-        return query
 
     def runs(self, number: int) -> list[Run]:
         """Every attempt, the oldest first; the one under way comes last."""
         job = self.get(number)
-        query = select(*RUN_SELECT).where(runs.c.job_id == number).order_by(runs.c.token)
-        told = [run_from(row) for row in self.connection.execute(query).mappings()]
+        query = select(*RUNS.select).where(runs.c.job_id == number).order_by(runs.c.token)
+        told = [RUNS.read(row) for row in self.connection.execute(query)]
         under_way = job is not None and job.state == "running" and job.token not in {run.token for run in told}
         return [*told, running_run(job)] if job is not None and under_way else told
 
@@ -198,8 +174,8 @@ class Jobs:
     def died(self, since: datetime, *, limit: int) -> list[Job]:
         """Jobs that have been dead since an instant or later, the newest first."""
         dead = (jobs.c.state == "dead", jobs.c.finished_at >= micros(since), jobs.c.queue != MACHINERY)
-        query = select(*JOB_SELECT).where(*dead)
-        return [job_from(row) for row in self.connection.execute(query.order_by(jobs.c.id.desc()).limit(limit))]
+        query = select(*JOBS.select).where(*dead)
+        return [JOBS.read(row) for row in self.connection.execute(query.order_by(jobs.c.id.desc()).limit(limit))]
 
     def waiting(self, due_before: datetime, *, not_in: Iterable[str]) -> list[Waiting]:
         """Queues, other than these, with jobs that were due before an instant while none of theirs is running."""
@@ -342,8 +318,8 @@ class Jobs:
     def holders(self, concurrency_key: str) -> list[Job]:
         """The running jobs that hold the places of a concurrency key."""
         places = select(slots.c.job_id).where(slots.c.name == f"key:{concurrency_key}", slots.c.job_id.is_not(None))
-        query = select(*JOB_SELECT).where(jobs.c.id.in_(places), jobs.c.state == "running")
-        return [job_from(row) for row in self.connection.execute(query)]
+        query = select(*JOBS.select).where(jobs.c.id.in_(places), jobs.c.state == "running")
+        return [JOBS.read(row) for row in self.connection.execute(query)]
 
 
 def _lost() -> CTE:
@@ -364,6 +340,26 @@ def _lost_above(number: int) -> Select[tuple[int, int]]:
     found = select(up.c.parent, func.min(needs.c.needed_id).label("root")).join(needs, needs.c.job_id == up.c.id)
     found = found.join(child, child.c.id == needs.c.job_id)
     return found.where(needs.c.state == "settled").group_by(up.c.parent)
+
+
+def _narrowed(query: Select[Any], reader: Reader[Job], wanted: Filter) -> Select[Any]:
+    """Keep what the filter wants: by equal values where it has a field of the job's, else as said here."""
+    query = query.where(*reader.equal(wanted))
+    if wanted.queue is None and not wanted.machinery:
+        query = query.where(reader["queue"] != MACHINERY)
+    if wanted.states:
+        query = query.where(reader["state"].in_(wanted.states))
+    if wanted.queues:
+        query = query.where(reader["queue"].in_(wanted.queues))
+    if wanted.not_held and reader is JOBS:
+        query = query.where(reader["held"].not_in(wanted.not_held))
+    if wanted.tag is not None:
+        query = query.where(_holds_tag(reader["tags"], wanted.tag))
+    if wanted.created_after is not None:
+        query = query.where(reader["created_at"] >= micros(wanted.created_after))
+    if wanted.created_before is not None:
+        query = query.where(reader["created_at"] < micros(wanted.created_before))
+    return query
 
 
 def _guard(job: Job) -> tuple[ColumnElement[bool], ...]:

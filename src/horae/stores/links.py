@@ -10,11 +10,11 @@ from datetime import datetime
 
 from horae.core.fires import Schedule, after_leaders, next_fire
 from horae.core.instants import micros
+from horae.stores.codecs import to_micros
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver, marks
 from horae.stores.needs import Needs
-from horae.stores.rows import to_micros
-from horae.stores.schedule_rows import schedule_columns, schedule_from
+from horae.stores.tables import SCHEDULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,6 @@ class Links:
     def _schedules(self, driver: Driver, numbers: Sequence[int]) -> Iterable[Schedule]:
         if not numbers:
             return []
-        sql = f"SELECT {schedule_columns(self._dialect)} FROM horae_schedules WHERE id IN ({marks(len(numbers))}) "
+        sql = f"SELECT {SCHEDULES.sql(self._dialect)} FROM horae_schedules WHERE id IN ({marks(len(numbers))}) "
         rows = driver.rows(sql + "ORDER BY id" + self._dialect.waiting_lock, numbers)
-        return [schedule_from(row) for row in rows]
+        return [SCHEDULES.read(row) for row in rows]

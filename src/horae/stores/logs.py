@@ -24,17 +24,13 @@ from sqlalchemy import (
 )
 
 from horae.core.instants import micros
-from horae.core.jobs import LOCAL, Run
+from horae.core.jobs import LOCAL
 from horae.ports import LogFilter, Logged
 from horae.stores.dialects import BY_NAME
 from horae.stores.driver import Driver
-from horae.stores.rows import run_from
-from horae.stores.tables import fires, jobs, runs, schedules
+from horae.stores.tables import JOBS, LOGGED, fires, jobs, runs, schedules
 from horae.stores.totals import COUNTED, add_removed
 
-# What a line of the log tells; payloads stay where they are.
-TOLD = ("outcome", "attempt", "handler", "queue", "owner", "worker_id", "started_at", "finished_at", "error",
-        "next_action_at", "audit_event_id", "trace_id", "schedule_id", "fire_at")  # fmt: skip
 UNKNOWN = {"finished_at", "error", "next_action_at", "audit_event_id"}  # of a run that is under way
 RUNNING = "running"
 
@@ -54,8 +50,8 @@ class Logs:
             if before is not None:
                 earlier = and_(number == before[0], token < before[1])
                 query = query.where(or_(number < before[0], earlier))
-            rows = self.connection.execute(query.order_by(number.desc(), token.desc()).limit(limit)).mappings()
-            told |= {(row["job_id"], row["token"]): _logged(row) for row in rows}  # an ended one wins: it is read last
+            rows = self.connection.execute(query.order_by(number.desc(), token.desc()).limit(limit))
+            told |= {(row.job_id, row.token): _logged(row) for row in rows}  # an ended one wins: it is read last
         page = [told[name] for name in sorted(told, reverse=True)[:limit]]
         return self._with_triggers(page)
 
@@ -65,7 +61,7 @@ class Logs:
             query = _lines(source).where(its_number == number, its_token == token)
             if source is jobs:
                 query = query.where(jobs.c.state == RUNNING)
-            row = self.connection.execute(query).mappings().first()
+            row = self.connection.execute(query).first()
             if row is not None:
                 return self._with_triggers([_logged(row)])[0]
         return None
@@ -123,16 +119,17 @@ def _name(source: Any) -> tuple[ColumnElement[int], ColumnElement[int]]:
 
 
 def _lines(source: Any) -> Select[Any]:
-    number, token = _name(source)
-    columns = [_told(source, name) for name in TOLD]
-    key = schedules.c.schedule_key.label("schedule_key")
-    chosen: Select[Any] = select(number.label("job_id"), token, *columns, key)
+    """What a line of the log tells; payloads and results stay where they are."""
+    columns = [_told(source, name) for name in LOGGED.columns]
+    chosen: Select[Any] = select(*columns, schedules.c.schedule_key.label("schedule_key"))
     return chosen.select_from(source.outerjoin(schedules, schedules.c.id == source.c.schedule_id))
 
 
 def _told(source: Any, name: str) -> ColumnElement[Any]:
     if source is runs:
         told: ColumnElement[Any] = runs.c[name]
+    elif name == "job_id":
+        told = jobs.c.id.label(name)
     elif name == "outcome":
         told = literal(RUNNING).label(name)
     else:
@@ -142,8 +139,7 @@ def _told(source: Any, name: str) -> ColumnElement[Any]:
 
 def _narrowed(query: Select[Any], source: Any, wanted: LogFilter) -> Select[Any]:
     c = source.c
-    equal = {c.schedule_id: wanted.schedule_id, c.handler: wanted.handler, c.owner: wanted.owner}
-    query = query.where(*(column == value for column, value in equal.items() if value is not None))
+    query = query.where(*(JOBS if source is jobs else LOGGED).equal(wanted))
     if wanted.schedule_id is None and wanted.handler is None:
         query = query.where(or_(c.schedule_id.is_not(None), c.queue == LOCAL))
     if source is jobs:
@@ -165,5 +161,5 @@ def _forgettable(before: datetime) -> tuple[ColumnElement[bool], ...]:
 
 
 def _logged(row: Any) -> Logged:
-    run: Run = run_from({**row, "result": None})
-    return Logged(run, row["schedule_key"], "job" if run.schedule_id is None else "schedule")
+    run = LOGGED.read(row)
+    return Logged(run, row.schedule_key, "job" if run.schedule_id is None else "schedule")

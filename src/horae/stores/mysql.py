@@ -22,10 +22,10 @@ from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull
 from horae.stores.dialects import MYSQL
 from horae.stores.driver import Driver, marks
 from horae.stores.firing import MOVED, Firings
-from horae.stores.hot import ENDING, Hot
+from horae.stores.hot import Hot
 from horae.stores.mysql_connections import BoundedConnection
-from horae.stores.rows import ATTEMPT, INSERT_COLUMNS, SNAPSHOT, ending_row, new_job_row
 from horae.stores.store import SqlStore, unavailable
+from horae.stores.tables import ATTEMPT, ENDING, INSERT_COLUMNS, SNAPSHOT, ending_row, new_job_row
 
 RETRIED = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT}
 GONE = {2003, 2006, 2013, 2055, 1053, 1152, 1158, 1159, 1160, 1161, 1205, 4031}

@@ -24,7 +24,7 @@ from typing import Any
 from horae.core.instants import micros
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver, marks
-from horae.stores.rows import ATTEMPT, SNAPSHOT
+from horae.stores.tables import ATTEMPT, SNAPSHOT
 
 INLINE = 100
 CHUNK = 500

@@ -8,8 +8,7 @@ from sqlalchemy import Connection, delete, insert, select
 
 from horae.core.instants import micros
 from horae.ports import Node
-from horae.stores.rows import node_from, node_row
-from horae.stores.tables import nodes
+from horae.stores.tables import NODES, nodes
 
 
 class Nodes:
@@ -17,11 +16,11 @@ class Nodes:
         self.connection = connection
 
     def all(self) -> list[Node]:
-        return [node_from(row) for row in self.connection.execute(select(nodes).order_by(nodes.c.id)).mappings()]
+        return [NODES.read(row) for row in self.connection.execute(select(*NODES.select).order_by(nodes.c.id))]
 
     def put(self, node: Node) -> None:
         self.remove(node.node_id)
-        self.connection.execute(insert(nodes), node_row(node))
+        self.connection.execute(insert(nodes), NODES.row(node))
 
     def remove(self, node_id: str) -> None:
         self.connection.execute(delete(nodes).where(nodes.c.id == node_id))

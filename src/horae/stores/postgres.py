@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import IsolationLevel
 from psycopg import errors as pg
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import BigInteger, Column, Connection, Engine, Integer, Table, func, select
 
 from horae.core.instants import instant, micros
 from horae.core.jobs import OPEN_HANDLERS, PRIORITIES, Job, NewJob, Order, Settlement
@@ -23,49 +23,61 @@ from horae.core.timeouts import Timeouts, client_limit, milliseconds
 from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull
 from horae.ports import Claim, Glance, Node
 from horae.stores.arrays import arrays
+from horae.stores.codecs import Json
 from horae.stores.dialects import POSTGRES
 from horae.stores.driver import Driver, marks
 from horae.stores.firing import LIVE_JOBS, MOVED, Firings
 from horae.stores.hints import HEAD, Hints
-from horae.stores.hot import BANDS, ENDING, Hot, columns
+from horae.stores.hot import BANDS, Hot
 from horae.stores.notify import CHANNEL, Notifier
 from horae.stores.postgres_connections import BoundedConnection, hot_session, took_too_long
-from horae.stores.rows import (
+from horae.stores.store import SqlStore, T, unavailable
+from horae.stores.tables import (
     ATTEMPT,
+    ENDING,
+    FIRE_COLUMNS,
     INSERT_COLUMNS,
-    JOB_COLUMNS,
-    JSON_COLUMNS,
+    JOBS,
+    NODES,
     SNAPSHOT,
     ending_row,
-    job_from,
+    fires,
     new_job_row,
-    node_row,
+    runs,
+    schedules,
 )
-from horae.stores.schedule_rows import FIRE_COLUMNS
-from horae.stores.store import SqlStore, T, unavailable
+from horae.stores.tables import jobs as job_table
 
 CLAIM_SIZES = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 RETRIED = (pg.DeadlockDetected, pg.SerializationFailure, pg.LockNotAvailable)
 MAX_SPARE = 16
 
 
-# The type of each inserted column, for arrays that are unnested into rows.
-_TYPES = {
-    **dict.fromkeys(("run_at", "planned_at", "created_at", "timeout", "schedule_id", "fire_at"), "bigint"),
-    **dict.fromkeys(("band", "max_attempts", "concurrency_limit", "linked"), "int"),
-    **dict.fromkeys(("retry", "tags", "payload", "checkpoint"), "json"),
-}
+def _type_of(column: Column[Any]) -> str:
+    """The type of a column's values in an array that is unnested into rows."""
+    kind = column.type
+    if isinstance(kind, Json):
+        return "json"
+    if isinstance(kind, Integer):  # of which the others are kinds
+        return "bigint" if isinstance(kind, BigInteger) else "int"
+    return "text"
+
+
+def _unnest(table: Table, names: Iterable[str]) -> str:
+    """A parameter for each column, all its values in one array."""
+    return ", ".join(f"%s::{_type_of(table.c[name])}[]" for name in names)
+
+
 INSERT_ONE = (
-    f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) "
-    f"VALUES ({', '.join('%s::json' if name in JSON_COLUMNS else '%s' for name in INSERT_COLUMNS)}) RETURNING id"
-)
-INSERT_MANY = (
-    f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) SELECT * FROM unnest("
-    + ", ".join(f"%s::{_TYPES.get(name, 'text')}[]" for name in INSERT_COLUMNS)
+    f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES ("
+    + ", ".join("%s::json" if isinstance(job_table.c[name].type, Json) else "%s" for name in INSERT_COLUMNS)
     + ") RETURNING id"
 )
-_ENDING_TYPES = ("text", "int", "text", "json", "bigint", "text")
-_UNNESTED = ", ".join(["%s::bigint[]", "%s::bigint[]", *(f"%s::{kind}[]" for kind in _ENDING_TYPES), "%s::text[]"])
+INSERT_MANY = (
+    f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) "
+    f"SELECT * FROM unnest({_unnest(job_table, INSERT_COLUMNS)}) RETURNING id"
+)
+_UNNESTED = _unnest(runs, ("job_id", "token", *ENDING, "state"))
 _ENDINGS = f"ended AS MATERIALIZED (SELECT * FROM unnest({_UNNESTED}) AS e (id, token, {', '.join(ENDING)}, state))"
 _RUN_COLUMNS = ", ".join(("job_id", "token", *ATTEMPT, *ENDING, "state", "finished_at"))
 
@@ -129,8 +141,8 @@ def claim_sql(order: str | None, limit: int) -> str:
         f"picked AS MATERIALIZED (SELECT id, {ADMITTED} AS admitted FROM ({arms}) c{sorting} LIMIT %s), "
         "taken AS (UPDATE horae_jobs SET state = 'running', token = token + 1, worker_id = %s, leased_until = %s, "
         "started_at = %s WHERE id = ANY(ARRAY(SELECT id FROM picked WHERE admitted)) "
-        f"RETURNING {columns(POSTGRES)}) SELECT false, taken.* FROM taken UNION ALL "
-        f"SELECT true{', NULL' * len(JOB_COLUMNS)} WHERE NOT (SELECT ok FROM plain) "
+        f"RETURNING {JOBS.sql(POSTGRES)}) SELECT false, taken.* FROM taken UNION ALL "
+        f"SELECT true{', NULL' * len(JOBS.columns)} WHERE NOT (SELECT ok FROM plain) "
         "OR EXISTS (SELECT 1 FROM picked WHERE NOT admitted)"
     )
 
@@ -148,16 +160,13 @@ class PostgresHot(Hot):
             driver.change(WRITE_RUN[final], [*_endings(settlements, final=final), micros(now)])
 
     def beat(self, driver: Driver, node: Node) -> tuple[str, list[Any]]:
-        row = node_row(node)
+        row = NODES.row(node)
         kept = "ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, state = excluded.state"
         told = f"INSERT INTO horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))}) {kept}"
         return f"WITH beat AS ({told}) ", list(row.values())
 
 
-_FIRE_TYPES = ("bigint", "text", "bigint", "text", "text", "bigint", "bigint", "int", "bigint", "bigint", "bigint")
-RECORD = f"INSERT INTO horae_fires ({', '.join(FIRE_COLUMNS)}) SELECT * FROM unnest(" + (
-    ", ".join(f"%s::{kind}[]" for kind in _FIRE_TYPES) + ")"
-)
+RECORD = f"INSERT INTO horae_fires ({', '.join(FIRE_COLUMNS)}) SELECT * FROM unnest({_unnest(fires, FIRE_COLUMNS)})"
 RECORDED = (
     "SELECT e.schedule_id, e.fire_at FROM unnest(%s::bigint[], %s::bigint[]) AS e (schedule_id, fire_at) CROSS JOIN "
     "LATERAL (SELECT 1 FROM horae_fires f WHERE f.schedule_id = e.schedule_id AND f.kind = 'schedule' "
@@ -165,8 +174,7 @@ RECORDED = (
 )
 MOVE = (
     f"UPDATE horae_schedules s SET {', '.join(f'{name} = m.{name}' for name in MOVED)} "
-    f"FROM unnest(%s::bigint[], %s::bigint[], %s::int[], %s::bigint[], %s::text[], %s::bigint[]) "
-    f"AS m ({', '.join(MOVED)}, id) WHERE s.id = m.id"
+    f"FROM unnest({_unnest(schedules, (*MOVED, 'id'))}) AS m ({', '.join(MOVED)}, id) WHERE s.id = m.id"
 )
 
 
@@ -183,7 +191,7 @@ class PostgresFirings(Firings):
         sql = "SELECT DISTINCT followed_id FROM horae_follows WHERE followed_id = ANY(%s::bigint[])"
         return {row[0] for row in driver.rows(sql, [list(numbers)])}
 
-    def record(self, driver: Driver, rows: Sequence[tuple[Any, ...]]) -> None:
+    def record(self, driver: Driver, rows: Sequence[Sequence[Any]]) -> None:
         driver.change(RECORD, [list(column) for column in zip(*rows, strict=True)])
 
     def move(self, driver: Driver, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -338,7 +346,7 @@ class PostgresStore(SqlStore):
         parameters = [queue, queue, *bands, limit, claim.worker_id, micros(claim.until(now)), at]
         with self.direct() as connection:
             rows = connection.execute(claim_sql(claim.order, size), parameters, prepare=True).fetchall()
-        taken = [job_from(row[1:]) for row in rows if not row[0]]
+        taken = [JOBS.read(row[1:]) for row in rows if not row[0]]
         return in_order(taken, claim.order), len(taken) < len(rows)
 
     def settle(self, settlements: Sequence[Settlement], *, now: datetime) -> set[int]:

@@ -9,8 +9,7 @@ from sqlalchemy import Connection, Table, select, text, update
 
 from horae.ports import Queue
 from horae.stores.dialects import BY_NAME
-from horae.stores.rows import queue_from, to_micros
-from horae.stores.tables import limits, queues
+from horae.stores.tables import QUEUES, limits, queues
 
 
 class Queues:
@@ -18,17 +17,17 @@ class Queues:
         self.connection = connection
 
     def get(self, name: str, *, lock: bool = False) -> Queue | None:
-        query = select(queues).where(queues.c.name == name)
-        row = self.connection.execute(query.with_for_update() if lock else query).mappings().first()
+        query = select(*QUEUES.select).where(queues.c.name == name)
+        row = self.connection.execute(query.with_for_update() if lock else query).first()
         limit = self.limits().get(f"queue:{name}")
         if row is None:
             return None if limit is None else Queue(name, max_running=limit)
-        return replace(queue_from(row), max_running=limit)
+        return replace(QUEUES.read(row), max_running=limit)
 
     def all(self) -> list[Queue]:
         told = self.limits()
         limited = {name.removeprefix("queue:"): limit for name, limit in told.items() if name.startswith("queue:")}
-        known = {row["name"]: queue_from(row) for row in self.connection.execute(select(queues)).mappings()}
+        known = {row.name: QUEUES.read(row) for row in self.connection.execute(select(*QUEUES.select))}
         named = {name: known.get(name, Queue(name)) for name in {*known, *limited}}
         return [replace(queue, max_running=limited.get(name)) for name, queue in named.items()]
 
@@ -41,14 +40,7 @@ class Queues:
         """Replace the settings, but for the limit, which has sources of its own; the caller has read them in this
         transaction.
         """
-        row = {
-            "name": queue.name,
-            "sorting": queue.order,
-            "paused_at": to_micros(queue.paused_at),
-            "paused_by": queue.paused_by,
-            "pause_reason": queue.pause_reason,
-        }
-        self._upsert(queues, row)
+        self._upsert(queues, QUEUES.row(queue))
 
     def _upsert(self, table: Table, row: dict[str, Any]) -> None:
         """Two people may set up the same new queue at once: then the later one wins, and neither fails."""

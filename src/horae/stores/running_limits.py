@@ -8,7 +8,7 @@ from horae.core.running_limits import LimitSource
 from horae.stores.dialects import BY_NAME
 from horae.stores.driver import Driver
 from horae.stores.slots import LOCK, Slots
-from horae.stores.tables import limit_sources, limits, slots
+from horae.stores.tables import LIMIT_SOURCES, limit_sources, limits, slots
 
 
 class RunningLimits:
@@ -25,19 +25,14 @@ class RunningLimits:
 
     def sources(self, name: str | None = None, *, app: str | None = None) -> list[LimitSource]:
         """What is said about limits: about one, by one application, or everything."""
-        query = select(limit_sources).order_by(limit_sources.c.name, limit_sources.c.app)
-        if name is not None:
-            query = query.where(limit_sources.c.name == name)
-        if app is not None:
-            query = query.where(limit_sources.c.app == app)
-        rows = self.connection.execute(query)
-        return [LimitSource(row.name, row.app, row.source, row.max_running) for row in rows]
+        query = select(*LIMIT_SOURCES.select).order_by(limit_sources.c.name, limit_sources.c.app)
+        query = query.where(*LIMIT_SOURCES.equal({"name": name, "app": app}))
+        return [LIMIT_SOURCES.read(row) for row in self.connection.execute(query)]
 
     def say(self, said: LimitSource) -> None:
         """Write what a source says; the name is locked."""
         self.unsay(said.name, said.app)
-        row = {"name": said.name, "app": said.app, "source": said.source, "max_running": said.max_running}
-        self.connection.execute(insert(limit_sources), row)
+        self.connection.execute(insert(limit_sources), LIMIT_SOURCES.row(said))
 
     def unsay(self, name: str, app: str) -> None:
         self.connection.execute(

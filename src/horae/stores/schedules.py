@@ -14,20 +14,11 @@ from horae.core.instants import micros
 from horae.core.locks import LOCK
 from horae.errors import Conflict, VersionConflict
 from horae.ports import ScheduleFilter, Tally
-from horae.stores.rows import at
-from horae.stores.schedule_rows import (
-    FIRE_COLUMNS,
-    SCHEDULE_SELECT,
-    fire_from,
-    fire_row,
-    schedule_from,
-    schedule_row,
-)
-from horae.stores.tables import fires, follows, jobs, run_totals, schedules
+from horae.stores.codecs import at
+from horae.stores.tables import FIRE_COLUMNS, FIRES, SCHEDULES, fire_row, fires, follows, jobs, run_totals, schedules
 from horae.stores.totals import HANDLER, SCHEDULE, tallies
 
 FIRE_KINDS = get_args(FireKind)
-FIRE_SELECT = [fires.c[name] for name in FIRE_COLUMNS]
 
 
 class Schedules:
@@ -37,26 +28,19 @@ class Schedules:
         self.connection = connection
 
     def get(self, key: str, owner: str, *, lock: bool = False) -> Schedule | None:
-        query = select(*SCHEDULE_SELECT).where(schedules.c.schedule_key == key, schedules.c.owner == owner)
+        query = select(*SCHEDULES.select).where(schedules.c.schedule_key == key, schedules.c.owner == owner)
         row = self.connection.execute(query.with_for_update() if lock else query).first()
-        return None if row is None else schedule_from(row)
+        return None if row is None else SCHEDULES.read(row)
 
     def by_number(self, numbers: Iterable[int]) -> dict[int, Schedule]:
-        query = select(*SCHEDULE_SELECT).where(schedules.c.id.in_(list(numbers)))
-        found = (schedule_from(row) for row in self.connection.execute(query))
+        query = select(*SCHEDULES.select).where(schedules.c.id.in_(list(numbers)))
+        found = (SCHEDULES.read(row) for row in self.connection.execute(query))
         return {schedule.number: schedule for schedule in found}
 
     def find(self, wanted: ScheduleFilter, *, limit: int, after: Schedule | str | None) -> list[Schedule]:
         """By key, a page at a time."""
-        query = select(*SCHEDULE_SELECT).order_by(schedules.c.schedule_key, schedules.c.id).limit(limit)
-        equal = {
-            schedules.c.owner: wanted.owner,
-            schedules.c.group_name: wanted.group,
-            schedules.c.handler: wanted.handler,
-            schedules.c.mode: wanted.mode,
-            schedules.c.kind: wanted.kind,
-        }
-        query = query.where(*(column == value for column, value in equal.items() if value is not None))
+        query = select(*SCHEDULES.select).order_by(schedules.c.schedule_key, schedules.c.id).limit(limit)
+        query = query.where(*SCHEDULES.equal(wanted, leave_out=("enabled", "toggled")))
         if wanted.queues:
             query = query.where(schedules.c.queue.in_(wanted.queues))
         if wanted.not_tzdata is not None:
@@ -65,14 +49,12 @@ class Schedules:
             query = query.where(func.coalesce(schedules.c.toggled, schedules.c.enabled) == int(wanted.enabled))
         if wanted.toggled is not None:
             query = query.where(schedules.c.toggled.is_not(None) if wanted.toggled else schedules.c.toggled.is_(None))
-        if wanted.declared is not None:
-            query = query.where(schedules.c.declared == int(wanted.declared))
         if isinstance(after, Schedule):  # several owners may use the same key
             further = and_(schedules.c.schedule_key == after.key, schedules.c.id > after.number)
             query = query.where(or_(schedules.c.schedule_key > after.key, further))
         elif after is not None:
             query = query.where(schedules.c.schedule_key > after)
-        return [schedule_from(row) for row in self.connection.execute(query)]
+        return [SCHEDULES.read(row) for row in self.connection.execute(query)]
 
     def count_enabled(self, owner: str) -> int:
         """How many schedules of an owner may still fire; one that has fired as often as it may counts no more."""
@@ -83,7 +65,7 @@ class Schedules:
 
     def add(self, schedule: Schedule) -> int:
         try:
-            answer = self.connection.execute(insert(schedules), schedule_row(schedule))
+            answer = self.connection.execute(insert(schedules), SCHEDULES.row(schedule))
         except IntegrityError as problem:
             raise Conflict(f"Somebody else has just made a schedule {schedule.key!r}; look again.") from problem
         assert answer.inserted_primary_key is not None
@@ -92,7 +74,7 @@ class Schedules:
     def put(self, schedule: Schedule, *, expected_version: int) -> None:
         """Write a changed schedule, unless somebody else changed it since it was read."""
         guard = (schedules.c.id == schedule.number, schedules.c.version == expected_version)
-        done = self.connection.execute(update(schedules).where(*guard).values(schedule_row(schedule)))
+        done = self.connection.execute(update(schedules).where(*guard).values(SCHEDULES.row(schedule)))
         if done.rowcount != 1:
             raise VersionConflict(
                 f"Schedule {schedule.key} was changed by somebody else meanwhile; read it again and repeat."
@@ -143,8 +125,8 @@ class Schedules:
             or_(c.ends_at.is_(None), c.ends_at > micros(now)),
             or_(c.max_fires.is_(None), c.fire_count < c.max_fires),
         )
-        query = select(*SCHEDULE_SELECT).where(*silent, is_on, *goes_on, ~awaited.exists()).order_by(c.id).limit(limit)
-        return [schedule_from(row) for row in self.connection.execute(query)]
+        query = select(*SCHEDULES.select).where(*silent, is_on, *goes_on, ~awaited.exists()).order_by(c.id).limit(limit)
+        return [SCHEDULES.read(row) for row in self.connection.execute(query)]
 
     # -- fires ---------------------------------------------------------------------------------------------------
 
@@ -179,14 +161,18 @@ class Schedules:
 
     def history(self, number: int, *, limit: int, before: datetime | None) -> list[tuple[Fire, int | None]]:
         """What became of each due fire, the newest first; all records of the last instant, even beyond the limit."""
-        query = select(*FIRE_SELECT).where(fires.c.schedule_id == number).order_by(fires.c.fire_at.desc(), fires.c.kind)
+        query = (
+            select(*FIRES.select, fires.c.job_id)
+            .where(fires.c.schedule_id == number)
+            .order_by(fires.c.fire_at.desc(), fires.c.kind)
+        )
         page = query if before is None else query.where(fires.c.fire_at < micros(before))
         rows = self.connection.execute(page.limit(limit)).all()
         if len(rows) == limit:  # the next page begins before the last instant of this one
             last = rows[-1].fire_at
             rows = [row for row in rows if row.fire_at > last]
             rows += self.connection.execute(query.where(fires.c.fire_at == last)).all()
-        return [fire_from(row) for row in rows]
+        return [(FIRES.read(row), row.job_id) for row in rows]
 
     def skipped(self, numbers: Iterable[int]) -> set[int]:
         """Return those whose last fire led to no run: another was running, or the lock was not to be had."""

@@ -13,11 +13,11 @@ from typing import Any
 
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver, marks
-from horae.stores.rows import JOB_COLUMNS
+from horae.stores.tables import JOBS
 
 LOCK = -1
 MAX_RELEASED = 100
-KEY, GROUP = JOB_COLUMNS.index("concurrency_key"), JOB_COLUMNS.index("group_name")
+KEY, GROUP = JOBS.columns.index("concurrency_key"), JOBS.columns.index("group_name")
 LIMIT = -1  # the concurrency limit is asked for after the job's own columns
 Row = tuple[Any, ...]
 

@@ -27,9 +27,8 @@ from horae.core.timeouts import Timeouts
 from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull, StoreUnavailable
 from horae.stores.dialects import NO_ROOM, SQLITE
 from horae.stores.driver import Driver, marks
-from horae.stores.rows import INSERT_COLUMNS, new_job_row
 from horae.stores.store import SqlStore
-from horae.stores.tables import jobs, lanes, lease_line, locks
+from horae.stores.tables import INSERT_COLUMNS, jobs, lanes, lease_line, locks, new_job_row
 
 BUSY_TIMEOUT_MS = 30_000
 CLOSE_PATIENCE = 2.0  # seconds

@@ -24,9 +24,9 @@ from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver
 from horae.stores.firing import Decide, Firings
 from horae.stores.hot import Hot
+from horae.stores.insertion import chunks
 from horae.stores.jobs import Jobs
 from horae.stores.retention import forget
-from horae.stores.rows import chunks
 from horae.stores.schema import require_current
 from horae.stores.transaction import Transaction
 

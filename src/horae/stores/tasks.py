@@ -12,14 +12,10 @@ from horae.core.instants import micros
 from horae.core.jobs import Job, Run
 from horae.core.task_rules import PREFIX
 from horae.ports import TaskRun
-from horae.stores.rows import JOB_SELECT, job_from, run_from, running_run
-from horae.stores.schedule_rows import SCHEDULE_SELECT, schedule_from
-from horae.stores.tables import fires, jobs, runs, schedules
+from horae.stores.tables import JOBS, RUNS, SCHEDULES, fires, jobs, running_run, runs, schedules
 
 # What was given back or put off is not a run; what was called off is one only if it had begun.
-RUNS = ("succeeded", "failed", "timed_out", "lost", "cancelled")
-TOLD = ("job_id", "token", "outcome", "attempt", "handler", "queue", "owner", "worker_id", "started_at", "finished_at",
-        "error", "result", "next_action_at", "audit_event_id", "trace_id", "schedule_id", "fire_at")  # fmt: skip
+RAN = ("succeeded", "failed", "timed_out", "lost", "cancelled")
 LIVE = ("queued", "running")
 
 
@@ -31,10 +27,10 @@ class Tasks:
 
     def get(self, task_id: str, owner: str | None, *, lock: bool = False) -> Schedule | None:
         """A task by its id; only for an operator, whose *owner* is None, every tenant is looked through."""
-        query = select(*SCHEDULE_SELECT).where(schedules.c.schedule_key == task_id, _is_task())
+        query = select(*SCHEDULES.select).where(schedules.c.schedule_key == task_id, _is_task())
         query = query if owner is None else query.where(schedules.c.owner == owner)
         row = self.connection.execute(query.with_for_update() if lock else query).first()
-        return None if row is None else schedule_from(row)
+        return None if row is None else SCHEDULES.read(row)
 
     def find(
         self, owner: str | None, *, limit: int, after: tuple[str, int, int] | None, queues: Collection[str] = ()
@@ -46,7 +42,7 @@ class Tasks:
         """
         c = schedules.c
         order = (c.updated_at.desc(), c.id.desc())
-        query = select(*SCHEDULE_SELECT).where(_is_task()).limit(limit)
+        query = select(*SCHEDULES.select).where(_is_task()).limit(limit)
         query = query.order_by(c.owner.desc(), *order) if owner is None else query.order_by(*order)
         if owner is not None:
             query = query.where(c.owner == owner)
@@ -56,7 +52,7 @@ class Tasks:
             whose, changed, number = after
             earlier = or_(c.updated_at < changed, and_(c.updated_at == changed, c.id < number))
             query = query.where(earlier if owner is not None else or_(c.owner < whose, and_(c.owner == whose, earlier)))
-        return [schedule_from(row) for row in self.connection.execute(query)]
+        return [SCHEDULES.read(row) for row in self.connection.execute(query)]
 
     def count_enabled(self, owner: str) -> int:
         """How many tasks of a tenant may still run by themselves: one that had its only run, and got it over with,
@@ -73,16 +69,16 @@ class Tasks:
         """What of these tasks waits or runs, the oldest first."""
         mine = (jobs.c.schedule_id.in_(list(numbers)), jobs.c.state.in_(LIVE))
         found: dict[int, list[Job]] = {}
-        for row in self.connection.execute(select(*JOB_SELECT).where(*mine).order_by(jobs.c.id)):
-            job = job_from(row)
+        for row in self.connection.execute(select(*JOBS.select).where(*mine).order_by(jobs.c.id)):
+            job = JOBS.read(row)
             if job.schedule_id is not None:
                 found.setdefault(job.schedule_id, []).append(job)
         return found
 
     def last_run(self, number: int) -> Run | None:
         """How the last ended attempt went."""
-        row = self.connection.execute(_ended(number).limit(1)).mappings().first()
-        return None if row is None else run_from(row)
+        row = self.connection.execute(_ended(number).limit(1)).first()
+        return None if row is None else RUNS.read(row)
 
     def runs(self, number: int, *, limit: int, before: tuple[int, int] | None) -> list[TaskRun]:
         """The newest first, what is under way among them; *before* is job and token of the last one told."""
@@ -93,14 +89,14 @@ class Tasks:
         told = {
             run.id: run for run in map(running_run, self._running(number)) if before is None or _place(run) < before
         }
-        told |= {run.id: run for run in map(run_from, self.connection.execute(query.limit(limit)).mappings())}
+        told |= {run.id: run for run in map(RUNS.read, self.connection.execute(query.limit(limit)))}
         page = sorted(told.values(), key=_place, reverse=True)[:limit]
         kinds = self._set_off(page)
         return [TaskRun(run, kinds.get(run.job_number, "schedule")) for run in page]
 
     def _running(self, number: int) -> list[Job]:
-        query = select(*JOB_SELECT).where(jobs.c.schedule_id == number, jobs.c.state == "running")
-        return [job_from(row) for row in self.connection.execute(query)]
+        query = select(*JOBS.select).where(jobs.c.schedule_id == number, jobs.c.state == "running")
+        return [JOBS.read(row) for row in self.connection.execute(query)]
 
     def _set_off(self, page: list[Run]) -> dict[int, str]:
         """What did not come by the clock: set off by hand, or made up for."""
@@ -118,8 +114,8 @@ def _is_task() -> ColumnElement[bool]:
 
 
 def _ended(number: int) -> Select[Any]:
-    begun = (runs.c.outcome.in_(RUNS), runs.c.started_at.is_not(None))
-    query = select(*(runs.c[name] for name in TOLD)).where(runs.c.schedule_id == number, *begun)
+    begun = (runs.c.outcome.in_(RAN), runs.c.started_at.is_not(None))
+    query = select(*RUNS.select).where(runs.c.schedule_id == number, *begun)
     return query.order_by(runs.c.job_id.desc(), runs.c.token.desc())
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection, and_, insert, or_, select, update
 
 from horae.core.access import Token
-from horae.core.instants import instant, micros
-from horae.stores.rows import at, to_micros
-from horae.stores.tables import tokens
+from horae.core.instants import micros
+from horae.stores.tables import TOKENS, tokens
 
 CHUNK = 500  # ids in one IN list
 
@@ -22,32 +19,21 @@ class Tokens:
         self.connection = connection
 
     def get(self, token_id: str) -> Token | None:
-        row = self.connection.execute(select(tokens).where(tokens.c.id == token_id)).mappings().first()
-        return None if row is None else _token(row)
+        row = self.connection.execute(select(*TOKENS.select).where(tokens.c.id == token_id)).first()
+        return None if row is None else TOKENS.read(row)
 
     def find(self, owner: str | None, *, limit: int, after: tuple[datetime, str] | None = None) -> list[Token]:
         """Newest first; *after* says when the last one of the page before was made, and its id."""
-        query = select(tokens).order_by(tokens.c.created_at.desc(), tokens.c.id).limit(limit)
+        query = select(*TOKENS.select).order_by(tokens.c.created_at.desc(), tokens.c.id).limit(limit)
         query = query if owner is None else query.where(tokens.c.owner == owner)
         if after is not None:
             made, token_id = micros(after[0]), after[1]
             same = and_(tokens.c.created_at == made, tokens.c.id > token_id)
             query = query.where(or_(tokens.c.created_at < made, same))
-        return [_token(row) for row in self.connection.execute(query).mappings()]
+        return [TOKENS.read(row) for row in self.connection.execute(query)]
 
     def add(self, token: Token) -> None:
-        row = {
-            "id": token.token_id,
-            "digest": token.digest,
-            "owner": token.owner,
-            "name": token.name,
-            "scopes": json.dumps(list(token.scopes)),
-            "queues": json.dumps(list(token.queues)),
-            "created_at": micros(token.created_at),
-            "created_by": token.created_by,
-            "expires_at": to_micros(token.expires_at),
-        }
-        self.connection.execute(insert(tokens), row)
+        self.connection.execute(insert(tokens), TOKENS.row(token))
 
     def revoke(self, token_id: str, *, actor: str, now: datetime) -> bool:
         """False when there is no such token, or it was revoked before."""
@@ -71,21 +57,3 @@ class Tokens:
 
 def batched(ids: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     return (ids[start : start + size] for start in range(0, len(ids), size))
-
-
-def _token(row: Mapping[Any, Any]) -> Token:
-    return Token(
-        token_id=row["id"],
-        digest=row["digest"],
-        owner=row["owner"],
-        name=row["name"],
-        scopes=tuple(json.loads(row["scopes"])),
-        queues=tuple(json.loads(row["queues"])),
-        created_at=instant(row["created_at"]),
-        created_by=row["created_by"],
-        expires_at=at(row["expires_at"]),
-        used_at=at(row["used_at"]),
-        used_from=row["used_from"],
-        revoked_at=at(row["revoked_at"]),
-        revoked_by=row["revoked_by"],
-    )

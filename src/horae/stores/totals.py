@@ -26,9 +26,9 @@ from sqlalchemy import (
 )
 
 from horae.ports import Tally
+from horae.stores.codecs import at
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver, marks
-from horae.stores.rows import at
 from horae.stores.tables import run_totals, runs
 
 RAN = ("succeeded", "failed", "timed_out", "lost")  # what was given back, put off or called off does not count as run

@@ -1,0 +1,138 @@
+"""How values are stored: types of columns, and codecs that turn values into what a column keeps and back.
+
+Instants and spans are integer microseconds, JSON is stored and read as text, states are words, flags are 0 and 1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache, partial
+from typing import Any
+
+from sqlalchemy import BigInteger, ColumnElement, Integer, SmallInteger, String, Text, cast
+from sqlalchemy.dialects import mysql
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.types import TypeEngine, UserDefinedType
+
+from horae.core import instants
+from horae.core.instants import MICROSECOND
+from horae.core.jobs import PRIORITIES
+from horae.core.retry import Retry
+
+
+class Json(UserDefinedType[str]):
+    """JSON kept as the text it came as, so that every database gives back the same bytes."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: Any) -> str:
+        return "JSON"
+
+    def column_expression(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        return cast(column, Text)
+
+
+@compiles(Json, "sqlite")
+def _json_is_text_on_sqlite(*_: Any, **__: Any) -> str:
+    return "TEXT"  # a column declared JSON would turn the text '1' into a number
+
+
+@compiles(Json, "mysql")
+@compiles(Json, "mariadb")
+def _json_is_text_on_mysql(*_: Any, **__: Any) -> str:
+    return "LONGTEXT"  # MariaDB's JSON is that and a check that refuses more than 32 levels; MySQL's changes the text
+
+
+Number = BigInteger().with_variant(Integer, "sqlite")
+LongText = Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
+Name = String(255)
+# Text is compared byte by byte, so that "A" and "a" are two names on every database. The dialect goes by two names.
+BYTEWISE: dict[str, Any] = {
+    f"{vendor}_{option}": value
+    for vendor in ("mysql", "mariadb")
+    for option, value in (("charset", "utf8mb4"), ("collate", "utf8mb4_bin"), ("engine", "InnoDB"))
+}
+
+
+@dataclass(frozen=True)
+class Codec:
+    """The type of a column, and what turns a value into what it keeps and back; None: nothing needs to.
+
+    NULL is read as *null* and reaches neither *read* nor *write*. With *beside*, the name of a second column, *read*
+    gets the values of both, NULL or not.
+    """
+
+    type: TypeEngine[Any] | type[TypeEngine[Any]]
+    read: Callable[..., Any] | None = None
+    write: Callable[[Any], Any] | None = None
+    beside: str = ""
+    null: Any = None
+
+
+# One claim shares its times, and so do the jobs of one enqueue.
+instant = lru_cache(maxsize=256)(instants.instant)
+micros = lru_cache(maxsize=256)(instants.micros)
+_decode = json.JSONDecoder().raw_decode
+_encode = partial(json.dumps, ensure_ascii=False)
+_DEFAULT = Retry().as_json()  # of a job that is stored without a policy of its own
+
+
+def at(value: int | None) -> datetime | None:
+    return None if value is None else instant(value)
+
+
+def to_micros(value: datetime | None) -> int | None:
+    return None if value is None else instants.micros(value)
+
+
+def _span(microseconds: int) -> timedelta:
+    return timedelta(microseconds=microseconds)
+
+
+def _read_hot(text: str) -> Any:
+    """Read what our own encoder wrote, without looking for white space around it."""
+    return _decode(text)[0]
+
+
+@lru_cache(maxsize=1024)
+def _retry(text: str | None, attempts: int) -> Retry:
+    return Retry.from_json(_DEFAULT if text is None else json.loads(text), attempts)
+
+
+@lru_cache(maxsize=1024)
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))
+
+
+def _write_words(words: tuple[str, ...]) -> str:
+    return json.dumps(list(words))
+
+
+def _write_mapping(mapping: Mapping[str, Any]) -> str:
+    return json.dumps(dict(mapping))
+
+
+def text(length: int) -> Codec:
+    return Codec(String(length))
+
+
+NAME = Codec(Name)
+TEXT = Codec(Text())
+LONG_TEXT = Codec(LongText)
+ROW_NUMBER = Codec(Number)  # of a row of ours, as a key
+NUMBER = Codec(BigInteger())
+COUNT = Codec(Integer())
+SMALL = Codec(SmallInteger())
+FLAG = Codec(SmallInteger(), bool, int)
+INSTANT = Codec(BigInteger(), instant, micros)
+SPAN = Codec(BigInteger(), _span, lambda span: span // MICROSECOND)
+PRIORITY = Codec(SmallInteger(), PRIORITIES.__getitem__, PRIORITIES.index)
+JSON_TEXT = Codec(Json())  # handed through as text
+JSON = Codec(Json(), json.loads, _encode)
+HOT_JSON = Codec(Json(), _read_hot, _encode)
+WORDS = Codec(Json(), _words, _write_words, null=())
+MAPPING = Codec(Json(), json.loads, _write_mapping)
+RETRY = Codec(Json(), _retry, lambda retry: json.dumps(retry.as_json()), beside="max_attempts")

@@ -1,0 +1,46 @@
+"""Audit entries, and how far each owner's chain of them has come."""
+
+from __future__ import annotations
+
+import json
+
+from sqlalchemy import BigInteger, Column, Index, String, Table
+
+from horae.core.audit import Entry
+from horae.stores.codecs import BYTEWISE, INSTANT, LONG_TEXT, NAME, NUMBER, ROW_NUMBER, WORDS, Codec, Json, Name, text
+from horae.stores.declaration import Declaration, Field, Mark, metadata
+
+_STATE = Codec(Json(), json.loads, lambda state: json.dumps(dict(state), default=str))
+
+AUDIT = Declaration(
+    "horae_audit",
+    Entry,
+    Field("id", ROW_NUMBER, Mark.DRAWN | Mark.INTERNAL, primary_key=True, autoincrement=True),
+    Field("at", INSTANT, required=True),
+    Field("actor", NAME, required=True),
+    Field("verb", text(40), required=True),
+    Field("object_type", text(40), required=True),
+    Field("object_id", NAME, required=True),
+    Field("owner", NAME, required=True),
+    Field("reason", LONG_TEXT),
+    Field("before", _STATE, column="state_before", required=True),
+    Field("after", _STATE, column="state_after", required=True),
+    Field("evidence", WORDS, required=True),
+    Field("chain_seq", NUMBER, Mark.INTERNAL),  # its place in its owner's chain, once it is sealed
+    Field("hash", text(64), Mark.INTERNAL),
+    Index("horae_audit_object", "object_id"),
+    Index("horae_audit_owner", "owner", "id"),
+    Index("horae_audit_chain", "chain_seq", "id"),
+    sqlite_autoincrement=True,
+)
+audit = AUDIT.table
+
+# How far each owner's chain of audit entries has come; the row of nobody is the sealers' lock.
+chains = Table(
+    "horae_chains",
+    metadata,
+    Column("owner", Name, primary_key=True),
+    Column("seq", BigInteger, nullable=False),
+    Column("hash", String(64), nullable=False),
+    **BYTEWISE,
+)

@@ -1,0 +1,263 @@
+"""Jobs, their history, and what belongs to them: names, steps done once, needs.
+
+A field of a job that is set at enqueue, kept in the history and read back is one line of ``JOBS``, marked as such.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+)
+
+from horae.core.jobs import Job, NewJob, Run, Settlement, make_job
+from horae.stores.codecs import (
+    BYTEWISE,
+    COUNT,
+    FLAG,
+    HOT_JSON,
+    INSTANT,
+    LONG_TEXT,
+    NAME,
+    NUMBER,
+    PRIORITY,
+    RETRY,
+    ROW_NUMBER,
+    SPAN,
+    TEXT,
+    WORDS,
+    Codec,
+    Json,
+    Name,
+    Number,
+    micros,
+    text,
+    to_micros,
+)
+from horae.stores.declaration import Declaration, Field, Mark, Reader, Writer, metadata
+
+INSERTED, ENCODED = Mark.INSERTED, Mark.INSERTED | Mark.ENCODED
+EVERY_RUN, FINAL_RUN, INTERNAL = Mark.EVERY_RUN, Mark.FINAL_RUN, Mark.INTERNAL
+
+JOBS = Declaration(
+    "horae_jobs",
+    Job,
+    Field("number", ROW_NUMBER, Mark.DRAWN, column="id", primary_key=True, autoincrement=True),
+    Field("queue", text(100), INSERTED | EVERY_RUN, required=True),
+    Field("state", text(12), required=True),
+    Field("held", text(12), INSERTED, required=True, server_default=""),
+    Field("held_for", NAME, INSERTED),  # what it waits for: a slot, other jobs, its lock, a handler that is not open
+    Field("linked", FLAG, INSERTED, required=True, server_default="0"),  # its end concerns others
+    Field("priority", PRIORITY, ENCODED | FINAL_RUN, column="band", source="band", required=True),
+    Field("run_at", INSTANT, INSERTED | FINAL_RUN, required=True),
+    Field("planned_at", INSTANT, INSERTED | FINAL_RUN, required=True),
+    Field("created_at", INSTANT, FINAL_RUN, required=True),
+    Field("handler", text(200), INSERTED | EVERY_RUN, required=True),
+    Field("owner", NAME, INSERTED | EVERY_RUN, required=True),
+    Field("token", NUMBER, required=True, server_default="0"),
+    Field("attempt", COUNT, required=True, server_default="0"),
+    Field("max_attempts", COUNT, INSERTED | FINAL_RUN, required=True),
+    Field("leased_until", INSTANT),
+    Field("worker_id", text(200), EVERY_RUN),
+    Field("started_at", INSTANT, EVERY_RUN),
+    Field("finished_at", INSTANT),
+    Field("timeout", SPAN, INSERTED | FINAL_RUN),
+    Field("retry", RETRY, ENCODED | FINAL_RUN),
+    Field("key", NAME, INSERTED | FINAL_RUN, column="idempotency_key"),
+    Field("unique", NAME, INSERTED | FINAL_RUN, column="unique_key"),
+    Field("concurrency_key", NAME, INSERTED | FINAL_RUN),
+    Field("concurrency_limit", COUNT, INSERTED | INTERNAL, required=True, server_default="1"),
+    Field("group", text(100), INSERTED | FINAL_RUN, column="group_name"),
+    Field("schedule_id", NUMBER, INSERTED | EVERY_RUN),
+    Field("fire_at", INSTANT, INSERTED | EVERY_RUN),
+    Field("object_type", text(20), INSERTED | FINAL_RUN),
+    Field("object_id", NAME, INSERTED | FINAL_RUN),
+    Field("action", text(20), INSERTED | FINAL_RUN),
+    Field("trace_id", text(64), INSERTED | EVERY_RUN),
+    Field("tags", WORDS, ENCODED | FINAL_RUN),
+    Field("payload", HOT_JSON, ENCODED | FINAL_RUN, required=True),
+    Field("progress", HOT_JSON, FINAL_RUN),
+    Field("checkpoint", HOT_JSON, ENCODED | FINAL_RUN),
+    Field("progressed_at", INSTANT),
+    Field("last_error", LONG_TEXT),
+    Field("cancel_reason", TEXT, FINAL_RUN),
+    absent=("result",),  # only an ended job has one
+    make=make_job,
+    sqlite_autoincrement=True,
+    postgresql_with={
+        "fillfactor": "70",
+        "autovacuum_vacuum_scale_factor": "0.0",
+        "autovacuum_vacuum_threshold": "2000",
+    },
+)
+jobs = JOBS.table
+
+# What every run row copies from the job, and what the final one copies beyond that.
+_EVERY = {each.name: each.copy(required=each.required) for each in JOBS.marked(EVERY_RUN)}
+_FINAL = {each.name: each.copy() for each in JOBS.marked(FINAL_RUN)}
+ATTEMPT = tuple(each.column for each in _EVERY.values())
+SNAPSHOT = tuple(each.column for each in _FINAL.values())
+# Where copied columns stand in the table, as it has grown; a new one is the last.
+_FIRST, _LATER = ("queue", "handler", "owner", "worker_id", "started_at"), ("trace_id", "schedule_id", "fire_at")
+_PLACED = {*_FIRST, *_LATER}
+# What an ending adds to the run row: the values of `ending_row`.
+ENDING = ("outcome", "attempt", "error", "result", "next_action_at", "audit_event_id")
+
+COUNTED = ("failed", "timed_out", "lost")  # endings that already count themselves; a run is told from 1 on
+_RUN_NUMBER = Codec(Integer(), lambda attempt, outcome: attempt + (outcome not in COUNTED), beside="outcome")
+
+# An attempt is written once, when it ends. The last one (``state`` is set) also carries the job's snapshot.
+RUNS = Declaration(
+    "horae_runs",
+    Run,
+    Field("job_number", ROW_NUMBER, column="job_id", required=True),
+    Field("token", NUMBER, required=True),
+    Field("outcome", text(12), required=True),
+    Field("state", text(12), INTERNAL),
+    Field("attempt", _RUN_NUMBER, required=True),
+    *(_EVERY[name] for name in _FIRST),
+    Field("finished_at", INSTANT, required=True),
+    Field("error", LONG_TEXT),
+    Field("result", HOT_JSON),
+    Field("next_action_at", INSTANT),
+    Field("audit_event_id", text(100)),
+    *(_EVERY[name] for name in _LATER),
+    *(each.copy(INTERNAL) for each in _FINAL.values()),
+    *(each for name, each in _EVERY.items() if name not in _PLACED),
+    PrimaryKeyConstraint("job_id", "token"),
+    Index("horae_runs_finished", "finished_at"),
+    Index("horae_runs_schedule", "schedule_id", "job_id"),
+)
+runs = RUNS.table
+# A run as the log tells it: without its result, and perhaps still under way, so that anything may be missing.
+_TOLD = [each.copy(each.marks) for each in RUNS.fields if each.name != "result"]
+LOGGED = Reader(runs, Run, _TOLD, absent=("result",))
+
+_ENDED = [
+    Field("number", ROW_NUMBER, column="job_id"),
+    Field("token", NUMBER),
+    Field("state", text(12)),
+    Field("attempt", COUNT),
+    Field("finished_at", INSTANT),
+    Field("last_error", LONG_TEXT, column="error"),
+    Field("result", HOT_JSON),
+    *_EVERY.values(),
+    *_FINAL.values(),
+]
+# The final run row read back as the job it ended; what is not in the history has its default.
+FINISHED_JOBS = Reader(runs, Job, _ENDED, absent={each.name for each in fields(Job)} - {each.name for each in _ENDED})
+
+keys = Table(
+    "horae_keys",
+    metadata,
+    Column("scope", String(8), nullable=False),  # key: outlives the job; unique: holds while it is live
+    Column("owner", Name, nullable=False),
+    Column("name", Name, nullable=False),
+    Column("job_id", Number, nullable=False),
+    Column("request_hash", String(64), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("scope", "owner", "name"),
+    Index("horae_keys_job", "job_id"),
+    Index("horae_keys_created", "created_at"),
+    **BYTEWISE,
+)
+
+ledger = Table(
+    "horae_ledger",
+    metadata,
+    Column("job_id", Number, nullable=False),
+    Column("name", Name, nullable=False),
+    Column("result", Json, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("job_id", "name"),
+    Index("horae_ledger_created", "created_at"),
+    **BYTEWISE,
+)
+
+# A job that waits for others to succeed; stores/needs.py says what the states mean.
+needs = Table(
+    "horae_needs",
+    metadata,
+    Column("job_id", Number, nullable=False),
+    Column("needed_id", Number, nullable=False),
+    Column("policy", String(8), nullable=False, server_default="cancel"),  # what to do when the other never succeeds
+    Column("state", String(8), nullable=False, server_default="open"),
+    Column("concurrency_limit", Integer, nullable=False, server_default="1"),  # of the job; its history has no place
+    PrimaryKeyConstraint("job_id", "needed_id"),
+    Index("horae_needs_needed", "needed_id"),
+    Index("horae_needs_state", "state"),
+    **BYTEWISE,
+)
+
+_NEW = Writer(JOBS.marked(INSERTED))
+INSERT_COLUMNS = (*_NEW.columns, "state", "created_at")
+
+
+def new_job_row(job: NewJob, now: datetime) -> list[Any]:
+    """The values of INSERT_COLUMNS."""
+    row = _NEW.values(job)
+    row += ("queued", micros(now))
+    return row
+
+
+def ending_row(done: Settlement) -> tuple[Any, ...]:
+    """The values of ENDING."""
+    outcome = done.outcome
+    return (
+        outcome.ending,
+        done.change.attempt,
+        outcome.error if done.change.error is None else done.change.error,
+        outcome.result,
+        to_micros(outcome.next_action_at),
+        outcome.audit_event_id,
+    )
+
+
+def running_run(job: Job) -> Run:
+    """The attempt under way, which exists only in the job row."""
+    return Run(
+        job.number, job.token, "running", job.attempt + 1, job.handler, job.queue, job.owner, job.worker_id,
+        job.started_at, None, trace_id=job.trace_id, schedule_id=job.schedule_id, fire_at=job.fire_at,
+    )  # fmt: skip
+
+
+# name, columns, condition: where the database has partial indexes
+PARTIAL_INDEXES = (
+    ("horae_jobs_waiting", "queue, band, run_at, id", "state = 'queued' AND held = ''"),
+    ("horae_jobs_leases", "leased_until", "state = 'running'"),
+    ("horae_jobs_slots", "held_for, band, run_at, id", "held = 'slot'"),
+    ("horae_jobs_dead", "id", "state = 'dead'"),
+    ("horae_jobs_schedule", "schedule_id, state", "schedule_id IS NOT NULL"),
+    # Tenants' rows only, so that the traffic of an application without tenants pays nothing for them.
+    ("horae_jobs_owned", "owner, queue, band, run_at, id", "state = 'queued' AND held = '' AND owner <> 'system'"),
+    ("horae_jobs_owner", "owner, id", "owner <> 'system'"),
+    # Tenants' jobs for handlers that are not open to tenants: their own workers claim them, opening releases them.
+    ("horae_jobs_closed", "held_for, id", "held = 'closed'"),
+    ("horae_jobs_closed_owned", "owner, queue, band, run_at, id", "state = 'queued' AND held = 'closed'"),
+)
+# … and where it has none. Both satisfy the whole ORDER BY of a claim, so that no future or overdue row is walked.
+FULL_INDEXES = (
+    ("horae_jobs_waiting", "queue, state, held, band, run_at, id", ""),
+    ("horae_jobs_leases", "state, leased_until", ""),
+    ("horae_jobs_slots", "held_for, held, band, run_at, id", ""),
+    ("horae_jobs_schedule", "schedule_id, state", ""),
+)
+
+
+def job_indexes(partial: bool) -> dict[str, str]:
+    """The statements that index the job table, by name."""
+    if not partial:
+        return {name: f"CREATE INDEX {name} ON horae_jobs ({columns})" for name, columns, _ in FULL_INDEXES}
+    return {
+        name: f"CREATE INDEX {name} ON horae_jobs ({columns}) WHERE {condition}"
+        for name, columns, condition in PARTIAL_INDEXES
+    }

@@ -1,0 +1,80 @@
+"""Queues and how many of their jobs may run at once; the processes that serve them."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Index, Integer, PrimaryKeyConstraint, SmallInteger, String, Table
+
+from horae.core.running_limits import LimitSource
+from horae.ports import Node, Queue
+from horae.stores.codecs import BYTEWISE, COUNT, INSTANT, MAPPING, NAME, TEXT, Name, Number, text
+from horae.stores.declaration import Declaration, Field, metadata
+
+QUEUES = Declaration(
+    "horae_queues",
+    Queue,
+    Field("name", text(100), primary_key=True),
+    Field("order", text(12), column="sorting", required=True),
+    Field("paused_at", INSTANT),
+    Field("paused_by", NAME),
+    Field("pause_reason", TEXT),
+    absent=("max_running",),  # limits have sources of their own
+)
+queues = QUEUES.table
+
+# How many jobs may run at once: "queue:mail", "group:etl", "global".
+limits = Table(
+    "horae_limits",
+    metadata,
+    Column("name", Name, primary_key=True),
+    Column("max_running", Integer, nullable=False),
+    **BYTEWISE,
+)
+
+# What each source says about a limit: code or file of an application, or a person through a verb (app is empty then;
+# max_running may be too, which lifts the limit). What follows from it is in horae_limits, which claims read.
+LIMIT_SOURCES = Declaration(
+    "horae_limit_sources",
+    LimitSource,
+    Field("name", NAME, required=True),
+    Field("app", NAME, required=True),
+    Field("source", text(8), required=True),
+    Field("max_running", COUNT),
+    PrimaryKeyConstraint("name", "app"),
+)
+limit_sources = LIMIT_SOURCES.table
+
+# One row for each taken place: the key makes a second holder of a place impossible. Place -1 is the lock of a name.
+slots = Table(
+    "horae_slots",
+    metadata,
+    Column("name", Name, nullable=False),
+    Column("place", Integer, nullable=False),
+    Column("job_id", Number),
+    PrimaryKeyConstraint("name", "place"),
+    Index("horae_slots_job", "job_id"),
+    **BYTEWISE,
+)
+
+NODES = Declaration(
+    "horae_nodes",
+    Node,
+    Field("node_id", text(200), column="id", primary_key=True),
+    Field("host", text(255), required=True),
+    Field("pid", COUNT, required=True),
+    Field("version", text(40), required=True),
+    Field("started_at", INSTANT, required=True),
+    Field("seen_at", INSTANT, required=True),
+    Field("state", text(12), required=True),
+    Field("queues", MAPPING, required=True),
+)
+nodes = NODES.table
+
+# SQLite: when the boot to which its leases belong began, by the clock as it was when somebody first looked. One row.
+lease_line = Table(
+    "horae_lease_line",
+    metadata,
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("boot", String(64), nullable=False),
+    Column("began_at", BigInteger, nullable=False),
+    **BYTEWISE,
+)
