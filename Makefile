@@ -9,6 +9,8 @@ ARGS ?=
 # Three processes at a time, each with servers of its own: tests often wait, so that two cores are busy with three.
 # `make test PARALLEL=` runs one test after the other.
 PARALLEL ?= --numprocesses 3 --dist loadfile --no-loadscope-reorder
+# What `make quick` looks at; tests that carry the marker `slow` or `server` are left out.
+QUICK := tests/architecture tests/core tests/actions tests/service tests/stores/test_conformance.py
 
 # A stamp says "installed with these two files as they are now", so that a second run starts at once.
 STAMP := $(VENV)/.installed
@@ -18,7 +20,7 @@ CHECKED := src tests $(wildcard benchmarks scripts docs)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run test lint format bench soak docs lock clean
+.PHONY: help venv run quick test lint format bench soak docs lock clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +30,9 @@ venv: $(STAMP) ## make .venv with a working .venv/bin/horae (PYTHON=python3.12 p
 
 run: $(STAMP) ## start Horae on SQLite: the service, a worker and example jobs
 	@$(VENV)/bin/horae up $(ARGS)
+
+quick: $(STAMP) ## run the tests of most changes in under a minute: no server, no process
+	@$(PY) -m pytest --quick --numprocesses 2 --dist loadfile --quiet $(QUICK) $(ARGS)
 
 test: $(STAMP) ## run all tests, with private database servers (ARGS="-k lease" picks some)
 	@$(PY) -m tests.support.servers --install
