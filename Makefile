@@ -5,6 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 EXTRAS := client,server,postgres,mysql,redis,mcp,otel,dev
+RUN_EXTRAS := client,server
 ARGS ?=
 # Three processes at a time, each with servers of its own: tests often wait, so that two cores are busy with three.
 # `make test PARALLEL=` runs one test after the other.
@@ -12,7 +13,9 @@ PARALLEL ?= --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # What `make quick` looks at; tests that carry the marker `slow` or `server` are left out.
 QUICK := tests/architecture tests/core tests/actions tests/service tests/stores/test_conformance.py
 
-# A stamp says "installed with these two files as they are now", so that a second run starts at once.
+# A stamp says "installed with these two files as they are now", so that a second run starts at once. `make run` needs
+# the first alone: what runs the service on SQLite, without the drivers of other databases and the tools.
+RUN_STAMP := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
@@ -28,7 +31,7 @@ help: ## list these targets
 venv: $(STAMP) ## make .venv with a working .venv/bin/horae (PYTHON=python3.12 picks another interpreter)
 	@:
 
-run: $(STAMP) ## start Horae on SQLite: the service, a worker and example jobs
+run: $(RUN_STAMP) ## start Horae on SQLite: the service, a worker and example jobs
 	@$(VENV)/bin/horae up $(ARGS)
 
 quick: $(STAMP) ## run the tests of most changes in under a minute: no server, no process
@@ -73,9 +76,15 @@ clean: ## remove what these targets made
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find src tests $(wildcard benchmarks scripts) -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): pyproject.toml constraints.txt
+# Without --quiet, so that a newcomer sees it go on; without compiling, as Python compiles what is imported by itself.
+$(RUN_STAMP): pyproject.toml constraints.txt
 	@test -x $(PY) || { echo "making $(VENV) ..."; $(call make_venv,$(VENV)); }
-	@echo "installing Horae and its tools into $(VENV) ..."
+	@echo "installing what Horae needs to run into $(VENV) ..."
+	@$(PY) -m pip --disable-pip-version-check install --no-compile -c constraints.txt -e '.[$(RUN_EXTRAS)]'
+	@touch $@
+
+$(STAMP): pyproject.toml constraints.txt $(RUN_STAMP)
+	@echo "installing Horae's tools into $(VENV) ..."
 	@$(PIP) install -c constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
 
