@@ -24,7 +24,7 @@ import horae.testing
 from horae import errors
 from horae.cli import attention_showing, schedule_shapes, shapes
 from horae.cli.failures import CODES, MEANING
-from horae.cli.main import app as command_line
+from horae.cli.main import command_tree
 from horae.cli.terminal import SHARED
 from horae.client.calls import Endpoint, Method, Room
 from horae.core.access import Token
@@ -101,7 +101,7 @@ def commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def command_line_page() -> str:
-    tree = list(commands(typer.main.get_command(command_line), "horae"))
+    tree = list(commands(typer.main.get_command(command_tree()), "horae"))
     shared = {name for name, _, _ in SHARED}
     everywhere = [parameter for parameter in dict(tree)["horae job list"].params if parameter.name in shared]
     listing = "\n".join(f"{name:<24} {command.get_short_help_str(200)}" for name, command in tree)

@@ -15,6 +15,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     ColumnElement,
+    Connection,
     Index,
     Integer,
     MetaData,
@@ -24,8 +25,8 @@ from sqlalchemy import (
     Table,
     Text,
     cast,
+    event,
 )
-from sqlalchemy.dialects import mysql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import UserDefinedType
 
@@ -56,13 +57,40 @@ def _json_is_text_on_mysql(*_: Any, **__: Any) -> str:
 
 
 Number = BigInteger().with_variant(Integer, "sqlite")
-LongText = Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
+
+
+class LongText(Text):
+    """Text of any length; MariaDB's TEXT ends at 64 KiB."""
+
+
+@compiles(LongText, "mysql")
+@compiles(LongText, "mariadb")
+def _long_text_on_mysql(*_: Any, **__: Any) -> str:
+    return "LONGTEXT"
+
+
 # Text is compared byte by byte, so that "A" and "a" are two names on every database. The dialect goes by two names.
-BYTEWISE: dict[str, Any] = {
-    f"{vendor}_{option}": value
-    for vendor in ("mysql", "mariadb")
-    for option, value in (("charset", "utf8mb4"), ("collate", "utf8mb4_bin"), ("engine", "InnoDB"))
+BYTEWISE = {"charset": "utf8mb4", "collate": "utf8mb4_bin", "engine": "InnoDB"}
+VENDOR_OPTIONS: dict[str, dict[str, Any]] = {"mysql": BYTEWISE, "mariadb": BYTEWISE}
+JOBS_OPTIONS: dict[str, dict[str, Any]] = {
+    "postgresql": {
+        "with": {"fillfactor": "70", "autovacuum_vacuum_scale_factor": "0.0", "autovacuum_vacuum_threshold": "2000"}
+    }
 }
+
+
+@event.listens_for(metadata, "before_create")
+def _set_options(_: MetaData, connection: Connection, **__: Any) -> None:
+    """Set the options that one database knows, where tables are made in it.
+
+    As arguments of ``Table`` they would make every process import the dialects of all databases, 60 ms.
+    """
+    vendor = connection.dialect.name
+    for table in metadata.tables.values():
+        for option, value in (VENDOR_OPTIONS | (JOBS_OPTIONS if table is jobs else {})).get(vendor, {}).items():
+            table.dialect_options[vendor][option] = value
+
+
 Name = String(255)
 
 jobs = Table(
@@ -108,12 +136,6 @@ jobs = Table(
     Column("last_error", LongText),
     Column("cancel_reason", Text),
     sqlite_autoincrement=True,
-    postgresql_with={
-        "fillfactor": "70",
-        "autovacuum_vacuum_scale_factor": "0.0",
-        "autovacuum_vacuum_threshold": "2000",
-    },
-    **BYTEWISE,
 )
 
 # An attempt is written once, when it ends. The last one (``state`` is set) also carries the job's snapshot.
@@ -160,7 +182,6 @@ runs = Table(
     PrimaryKeyConstraint("job_id", "token"),
     Index("horae_runs_finished", "finished_at"),
     Index("horae_runs_schedule", "schedule_id", "job_id"),
-    **BYTEWISE,
 )
 
 keys = Table(
@@ -175,7 +196,6 @@ keys = Table(
     PrimaryKeyConstraint("scope", "owner", "name"),
     Index("horae_keys_job", "job_id"),
     Index("horae_keys_created", "created_at"),
-    **BYTEWISE,
 )
 
 ledger = Table(
@@ -187,7 +207,6 @@ ledger = Table(
     Column("created_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("job_id", "name"),
     Index("horae_ledger_created", "created_at"),
-    **BYTEWISE,
 )
 
 # One row for each taken place: the key makes a second holder of a place impossible. Place -1 is the lock of a name.
@@ -199,7 +218,6 @@ slots = Table(
     Column("job_id", Number),
     PrimaryKeyConstraint("name", "place"),
     Index("horae_slots_job", "job_id"),
-    **BYTEWISE,
 )
 
 # How many jobs may run at once: "queue:mail", "group:etl", "global".
@@ -208,7 +226,6 @@ limits = Table(
     metadata,
     Column("name", Name, primary_key=True),
     Column("max_running", Integer, nullable=False),
-    **BYTEWISE,
 )
 
 # What each source says about a limit: code or file of an application, or a person through a verb (app is empty then;
@@ -221,7 +238,6 @@ limit_sources = Table(
     Column("source", String(8), nullable=False),
     Column("max_running", Integer),
     PrimaryKeyConstraint("name", "app"),
-    **BYTEWISE,
 )
 
 # How many runs of a schedule, or of a handler without one, were removed from horae_runs: added to those still there.
@@ -233,7 +249,6 @@ run_totals = Table(
     Column("run_count", BigInteger, nullable=False),
     Column("fail_count", BigInteger, nullable=False),
     PrimaryKeyConstraint("scope", "name"),
-    **BYTEWISE,
 )
 
 # A job that waits for others to succeed; stores/needs.py says what the states mean.
@@ -248,7 +263,6 @@ needs = Table(
     PrimaryKeyConstraint("job_id", "needed_id"),
     Index("horae_needs_needed", "needed_id"),
     Index("horae_needs_state", "state"),
-    **BYTEWISE,
 )
 
 nodes = Table(
@@ -262,7 +276,6 @@ nodes = Table(
     Column("seen_at", BigInteger, nullable=False),
     Column("state", String(12), nullable=False),
     Column("queues", Json, nullable=False),
-    **BYTEWISE,
 )
 
 queues = Table(
@@ -273,7 +286,6 @@ queues = Table(
     Column("paused_at", BigInteger),
     Column("paused_by", Name),
     Column("pause_reason", Text),
-    **BYTEWISE,
 )
 
 audit = Table(
@@ -296,7 +308,6 @@ audit = Table(
     Index("horae_audit_owner", "owner", "id"),
     Index("horae_audit_chain", "chain_seq", "id"),
     sqlite_autoincrement=True,
-    **BYTEWISE,
 )
 
 # How far each owner's chain of audit entries has come; the row of nobody is the sealers' lock.
@@ -306,7 +317,6 @@ chains = Table(
     Column("owner", Name, primary_key=True),
     Column("seq", BigInteger, nullable=False),
     Column("hash", String(64), nullable=False),
-    **BYTEWISE,
 )
 
 # SQLite: when the boot to which its leases belong began, by the clock as it was when somebody first looked. One row.
@@ -316,7 +326,6 @@ lease_line = Table(
     Column("id", SmallInteger, primary_key=True, autoincrement=False),
     Column("boot", String(64), nullable=False),
     Column("began_at", BigInteger, nullable=False),
-    **BYTEWISE,
 )
 
 locks = Table(
@@ -326,7 +335,6 @@ locks = Table(
     Column("token", String(64), nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     Column("holder", Name, nullable=False, server_default=""),
-    **BYTEWISE,
 )
 
 # One row for each rate limit in use: the lock behind which its calls are counted.
@@ -334,7 +342,6 @@ rates = Table(
     "horae_rates",
     metadata,
     Column("name", Name, primary_key=True),
-    **BYTEWISE,
 )
 
 calls = Table(
@@ -346,7 +353,6 @@ calls = Table(
     Column("state", String(8), nullable=False),  # made: at is its instant; waiting: at is how long it keeps its place
     Column("at", BigInteger, nullable=False),
     Index("horae_calls_rate", "rate", "state", "at"),
-    **BYTEWISE,
 )
 
 
@@ -440,7 +446,6 @@ schedules = Table(
     Index("horae_schedules_due", "next_due_at"),
     Index("horae_schedules_owner", "owner", "updated_at", "id"),
     sqlite_autoincrement=True,
-    **BYTEWISE,
 )
 
 # Every due fire leaves one record. The key makes a second job for the same occurrence impossible.
@@ -460,7 +465,6 @@ fires = Table(
     Column("recorded_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("schedule_id", "kind", "fire_at"),
     Index("horae_fires_recorded", "recorded_at"),
-    **BYTEWISE,
 )
 
 # Which schedule follows which, and whether the followed one has succeeded since the follower last fired.
@@ -472,7 +476,6 @@ follows = Table(
     Column("succeeded_at", BigInteger),
     PrimaryKeyConstraint("schedule_id", "followed_id"),
     Index("horae_follows_followed", "followed_id"),
-    **BYTEWISE,
 )
 
 # What the house's workers can run, and which of it tenants' jobs may reach. Nothing stored means: not open.
@@ -485,7 +488,6 @@ definitions = Table(
     Column("app", Name, nullable=False),
     Column("stored_at", BigInteger, nullable=False),
     Column("stored_by", Name, nullable=False),
-    **BYTEWISE,
 )
 
 # Who may call the service. Only a digest of the secret is kept.
@@ -506,7 +508,6 @@ tokens = Table(
     Column("revoked_at", BigInteger),
     Column("revoked_by", Name),
     Index("horae_tokens_owner", "owner", "created_at"),
-    **BYTEWISE,
 )
 
 # One row for each tenant in use: the lock behind which its quotas are counted, and what is special about it.
@@ -517,7 +518,6 @@ owners = Table(
     Column("settings", Json, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
-    **BYTEWISE,
 )
 
 # Secrets that jobs refer to by name, sealed with a key that is not in the database; the one before stays valid a while.
@@ -532,7 +532,6 @@ secrets = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("owner", "name"),
-    **BYTEWISE,
 )
 
 # One agent's attention: every change of a lane happens behind the lock of its row.
@@ -552,7 +551,6 @@ lanes = Table(
     Column("kinds", Json),  # the kinds of tasks that its driver knows; empty: all
     Index("horae_lanes_name", "owner", "name", unique=True),
     sqlite_autoincrement=True,
-    **BYTEWISE,
 )
 
 tasks = Table(
@@ -594,7 +592,6 @@ tasks = Table(
     Index("horae_tasks_live", "state"),
     Index("horae_tasks_key", "lane_id", "task_key", unique=True),
     sqlite_autoincrement=True,
-    **BYTEWISE,
 )
 
 waits = Table(
@@ -621,7 +618,6 @@ waits = Table(
     Index("horae_waits_task", "task_id"),
     Index("horae_waits_state", "state"),
     sqlite_autoincrement=True,
-    **BYTEWISE,
 )
 
 events = Table(
@@ -641,7 +637,6 @@ events = Table(
     Index("horae_events_id", "lane_id", "event_id", unique=True),
     Index("horae_events_key", "lane_id", "event_key", "state", "id"),
     sqlite_autoincrement=True,
-    **BYTEWISE,
 )
 
 facts = Table(
@@ -658,7 +653,6 @@ facts = Table(
     Index("horae_facts_task", "task_id", "turn", "id"),
     Index("horae_facts_lane", "lane_id"),
     sqlite_autoincrement=True,
-    **BYTEWISE,
 )
 
 journal = Table(
@@ -677,5 +671,4 @@ journal = Table(
     Column("epoch", BigInteger, nullable=False),
     Column("hash", String(64)),
     PrimaryKeyConstraint("lane_id", "seq"),
-    **BYTEWISE,
 )
