@@ -23,7 +23,7 @@ CHECKED := src tests $(wildcard benchmarks scripts docs)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run quick test lint format bench soak docs lock clean
+.PHONY: help venv run quick test coverage lint format bench soak docs lock clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ quick: $(STAMP) ## run the tests of most changes in under a minute: no server, n
 test: $(STAMP) ## run all tests, with private database servers (ARGS="-k lease" picks some)
 	@$(PY) -m tests.support.servers --install
 	@$(PY) -m pytest $(PARALLEL) $(ARGS)
+
+coverage: $(STAMP) ## run the quick tests and name the lines of core, actions and service that none of them runs
+	@$(PY) -m pytest --quick --numprocesses 2 --dist loadfile --quiet --cov --cov-report=term-missing $(QUICK) $(ARGS)
 
 lint: $(STAMP) ## check style, formatting and types
 	@$(PY) -m ruff check $(CHECKED)
@@ -73,7 +76,7 @@ lock: ## choose the newest allowed versions of everything and pin them in constr
 	@git --no-pager diff --stat -- constraints.txt || true
 
 clean: ## remove what these targets made
-	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 	@find src tests $(wildcard benchmarks scripts) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Without --quiet, so that a newcomer sees it go on; without compiling, as Python compiles what is imported by itself.

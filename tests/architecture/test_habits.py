@@ -22,9 +22,7 @@ INNOCENT: list[tuple[Rule, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    "rule", [habits.sleeping_tests, habits.overloaded_tests], ids=lambda rule: rule.__name__
-)
+@pytest.mark.parametrize("rule", [habits.sleeping_tests, habits.overloaded_tests], ids=lambda rule: rule.__name__)
 def test_our_tests_keep_the_habit(rule: Rule) -> None:
     assert "\n".join(rule(habits.TESTS)) == ""
 
