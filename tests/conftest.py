@@ -38,7 +38,19 @@ NEED_A_SERVER = {
 
 
 # With several processes at work whoever takes a slow file last keeps the others waiting: these go first.
-SLOW_FIRST = ("journeys", "attention", "docs", "deploy", "stores", "service", "cli", "mcp", "runtime", "actions")
+SLOW_FIRST = (
+    "journeys",
+    "wheel",
+    "attention",
+    "docs",
+    "deploy",
+    "stores",
+    "service",
+    "cli",
+    "mcp",
+    "runtime",
+    "actions",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
