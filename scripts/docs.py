@@ -38,6 +38,7 @@ from horae.core.schedules import Cron
 from horae.ports import Queue, Tally
 from horae.service.problems import OWN_CODES
 from horae.settings import Settings
+from scripts.public_names import listing
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "<!-- Generated from the code by `make docs`; do not edit. -->"
@@ -429,6 +430,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "client.md": client_page,
     "command-line.md": command_line_page,
     "errors.md": errors_page,
+    "public-names.txt": listing,
     "python.md": python_page,
     "settings.md": settings_page,
     "states.md": states_page,
