@@ -13,7 +13,6 @@ import typer
 from horae.core.access import masked
 from horae.core.instants import iso
 from horae.errors import InvalidInput
-from horae.runtime.logs import JobLogFilter
 from horae.settings import LEVELS
 
 if TYPE_CHECKING:
@@ -99,6 +98,8 @@ def start_told_logging(terminal: Terminal, log_format: str | None, log_level: st
 
 def start_logging(log_format: str, level: str) -> None:
     """Send every log line of this process to stderr; the application's own loggers too."""
+    from horae.runtime.logs import JobLogFilter
+
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(JsonLines() if log_format == "json" else TextLines())
     lines.addFilter(JobLogFilter())
