@@ -5,12 +5,17 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 EXTRAS := client,server,postgres,mysql,redis,mcp,otel,dev
+RUN_EXTRAS := client,server
 ARGS ?=
 # Three processes at a time, each with servers of its own: tests often wait, so that two cores are busy with three.
 # `make test PARALLEL=` runs one test after the other.
 PARALLEL ?= --numprocesses 3 --dist loadfile --no-loadscope-reorder
+# What `make quick` looks at; tests that carry the marker `slow` or `server` are left out.
+QUICK := tests/architecture tests/core tests/actions tests/service tests/stores/test_conformance.py
 
-# A stamp says "installed with these two files as they are now", so that a second run starts at once.
+# A stamp says "installed with these two files as they are now", so that a second run starts at once. `make run` needs
+# the first alone: what runs the service on SQLite, without the drivers of other databases and the tools.
+RUN_STAMP := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
@@ -18,7 +23,7 @@ CHECKED := src tests $(wildcard benchmarks scripts docs)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run test lint format bench soak docs lock clean
+.PHONY: help venv run quick test coverage lint format bench soak docs lock clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,12 +31,18 @@ help: ## list these targets
 venv: $(STAMP) ## make .venv with a working .venv/bin/horae (PYTHON=python3.12 picks another interpreter)
 	@:
 
-run: $(STAMP) ## start Horae on SQLite: the service, a worker and example jobs
+run: $(RUN_STAMP) ## start Horae on SQLite: the service, a worker and example jobs
 	@$(VENV)/bin/horae up $(ARGS)
+
+quick: $(STAMP) ## run the tests of most changes in under a minute: no server, no process
+	@$(PY) -m pytest --quick --numprocesses 2 --dist loadfile --quiet $(QUICK) $(ARGS)
 
 test: $(STAMP) ## run all tests, with private database servers (ARGS="-k lease" picks some)
 	@$(PY) -m tests.support.servers --install
 	@$(PY) -m pytest $(PARALLEL) $(ARGS)
+
+coverage: $(STAMP) ## run the quick tests and name the lines of core, actions and service that none of them runs
+	@$(PY) -m pytest --quick --numprocesses 2 --dist loadfile --quiet --cov --cov-report=term-missing $(QUICK) $(ARGS)
 
 lint: $(STAMP) ## check style, formatting and types
 	@$(PY) -m ruff check $(CHECKED)
@@ -65,12 +76,18 @@ lock: ## choose the newest allowed versions of everything and pin them in constr
 	@git --no-pager diff --stat -- constraints.txt || true
 
 clean: ## remove what these targets made
-	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 	@find src tests $(wildcard benchmarks scripts) -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): pyproject.toml constraints.txt
+# Without --quiet, so that a newcomer sees it go on; without compiling, as Python compiles what is imported by itself.
+$(RUN_STAMP): pyproject.toml constraints.txt
 	@test -x $(PY) || { echo "making $(VENV) ..."; $(call make_venv,$(VENV)); }
-	@echo "installing Horae and its tools into $(VENV) ..."
+	@echo "installing what Horae needs to run into $(VENV) ..."
+	@$(PY) -m pip --disable-pip-version-check install --no-compile -c constraints.txt -e '.[$(RUN_EXTRAS)]'
+	@touch $@
+
+$(STAMP): pyproject.toml constraints.txt $(RUN_STAMP)
+	@echo "installing Horae's tools into $(VENV) ..."
 	@$(PIP) install -c constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
 

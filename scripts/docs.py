@@ -24,7 +24,7 @@ import horae.testing
 from horae import errors
 from horae.cli import attention_showing, schedule_shapes, shapes
 from horae.cli.failures import CODES, MEANING
-from horae.cli.main import app as command_line
+from horae.cli.main import command_tree
 from horae.cli.terminal import SHARED
 from horae.client.calls import Endpoint, Method, Room
 from horae.core.access import Token
@@ -38,6 +38,7 @@ from horae.core.schedules import Cron
 from horae.ports import Queue, Tally
 from horae.service.problems import OWN_CODES
 from horae.settings import Settings
+from scripts.public_names import listing
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "<!-- Generated from the code by `make docs`; do not edit. -->"
@@ -101,7 +102,7 @@ def commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def command_line_page() -> str:
-    tree = list(commands(typer.main.get_command(command_line), "horae"))
+    tree = list(commands(typer.main.get_command(command_tree()), "horae"))
     shared = {name for name, _, _ in SHARED}
     everywhere = [parameter for parameter in dict(tree)["horae job list"].params if parameter.name in shared]
     listing = "\n".join(f"{name:<24} {command.get_short_help_str(200)}" for name, command in tree)
@@ -429,6 +430,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "client.md": client_page,
     "command-line.md": command_line_page,
     "errors.md": errors_page,
+    "public-names.txt": listing,
     "python.md": python_page,
     "settings.md": settings_page,
     "states.md": states_page,

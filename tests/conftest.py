@@ -20,6 +20,7 @@ from typing import NoReturn, TypeVar
 import pytest
 
 from tests.support.programs import Program, ServerMissing, find
+from tests.support.quick import Quick
 from tests.support.repeating import pytest_generate_tests as pytest_generate_tests
 from tests.support.servers import MariaDBServer, PostgresServer, RedisServer, Server, Servers, in_ci
 
@@ -38,7 +39,28 @@ NEED_A_SERVER = {
 
 
 # With several processes at work whoever takes a slow file last keeps the others waiting: these go first.
-SLOW_FIRST = ("journeys", "attention", "docs", "deploy", "stores", "service", "cli", "mcp", "runtime", "actions")
+SLOW_FIRST = (
+    "journeys",
+    "wheel",
+    "attention",
+    "docs",
+    "deploy",
+    "stores",
+    "service",
+    "cli",
+    "mcp",
+    "runtime",
+    "actions",
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="leave out what needs a server, a process or a second")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("quick"):
+        config.pluginmanager.register(Quick(), "quick")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from horae.ports import World
-from horae.stores.opening import create_store_engine, open_store
 from horae.testing.clock import LoadedDice, VirtualClock
+from tests.support.templates import open_in_memory
 
 
 @pytest.fixture
@@ -16,6 +16,6 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def world(clock: VirtualClock) -> Iterator[World]:
-    store = open_store(create_store_engine("sqlite://"))
+    store = open_in_memory()
     yield World(store, clock, LoadedDice())
     store.close()

@@ -96,6 +96,7 @@ def test_a_refused_request_leaves_nothing_of_its_batch(world: World) -> None:
     assert stored(world) == 0
 
 
+@pytest.mark.slow
 def test_a_million_levels_are_refused(world: World) -> None:
     value: Any = None
     for _ in range(1_000_000):

@@ -52,6 +52,7 @@ def told(world: World) -> Counter[tuple[str, str]]:
     return Counter({(misfire, verdict): int(count) for misfire, verdict, count in rows})
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)  # the bound: seconds on an idle machine
 def test_ten_thousand_minutely_schedules_recover_from_three_days_by_policy(world: World, clock: VirtualClock) -> None:
     made(world, COUNT)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import typer
 
-from horae.cli.main import app
+from horae.cli.main import command_tree
 from tests.cli.conftest import Command
 
-ROOT: Any = typer.main.get_command(app)
+ROOT: Any = typer.main.get_command(command_tree())
 
 
 def tree(command: Any = ROOT, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

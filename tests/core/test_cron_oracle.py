@@ -14,6 +14,8 @@ from horae.core.cron import Cron
 from horae.errors import NeverFires
 from tests.core.cron_oracle import DEPTH, ZONES, Oracle, a_field, an_expression, changes, date_matches
 
+pytestmark = pytest.mark.slow  # thousands of days, walked minute by minute
+
 OPTIONS = [(day, gap, fold) for day in ("and", "or") for gap in ("after", "skip") for fold in ("first", "both")]
 
 

@@ -99,6 +99,7 @@ def test_the_depth_limit_is_exact(levels: int, fits: bool) -> None:
         encode(nested(levels))
 
 
+@pytest.mark.slow
 def test_a_million_levels_are_refused_like_any_other_depth() -> None:
     with pytest.raises(InvalidPayload, match="deeper"):
         encode(nested(1_000_000))

@@ -5,7 +5,7 @@ import re
 import pytest
 import typer
 
-from horae.cli.main import app
+from horae.cli.main import command_tree
 from scripts.docs import PAGES, REFERENCE, commands, json_section
 
 
@@ -22,5 +22,5 @@ def test_the_json_of_every_command_is_described() -> None:
             group = name.rpartition(" ")[0] or group
             described |= {name, f"{group} {name}".strip()}
 
-    tree = commands(typer.main.get_command(app), "horae")
+    tree = commands(typer.main.get_command(command_tree()), "horae")
     assert [name for name, _ in tree if name.removeprefix("horae ") not in described] == []

@@ -18,6 +18,8 @@ from horae.outgoing.sealing import sealer_from
 from horae.service.options import Options
 from tests.support.serving import Served, serving
 
+pytestmark = pytest.mark.slow
+
 SECONDS = int(os.environ.get("HORAE_FUZZ_SECONDS", "0"))
 KEY = base64.urlsafe_b64encode(b"k" * 32).decode()
 # What a schema cannot say (rules over several fields, cursors, names of queues) is refused with 422, and said in words.

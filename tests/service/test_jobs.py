@@ -176,6 +176,7 @@ def test_the_header_is_the_field(alice: TestClient) -> None:
     assert first.json()["idempotency_key"] == "k"
 
 
+@pytest.mark.slow
 def test_fifty_parallel_requests_with_one_key_make_one_job(database_url: str) -> None:
     """S0-8, on every database, over real connections."""
     with serving(database_url) as served, ThreadPoolExecutor(50) as callers:

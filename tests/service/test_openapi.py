@@ -30,6 +30,7 @@ def document(operator: TestClient) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_a_method_that_an_address_does_not_have_is_refused_with_those_that_it_has(
     operator: TestClient, world: World
 ) -> None:

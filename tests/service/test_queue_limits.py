@@ -70,6 +70,7 @@ def told_of(whole: TestClient) -> list[str]:
     return [whole.get(path).text for path in [*paths, *(f"{JOBS}/{job}/runs" for job in jobs)]]
 
 
+@pytest.mark.slow
 def test_no_operation_shows_or_changes_what_is_in_another_queue(
     narrow: TestClient, whole: TestClient, outside: dict[str, str]
 ) -> None:

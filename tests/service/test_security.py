@@ -106,6 +106,7 @@ def told_of(client: TestClient) -> list[str]:
     return [answer.text for answer in answers]
 
 
+@pytest.mark.slow
 def test_somebody_elses_things_answer_as_if_they_were_not_there(
     alice: TestClient, bob: TestClient, hers: dict[str, tuple[str, str]]
 ) -> None:
@@ -137,6 +138,7 @@ def test_somebody_elses_things_answer_as_if_they_were_not_there(
     assert told_of(alice) == before, "and nothing has happened to hers"
 
 
+@pytest.mark.slow
 def test_somebody_elses_cursor_leads_through_ones_own(
     alice: TestClient, bob: TestClient, hers: dict[str, tuple[str, str]]
 ) -> None:
@@ -248,6 +250,7 @@ class Mirror:
         return ID.sub(lambda found: self.names.setdefault(found[0], f"#{len(self.names)}"), text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_what_a_tenant_sees_is_a_function_of_what_it_did(seed: int, tmp_path: Path) -> None:
     """Security check 3: decision 0060 does without row level security; this holds instead, on every store alike."""
@@ -350,6 +353,7 @@ def test_nothing_redirects(where: str, nobody: TestClient) -> None:
     assert "location" not in answer.headers
 
 
+@pytest.mark.slow
 def test_every_address_names_its_methods(operator: TestClient) -> None:
     """405 with the documented methods; where a name may contain a slash, also those of the longer name."""
     document = operator.get("/openapi.json").json()

@@ -26,6 +26,8 @@ from horae.listening import listen
 from horae.serving import LONGEST_HEAD, bounded
 from tests.support.serving import Served, serving
 
+pytestmark = pytest.mark.slow  # real sockets, real waits and one process
+
 PATIENCE = 60.0
 SHORT = timedelta(seconds=1)
 PARSERS = {"h11": H11Protocol, "httptools": HttpToolsProtocol}

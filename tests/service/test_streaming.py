@@ -108,6 +108,7 @@ def test_a_stream_hears_of_what_a_driver_does(served: Served, callers: ThreadPoo
     assert [data["after"] for _, data in listening.result(PATIENCE)][:3] == ["created", "ready", "running"]
 
 
+@pytest.mark.slow
 def test_many_readers_of_one_lane_all_hear_it(served: Served, callers: ThreadPoolExecutor) -> None:
     add(served)
     listening = [callers.submit(heard, served, 2) for _ in range(10)]

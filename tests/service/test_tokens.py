@@ -132,6 +132,7 @@ def calls(app: FastAPI) -> list[tuple[str, str]]:
     return [(method, "/".join("job_1" if "{" in part else part for part in path.split("/"))) for method, path in found]
 
 
+@pytest.mark.slow
 def test_every_route_refuses_strangers(world: World, clock: VirtualClock, connect: Connect) -> None:
     """Security check 1: no token, a wrong one, an expired one, a revoked one; the table comes from OpenAPI."""
     _, expired = create_token(world, owner="alice", scopes=["admin"], expires_in=timedelta(hours=1))
@@ -149,6 +150,7 @@ def test_every_route_refuses_strangers(world: World, clock: VirtualClock, connec
         assert entered == []
 
 
+@pytest.mark.slow
 def test_every_route_refuses_other_scopes(connect: Connect) -> None:
     """Security check 1: each operation is tried with every scope that it does not name."""
     clients = {scope: connect("alice", scope) for scope in ("tasks", "worker", "read")}

@@ -106,6 +106,7 @@ def test_another_tenants_job_wakes_nobody_for_good(served: Served, callers: Thre
     assert ids(pulled) == [job]
 
 
+@pytest.mark.slow
 def test_one_job_does_not_wake_a_crowd(
     served: Served, callers: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

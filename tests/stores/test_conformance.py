@@ -6,16 +6,17 @@ import pytest
 
 from horae.stores.store import SqlStore
 from horae.testing.conformance import StoreConformance
-from tests.stores.conftest import opened
+from tests.support.templates import open_in_memory
 
 
 class TestSqliteInMemory(StoreConformance):
     @pytest.fixture
     def store(self) -> Iterator[SqlStore]:
-        store = opened("sqlite://")
+        store = open_in_memory()
         yield store
         store.close()
 
 
+@pytest.mark.slow
 class TestEachDatabase(StoreConformance):
     """With the fixture ``store`` of this folder: a SQLite file, PostgreSQL, MariaDB."""

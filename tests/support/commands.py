@@ -1,12 +1,19 @@
 """Which commands of ours a text tells its reader to type."""
 
 import re
+from functools import cache
+from typing import Any
 
 from typer.main import get_command
 
-from horae.cli.main import app
+from horae.cli.main import command_tree
 
 COMMAND = re.compile(r"(?<![\w./-])horae((?: [a-z][a-z-]+)+)")
+
+
+@cache
+def _root() -> Any:
+    return get_command(command_tree())
 
 
 def commands_in(text: str) -> list[tuple[str, ...]]:
@@ -17,18 +24,18 @@ def commands_in(text: str) -> list[tuple[str, ...]]:
 
 def options_of(*words: str) -> set[str]:
     """Every option that a command takes."""
-    command = get_command(app)
+    command = _root()
     for word in words:
-        command = command.commands[word]  # type: ignore[attr-defined]
+        command = command.commands[word]
     return {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
 
 
 def _named(words: tuple[str, ...]) -> tuple[str, ...]:
     """The longest beginning that leads down the tree of commands."""
-    command, taken = get_command(app), 0
+    command, taken = _root(), 0
     for word in words:
         if word not in getattr(command, "commands", {}):
             break
-        command = command.commands[word]  # type: ignore[attr-defined]
+        command = command.commands[word]
         taken += 1
     return words[:taken] if taken else words[:2]

@@ -33,7 +33,7 @@ def is_selected(metafunc: pytest.Metafunc, expression: str) -> bool:
     definition = metafunc.definition
     names = {ADDED_LATER, *definition.extra_keyword_matches, *(mark.name for mark in definition.iter_markers())}
     names |= {node.name for node in definition.listchain() if not isinstance(node, pytest.Session)}
-    cases = [case.id for case in metafunc._calls] or [""]
+    cases = [case.id for case in metafunc._calls] or [""]  # noqa: SLF001 - pytest tells this nowhere else
     chosen = Expression.compile(expression)
     return any(chosen.evaluate(_Matcher({*names, case})) for case in cases)
 

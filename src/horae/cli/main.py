@@ -5,31 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
-from horae.cli import (
-    attention,
-    audit,
-    check,
-    config,
-    db,
-    demo,
-    doctor,
-    job,
-    limit,
-    mcp,
-    queue,
-    reload,
-    schedule,
-    server,
-    token,
-    up,
-    worker,
-)
 from horae.cli.failures import Exit, as_json, exit_code, pointed
-from horae.cli.terminal import dumped
 from horae.errors import HoraeError
 from horae.version import VERSION
 
@@ -38,44 +19,68 @@ PLAIN: dict[str, Any] = {
     "context_settings": {"help_option_names": ["-h", "--help"], "max_content_width": 110},
 }
 
-app = typer.Typer(
-    name="horae",
-    help="Horae keeps what is due: durable jobs on SQLite, PostgreSQL or MariaDB.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    epilog=(
-        "Every command takes --db, --json, --quiet and --no-color; attention, job, limit, queue, schedule and token "
-        "also take --url. "
-        "Exit codes: docs/reference/command-line.md."
-    ),
-    **PLAIN,
-)
-app.add_typer(job.group, name="job")
-app.add_typer(schedule.group, name="schedule")
-app.add_typer(queue.group, name="queue")
-app.add_typer(limit.group, name="limit")
-app.add_typer(db.group, name="db")
-app.add_typer(config.group, name="config")
-app.add_typer(token.group, name="token")
-app.add_typer(attention.group, name="attention")
-app.add_typer(audit.group, name="audit")
-app.add_typer(demo.group, name="demo")
-worker.register(app)
-server.register(app)
-check.register(app)
-doctor.register(app)
-reload.register(app)
-up.register(app)
-mcp.register(app)
+# The module of a command is imported when the command is typed; the rest of the tree is known by these lines alone.
+# A test compares them with what each module says of itself.
+COMMANDS = {
+    "worker": "Run an application's jobs until Ctrl-C.",
+    "server": "Serve the HTTP API until Ctrl-C.",
+    "check": "List every problem of an application's jobs.",
+    "doctor": "Check everything, and say how to mend what is not well.",
+    "reload": "Bring the store in line with the code and jobs.conf, now.",
+    "up": "See Horae at work: service, worker and example jobs.",
+    "mcp": "Give an agent its tasks, waits and schedules over MCP.",
+}
+GROUPS = {
+    "job": "Enqueue jobs, look at them, act on them.",
+    "schedule": "Make, see, explain and steer schedules.",
+    "queue": "See, pause, resume and limit queues.",
+    "limit": "Limit how many jobs run at once.",
+    "db": "Migrate, check and copy the database.",
+    "config": "See which settings are in force.",
+    "token": "Make, list and revoke tokens of the service.",
+    "attention": "See what an agent attends to, tell it something, answer it.",
+    "audit": "Verify what was written down.",
+    "demo": "See Horae at work: stories that need nothing set up.",
+}
+
+
+def command_tree(typed: str | None = None) -> typer.Typer:
+    """Build the tree of commands: whole, or only the command that was *typed* and one line for each other."""
+    app = typer.Typer(
+        name="horae",
+        help="Horae keeps what is due: durable jobs on SQLite, PostgreSQL or MariaDB.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        epilog=(
+            "Every command takes --db, --json, --quiet and --no-color; attention, job, limit, queue, schedule and "
+            "token also take --url. "
+            "Exit codes: docs/reference/command-line.md."
+        ),
+        **PLAIN,
+    )
+    app.callback()(horae)
+    for name, text in (COMMANDS | GROUPS).items():
+        if typed not in (None, name):
+            app.command(name, help=text)(_unloaded)
+        elif name in GROUPS:
+            app.add_typer(import_module(f"horae.cli.{name}").group, name=name)
+        else:
+            import_module(f"horae.cli.{name}").register(app)
+    return app
+
+
+def _unloaded() -> None:
+    raise AssertionError("only the command that was typed is called")
 
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from horae.cli.terminal import dumped
+
         print(dumped({"version": VERSION}) if wants_json(sys.argv[1:]) else f"horae {VERSION}")
         raise typer.Exit
 
 
-@app.callback()
 def horae(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
@@ -91,11 +96,21 @@ def wants_json(arguments: Sequence[str]) -> bool:
     return "--json" in (own[: own.index("--")] if "--" in own else own)
 
 
+def _typed(arguments: Sequence[str]) -> str | None:
+    """Return the command that was typed: the first word, as no option of the root takes a value; "" is none.
+
+    A shell that asks for completions puts the words elsewhere and may ask for any command.
+    """
+    if "_HORAE_COMPLETE" in os.environ:
+        return None
+    return next((each for each in arguments if not each.startswith("-")), "")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the answer is its exit code. No traceback for anything Horae says on purpose."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        ended = app(given, prog_name="horae", standalone_mode=False)
+        ended = command_tree(_typed(given))(given, prog_name="horae", standalone_mode=False)
         return ended if isinstance(ended, int) else Exit.OK
     except HoraeError as problem:
         return failed(given, as_json(problem), exit_code(problem))
@@ -122,6 +137,8 @@ def usage(problem: typer.TyperException) -> str:
 
 def failed(arguments: Sequence[str], error: dict[str, Any], code: Exit) -> int:
     if wants_json(arguments):
+        from horae.cli.terminal import dumped
+
         print(dumped({"error": error}))
     print("error:", " ".join(error["message"].split()), file=sys.stderr)
     if where := pointed(error):

@@ -20,10 +20,10 @@ import typer
 
 from horae.cli.words import table
 from horae.errors import InvalidInput, NotFound
-from horae.settings import Settings, unknown_names
+from horae.settings import Settings, is_on, unknown_names
 
 if TYPE_CHECKING:
-    from horae.ports import World
+    from horae.ports import Tracing, World
 
 Db = Annotated[
     str | None,
@@ -171,13 +171,35 @@ def terminal_for(
 @contextmanager
 def opened(terminal: Terminal, *, may_create: bool = False) -> Iterator[World]:
     """The store behind a command, closed at the end. Looking does not create a SQLite file; enqueueing may."""
-    from horae.app import Horae
+    from horae.clock import SystemDice, clock_of, zone_database_version
+    from horae.ports import World
+    from horae.stores.opening import create_store_engine, open_store
 
     settings = terminal.settings
     if not may_create:
         refuse_missing_file(settings.database_url)
-    with Horae(settings.database_url, synchronous=settings.synchronous) as app:
-        yield app.world
+    engine = create_store_engine(settings.database_url, settings.synchronous, settings.timeouts)
+    store = open_store(engine, settings.timeouts)
+    try:  # not through an application, whose import brings everything that runs jobs
+        yield World(
+            store,
+            clock_of(store),
+            SystemDice(),
+            shortest_interval=settings.shortest_interval,
+            tzdata=zone_database_version(),
+            tracing=tracing_of(os.environ),
+        )
+    finally:
+        store.close()
+
+
+def tracing_of(environment: Mapping[str, str]) -> Tracing | None:
+    """Trace what a command enqueues, where the environment asks for it."""
+    if not is_on(environment, "HORAE_OTEL"):
+        return None
+    from horae.telemetry import OpenTelemetry
+
+    return OpenTelemetry()
 
 
 def refuse_missing_file(url: str) -> None:

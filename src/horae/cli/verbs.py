@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
-from types import ModuleType
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from horae.cli.terminal import Terminal, opened
@@ -168,30 +168,28 @@ class Verbs(Protocol):
 
 
 class Bound:
-    """The verbs of one room of ``horae.actions``, each with its world."""
+    """The verbs of one room of ``horae.actions``, each with its world; imported when one is asked for."""
 
-    def __init__(self, world: World, room: ModuleType) -> None:
-        self._world, self._room = world, room
+    def __init__(self, world: World, room: str) -> None:
+        self._world, self._room = world, f"horae.actions.{room}"
 
     def __getattr__(self, verb: str) -> Any:
-        return functools.partial(getattr(self._room, verb), self._world)
+        return functools.partial(getattr(import_module(self._room), verb), self._world)
 
 
 class Near:
     """A database that is opened here."""
 
     def __init__(self, world: World) -> None:
-        from horae.actions import firing, jobs, queues, reasons, running_limits, schedules, tokens
-
         self.now = world.clock.now
         self.moment = world.store.moment
-        self.jobs = cast("JobVerbs", Bound(world, jobs))
-        self.reasons = cast("ReasonVerbs", Bound(world, reasons))
-        self.queues = cast("QueueVerbs", Bound(world, queues))
-        self.limits = cast("LimitVerbs", Bound(world, running_limits))
-        self.schedules = cast("ScheduleVerbs", Bound(world, schedules))
-        self.firing = cast("FiringVerbs", Bound(world, firing))
-        self.tokens = cast("TokenVerbs", Bound(world, tokens))
+        self.jobs = cast("JobVerbs", Bound(world, "jobs"))
+        self.reasons = cast("ReasonVerbs", Bound(world, "reasons"))
+        self.queues = cast("QueueVerbs", Bound(world, "queues"))
+        self.limits = cast("LimitVerbs", Bound(world, "running_limits"))
+        self.schedules = cast("ScheduleVerbs", Bound(world, "schedules"))
+        self.firing = cast("FiringVerbs", Bound(world, "firing"))
+        self.tokens = cast("TokenVerbs", Bound(world, "tokens"))
 
 
 @contextmanager

@@ -13,7 +13,6 @@ from functools import lru_cache, partial
 from typing import Any
 
 from sqlalchemy import BigInteger, ColumnElement, Integer, SmallInteger, String, Text, cast
-from sqlalchemy.dialects import mysql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
@@ -47,14 +46,19 @@ def _json_is_text_on_mysql(*_: Any, **__: Any) -> str:
 
 
 Number = BigInteger().with_variant(Integer, "sqlite")
-LongText = Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
+
+
+class LongText(Text):
+    """Text of any length; MariaDB's TEXT ends at 64 KiB."""
+
+
+@compiles(LongText, "mysql")
+@compiles(LongText, "mariadb")
+def _long_text_on_mysql(*_: Any, **__: Any) -> str:
+    return "LONGTEXT"
+
+
 Name = String(255)
-# Text is compared byte by byte, so that "A" and "a" are two names on every database. The dialect goes by two names.
-BYTEWISE: dict[str, Any] = {
-    f"{vendor}_{option}": value
-    for vendor in ("mysql", "mariadb")
-    for option, value in (("charset", "utf8mb4"), ("collate", "utf8mb4_bin"), ("engine", "InnoDB"))
-}
 
 
 @dataclass(frozen=True)

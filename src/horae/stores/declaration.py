@@ -13,14 +13,29 @@ from enum import Flag, auto
 from operator import attrgetter
 from typing import Any, Generic, TypeVar, cast
 
-from sqlalchemy import Column, ColumnElement, MetaData, Table, false
+from sqlalchemy import Column, ColumnElement, Connection, MetaData, Table, event, false
 from sqlalchemy.schema import SchemaItem
 
-from horae.stores.codecs import BYTEWISE, Codec, Json
+from horae.stores.codecs import Codec, Json
 from horae.stores.dialects import Dialect
 
 V = TypeVar("V")
 metadata = MetaData()
+# Text is compared byte by byte, so that "A" and "a" are two names on every database. The dialect goes by two names.
+BYTEWISE = {"charset": "utf8mb4", "collate": "utf8mb4_bin", "engine": "InnoDB"}
+OPTIONS = {"mysql": BYTEWISE, "mariadb": BYTEWISE}
+
+
+@event.listens_for(metadata, "before_create")
+def _set_options(_: MetaData, connection: Connection, **__: Any) -> None:
+    """Set the options that one database knows, where tables are made in it.
+
+    As arguments of ``Table`` they would make every process import the dialects of all databases, 60 ms.
+    """
+    vendor = connection.dialect.name
+    for table in metadata.tables.values():
+        for option, value in {**OPTIONS, **table.info}.get(vendor, {}).items():
+            table.dialect_options[vendor][option] = value
 
 
 class Mark(Flag):
@@ -180,7 +195,7 @@ class Declaration(Reader[V]):
     ) -> None:
         self.fields = tuple(part for part in parts if isinstance(part, Field))
         items = [part.make_column() if isinstance(part, Field) else part for part in parts]
-        table = Table(name, metadata, *items, **options, **BYTEWISE)
+        table = Table(name, metadata, *items, **options)
         super().__init__(table, value, self.fields, absent=absent, make=make)
         written = [each for each in self.fields if each.is_written]
         self._rows = Writer(written)

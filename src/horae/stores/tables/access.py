@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, Table
 
 from horae.core.access import Token
 from horae.ports import Sealed, StoredDefinition
-from horae.stores.codecs import BYTEWISE, FLAG, INSTANT, LONG_TEXT, NAME, WORDS, Json, Name, text
+from horae.stores.codecs import FLAG, INSTANT, LONG_TEXT, NAME, WORDS, Json, Name, text
 from horae.stores.declaration import Declaration, Field, Mark, metadata
 
 # What the house's workers can run, and which of it tenants' jobs may reach. Nothing stored means: not open.
@@ -51,7 +51,6 @@ owners = Table(
     Column("settings", Json, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
-    **BYTEWISE,
 )
 
 # Secrets that jobs refer to by name, sealed with a key that is not in the database; the one before stays valid a while.

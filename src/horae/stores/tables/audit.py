@@ -7,7 +7,7 @@ import json
 from sqlalchemy import BigInteger, Column, Index, String, Table
 
 from horae.core.audit import Entry
-from horae.stores.codecs import BYTEWISE, INSTANT, LONG_TEXT, NAME, NUMBER, ROW_NUMBER, WORDS, Codec, Json, Name, text
+from horae.stores.codecs import INSTANT, LONG_TEXT, NAME, NUMBER, ROW_NUMBER, WORDS, Codec, Json, Name, text
 from horae.stores.declaration import Declaration, Field, Mark, metadata
 
 _STATE = Codec(Json(), json.loads, lambda state: json.dumps(dict(state), default=str))
@@ -42,5 +42,4 @@ chains = Table(
     Column("owner", Name, primary_key=True),
     Column("seq", BigInteger, nullable=False),
     Column("hash", String(64), nullable=False),
-    **BYTEWISE,
 )

@@ -21,7 +21,6 @@ from sqlalchemy import (
 
 from horae.core.jobs import Job, NewJob, Run, Settlement, make_job
 from horae.stores.codecs import (
-    BYTEWISE,
     COUNT,
     FLAG,
     HOT_JSON,
@@ -93,10 +92,10 @@ JOBS = Declaration(
     absent=("result",),  # only an ended job has one
     make=make_job,
     sqlite_autoincrement=True,
-    postgresql_with={
-        "fillfactor": "70",
-        "autovacuum_vacuum_scale_factor": "0.0",
-        "autovacuum_vacuum_threshold": "2000",
+    info={
+        "postgresql": {
+            "with": {"fillfactor": "70", "autovacuum_vacuum_scale_factor": "0.0", "autovacuum_vacuum_threshold": "2000"}
+        }
     },
 )
 jobs = JOBS.table
@@ -168,7 +167,6 @@ keys = Table(
     PrimaryKeyConstraint("scope", "owner", "name"),
     Index("horae_keys_job", "job_id"),
     Index("horae_keys_created", "created_at"),
-    **BYTEWISE,
 )
 
 ledger = Table(
@@ -180,7 +178,6 @@ ledger = Table(
     Column("created_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("job_id", "name"),
     Index("horae_ledger_created", "created_at"),
-    **BYTEWISE,
 )
 
 # A job that waits for others to succeed; stores/needs.py says what the states mean.
@@ -195,7 +192,6 @@ needs = Table(
     PrimaryKeyConstraint("job_id", "needed_id"),
     Index("horae_needs_needed", "needed_id"),
     Index("horae_needs_state", "state"),
-    **BYTEWISE,
 )
 
 _NEW = Writer(JOBS.marked(INSERTED))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Index, String, Table
 
-from horae.stores.codecs import BYTEWISE, Name, Number
+from horae.stores.codecs import Name, Number
 from horae.stores.declaration import metadata
 
 locks = Table(
@@ -14,7 +14,6 @@ locks = Table(
     Column("token", String(64), nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     Column("holder", Name, nullable=False, server_default=""),
-    **BYTEWISE,
 )
 
 # One row for each rate limit in use: the lock behind which its calls are counted.
@@ -22,7 +21,6 @@ rates = Table(
     "horae_rates",
     metadata,
     Column("name", Name, primary_key=True),
-    **BYTEWISE,
 )
 
 calls = Table(
@@ -34,5 +32,4 @@ calls = Table(
     Column("state", String(8), nullable=False),  # made: at is its instant; waiting: at is how long it keeps its place
     Column("at", BigInteger, nullable=False),
     Index("horae_calls_rate", "rate", "state", "at"),
-    **BYTEWISE,
 )

@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, Column, Index, Integer, PrimaryKeyConstraint,
 
 from horae.core.running_limits import LimitSource
 from horae.ports import Node, Queue
-from horae.stores.codecs import BYTEWISE, COUNT, INSTANT, MAPPING, NAME, TEXT, Name, Number, text
+from horae.stores.codecs import COUNT, INSTANT, MAPPING, NAME, TEXT, Name, Number, text
 from horae.stores.declaration import Declaration, Field, metadata
 
 QUEUES = Declaration(
@@ -27,7 +27,6 @@ limits = Table(
     metadata,
     Column("name", Name, primary_key=True),
     Column("max_running", Integer, nullable=False),
-    **BYTEWISE,
 )
 
 # What each source says about a limit: code or file of an application, or a person through a verb (app is empty then;
@@ -52,7 +51,6 @@ slots = Table(
     Column("job_id", Number),
     PrimaryKeyConstraint("name", "place"),
     Index("horae_slots_job", "job_id"),
-    **BYTEWISE,
 )
 
 NODES = Declaration(
@@ -76,5 +74,4 @@ lease_line = Table(
     Column("id", SmallInteger, primary_key=True, autoincrement=False),
     Column("boot", String(64), nullable=False),
     Column("began_at", BigInteger, nullable=False),
-    **BYTEWISE,
 )

@@ -9,7 +9,6 @@ from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, String, 
 
 from horae.core.fires import Fire, Schedule
 from horae.stores.codecs import (
-    BYTEWISE,
     COUNT,
     FLAG,
     INSTANT,
@@ -124,7 +123,6 @@ follows = Table(
     Column("succeeded_at", BigInteger),
     PrimaryKeyConstraint("schedule_id", "followed_id"),
     Index("horae_follows_followed", "followed_id"),
-    **BYTEWISE,
 )
 
 # How many runs of a schedule, or of a handler without one, were removed from horae_runs: added to those still there.
@@ -136,5 +134,4 @@ run_totals = Table(
     Column("run_count", BigInteger, nullable=False),
     Column("fail_count", BigInteger, nullable=False),
     PrimaryKeyConstraint("scope", "name"),
-    **BYTEWISE,
 )

@@ -1,0 +1,59 @@
+"""A command imports what it needs and no more: `python -m scripts.startup` measures what that saves."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from horae.cli.main import COMMANDS, GROUPS, command_tree, main
+
+HEAVY = {"alembic", "asyncio", "httpx", "pydantic"}
+RUN = """
+import sys
+from horae.cli.main import main
+code = main(sys.argv[1:])
+print("loaded:", *sys.modules)
+sys.exit(code)
+"""
+# Typer coerces the arguments of a command through pydantic, and SQLAlchemy imports asyncio for its pools.
+THEIRS = "import sys, typer._adapters, sqlalchemy\nprint('loaded:', *sys.modules)"
+
+
+def loaded(program: str, *arguments: str) -> set[str]:
+    """Run a program in a new interpreter and return the names of the modules that it imported."""
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    return set(done.stdout.rpartition("loaded:")[2].split())
+
+
+@pytest.fixture
+def database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    url = f"sqlite:///{tmp_path}/horae.db"
+    assert main(["db", "migrate", "--db", url]) == 0
+    return url
+
+
+def test_help_imports_neither_a_database_nor_another_command() -> None:
+    found = loaded(RUN, "--help")
+
+    assert not found & (HEAVY | {"sqlalchemy"})
+    assert {name for name in found if name.startswith("horae.cli.")} == {"horae.cli.failures", "horae.cli.main"}
+
+
+def test_listing_jobs_imports_nothing_heavy_beyond_typer_and_sqlalchemy(database: str) -> None:
+    found = loaded(RUN, "job", "list", "--db", database)
+
+    assert not found & HEAVY - loaded(THEIRS)
+    assert not {name for name in found if name in ("horae.app", "horae.runtime.worker", "horae.cli.server")}
+    assert not {
+        name for name in found if name.startswith(("sqlalchemy.dialects.mysql", "sqlalchemy.dialects.postgresql"))
+    }
+
+
+@pytest.mark.parametrize("name", COMMANDS | GROUPS)
+def test_the_line_in_the_root_help_is_what_the_command_says_of_itself(name: str) -> None:
+    root: Any = typer.main.get_command(command_tree(name))
+
+    assert root.commands[name].get_short_help_str(120) == (COMMANDS | GROUPS)[name]
