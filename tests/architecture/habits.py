@@ -27,7 +27,7 @@ SLEEPS = {
     "journeys/test_fleet.py": 2,
     "journeys/test_lanes.py": 1,
     "journeys/test_signals.py": 1,
-    "runtime/processes.py": 5,
+    "runtime/processes.py": 6,
     "runtime/serving.py": 1,
     "runtime/test_crashes.py": 1,
     "runtime/test_executor.py": 5,
