@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from horae.core.boots import Boot
+from horae.core.boots import Boot, LeaseLine
 
 if TYPE_CHECKING:
     from horae.ports import Clock, Store
@@ -44,14 +44,17 @@ class SystemClock:
 
 
 class HostClock(SystemClock):
-    """The host's own time for due work; for leases its uptime, counted from *began_at*, which no clock step moves."""
+    """The host's own time for due work; for leases its uptime from the lease line on, which no clock step moves."""
 
-    def __init__(self, began_at: datetime, uptime: Callable[[], timedelta]) -> None:
-        self._began_at = began_at
+    def __init__(self, line: LeaseLine, uptime: Callable[[], timedelta], read: Callable[[], LeaseLine | None]) -> None:
+        self._line = line
         self._uptime = uptime
+        self._read = read
 
     def steady(self) -> datetime:
-        return self._began_at + self._uptime()
+        if not self._line.is_stored:  # somebody was writing when the store was opened; now perhaps nobody is
+            self._line = self._read() or self._line
+        return self._line.began_at + self._uptime()
 
 
 def uptime() -> timedelta:
@@ -80,12 +83,16 @@ def clock_of(
 ) -> Clock:
     """Make the clock that all processes on a store share; *fix* as in ``Store.lease_line``."""
     system, name = SystemClock(), boot()
-    began_at = store.lease_line(Boot(name, uptime()), now=system.now(), fix=fix)
-    if began_at is None:
+
+    def read() -> LeaseLine | None:
+        return store.lease_line(Boot(name, uptime()), now=system.now(), fix=fix)
+
+    line = read()
+    if line is None:
         following = StoreClock(store.read_time)
         following.now()  # measure while opening: later callers would queue up behind the first measurement
         return following
-    return HostClock(began_at, uptime) if name else system
+    return HostClock(line, uptime, read) if name else system
 
 
 class StoreClock:

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from horae.core.access import Token
 from horae.core.audit import Entry
-from horae.core.boots import Boot
+from horae.core.boots import Boot, LeaseLine
 from horae.core.figures import Backlog, Ended
 from horae.core.fires import Fire, Firing, Schedule, Unfinished
 from horae.core.jobs import Job, Lease, NewJob, Order, Outcome, Run, Settlement
@@ -589,10 +589,11 @@ class Store(Protocol):
     def read_time(self) -> datetime | None:
         """The database's own clock, where several hosts share it; None where the system's clock rules."""
 
-    def lease_line(self, boot: Boot, *, now: datetime, fix: bool = True) -> datetime | None:
+    def lease_line(self, boot: Boot, *, now: datetime, fix: bool = True) -> LeaseLine | None:
         """Return the instant from which all processes count this boot's uptime; None where the database keeps time.
 
-        The first process of a boot stores it and ends the leases of the previous boot; without *fix* nothing is stored.
+        The first process of a boot stores it and ends the leases of the previous boot. Without *fix* nothing is
+        stored; nor is it while another transaction is writing, which may be the caller's own: nobody waits for it.
         """
 
     def check_schema(self) -> None:

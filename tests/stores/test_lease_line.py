@@ -1,5 +1,6 @@
 """SQLite: leases end on a line that nobody can set, whatever becomes of the clock on the wall."""
 
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -12,7 +13,7 @@ import pytest
 from horae.actions import attending, lanes, looking
 from horae.actions import jobs as verbs
 from horae.clock import SystemClock, clock_of
-from horae.core.boots import Boot
+from horae.core.boots import Boot, LeaseLine
 from horae.core.jobs import Job, Lease
 from horae.locks import open_locks
 from horae.ports import World
@@ -242,8 +243,26 @@ def test_looking_at_a_database_writes_nothing_into_it(host: Host, start: Start, 
     program.take()
     later = Boot("another boot", timedelta(seconds=1))
 
-    assert program.world.store.lease_line(later, now=host.wall, fix=False) == host.wall - later.uptime
+    line = program.world.store.lease_line(later, now=host.wall, fix=False)
+    assert line == LeaseLine(host.wall - later.uptime, is_stored=False)
     assert program.lost() == []
+
+
+def test_opening_inside_somebody_elses_transaction_waits_for_nobody_and_the_line_is_stored_later(
+    host: Host, tmp_path: Path
+) -> None:
+    """An application whose first act is to enqueue inside a transaction of its own holds the file itself."""
+    url = put_tables(tmp_path / "horae.db")
+    with closing(open_store(create_store_engine(url))) as store, closing(sqlite3.connect(tmp_path / "horae.db")) as own:
+        own.execute("BEGIN IMMEDIATE")
+        clock = clock_of(store, boot=lambda: host.boot, uptime=lambda: host.lasted)
+        boot = Boot(host.boot, host.lasted)
+        unstored = store.lease_line(boot, now=host.wall, fix=False)
+        own.rollback()
+        clock.steady()
+        stored = store.lease_line(boot, now=host.wall, fix=False)
+
+    assert [line is not None and line.is_stored for line in (unstored, stored)] == [False, True]
 
 
 @pytest.mark.parametrize("store_url", KINDS[1:], indirect=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,3 +12,11 @@ class Boot:
 
     name: str
     uptime: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLine:
+    """The instant from which uptime is counted, and whether all processes know it by now."""
+
+    began_at: datetime
+    is_stored: bool = True

@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Engine, create_engine, delete, event, insert, make_url, select, update
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from horae.core.boots import Boot
+from horae.core.boots import Boot, LeaseLine
 from horae.core.instants import instant, micros
 from horae.core.jobs import NewJob
 from horae.core.timeouts import Timeouts
 from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull, StoreUnavailable
 from horae.stores.dialects import NO_ROOM, SQLITE
 from horae.stores.driver import Driver, marks
-from horae.stores.store import SqlStore
+from horae.stores.store import SqlStore, driver_error
 from horae.stores.tables import INSERT_COLUMNS, jobs, lanes, lease_line, locks, new_job_row
 
 BUSY_TIMEOUT_MS = 30_000
@@ -272,15 +272,36 @@ class SqliteStore(SqlStore):
 
     # -- the line of leases --------------------------------------------------------------------------------------
 
-    def lease_line(self, boot: Boot, *, now: datetime, fix: bool = True) -> datetime | None:
+    def lease_line(self, boot: Boot, *, now: datetime, fix: bool = True) -> LeaseLine | None:
         """Return the stored start of this boot; the first process of a boot stores it."""
         began = now - boot.uptime
         if self.in_memory or not boot.name:
-            return began
+            return LeaseLine(began)
         found = self.read(lambda tx: tx.connection.execute(select(lease_line)).first())
-        if found is None or found.boot != boot.name:
-            return self.transact(lambda tx: _fix_line(tx.connection, boot, began)) if fix else began
-        return instant(found.began_at)
+        if found is not None and found.boot == boot.name:
+            return LeaseLine(instant(found.began_at))
+        stored = self._fix_at_once(boot, began) if fix else None
+        return LeaseLine(began, is_stored=False) if stored is None else LeaseLine(stored)
+
+    def _fix_at_once(self, boot: Boot, began: datetime) -> datetime | None:
+        """Store the start of this boot, but wait for nobody: whoever is writing may be our own caller."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            with self.engine.connect() as connection:
+                driver: Any = connection.connection.driver_connection
+                driver.execute("PRAGMA busy_timeout = 0")
+                try:
+                    with connection.begin():
+                        return _fix_line(connection, boot, began)
+                finally:
+                    driver.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+        except OperationalError as problem:
+            if isinstance(self.translated(driver_error(problem)), StoreBusy):
+                return None
+            raise
+        finally:
+            self._lock.release()
 
     # -- errors --------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from horae.core.boots import Boot
+from horae.core.boots import Boot, LeaseLine
 from horae.core.fires import Firing
 from horae.core.instants import instant
 from horae.core.jobs import Job, Lease, NewJob, Settlement
@@ -288,7 +288,7 @@ class SqlStore(ABC):
             return None
         return self.driven(lambda driver: instant(int(driver.rows("SELECT " + self.dialect.time_micros)[0][0])))
 
-    def lease_line(self, boot: Boot, *, now: datetime, fix: bool = True) -> datetime | None:
+    def lease_line(self, boot: Boot, *, now: datetime, fix: bool = True) -> LeaseLine | None:
         return None
 
     def check_schema(self) -> None:
