@@ -34,7 +34,7 @@ venv: $(STAMP) ## make .venv with a working .venv/bin/horae (PYTHON=python3.12 p
 run: $(RUN_STAMP) ## start Horae on SQLite: the service, a worker and example jobs
 	@$(VENV)/bin/horae up $(ARGS)
 
-quick: $(STAMP) ## run the tests of most changes in under a minute: no server, no process
+quick: $(STAMP) ## run the tests of most changes: no server, no process (aim: a minute on two cores)
 	@$(PY) -m pytest --quick --numprocesses 2 --dist loadfile --quiet $(QUICK) $(ARGS)
 
 test: $(STAMP) ## run all tests, with private database servers (ARGS="-k lease" picks some)

@@ -10,14 +10,27 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
 
 from benchmarks.ground import Ground
 
 
-def cost(ground: Ground, contender: str, url: str, source: Path, count: int) -> float:
+@dataclass(frozen=True)
+class Cost:
     """Microseconds of processor time for each job, from enqueue to its end."""
+
+    client: float
+    server: float
+
+    @property
+    def both(self) -> float:
+        return self.client + self.server
+
+
+def measure(ground: Ground, contender: str, url: str, source: Path, count: int) -> Cost:
     env = {"PYTHONPATH": os.pathsep.join([str(source), str(Path.cwd())])}
     told = []
     for work in ("singles", "serve"):
@@ -25,8 +38,18 @@ def cost(ground: Ground, contender: str, url: str, source: Path, count: int) -> 
         told += ground.together([child])
     if told[1]["seen"] < count:
         raise SystemExit(f"only {told[1]['seen']} of {count} jobs ran")
-    seconds: float = sum(each["worker"] + each["server"] for each in told)
-    return seconds / count * 1e6
+    return Cost(*(sum(each[side] for each in told) / count * 1e6 for side in ("worker", "server")))
+
+
+def compare(name: str, old: Sequence[float], new: Sequence[float]) -> float:
+    """Print medians and ratios; the median of the ratios."""
+    ratios = [later / earlier for earlier, later in zip(old, new, strict=True)]
+    low, middle, high = quantiles(ratios, n=4)
+    print(
+        f"{name:7} old {median(old):6.1f} new {median(new):6.1f} µs/job; new / old: median {middle:.3f}, "
+        f"quartiles {low:.3f} to {high:.3f}, of the best {min(new) / min(old):.3f}"
+    )
+    return middle
 
 
 def main() -> int:
@@ -39,19 +62,18 @@ def main() -> int:
     parser.add_argument("--most", type=float, default=1.03, help="the largest ratio that is accepted")
     asked = parser.parse_args()
     sources = {"old": asked.old.resolve(), "new": asked.new.resolve()}
-    costs: dict[str, list[float]] = {"old": [], "new": []}
+    costs: dict[str, list[Cost]] = {"old": [], "new": []}
     with Ground(durable=False) as ground:
         urls = {name: ground.database(asked.contender) for name in sources}
         for pair in range(asked.pairs):
             for name in ("old", "new") if pair % 2 == 0 else ("new", "old"):
-                costs[name].append(cost(ground, asked.contender, urls[name], sources[name], asked.jobs))
-            print(f"{pair + 1:3} old {costs['old'][-1]:7.1f} new {costs['new'][-1]:7.1f} µs/job", flush=True)
-    ratios = [new / old for old, new in zip(costs["old"], costs["new"], strict=True)]
-    low, _, high = quantiles(ratios, n=4)
-    print(f"old {median(costs['old']):.1f} µs/job, new {median(costs['new']):.1f} µs/job (medians)")
-    print(f"new / old: median {median(ratios):.3f}, quartiles {low:.3f} to {high:.3f}, best of each "
-          f"{min(costs['new']) / min(costs['old']):.3f}")  # fmt: skip
-    return int(median(ratios) > asked.most)
+                costs[name].append(measure(ground, asked.contender, urls[name], sources[name], asked.jobs))
+            print(f"{pair + 1:3} old {costs['old'][-1].both:7.1f} new {costs['new'][-1].both:7.1f} µs/job", flush=True)
+    old, new = costs["old"], costs["new"]
+    compare("client", [each.client for each in old], [each.client for each in new])
+    if asked.contender == "horae":
+        compare("server", [each.server for each in old], [each.server for each in new])
+    return int(compare("both", [each.both for each in old], [each.both for each in new]) > asked.most)
 
 
 if __name__ == "__main__":

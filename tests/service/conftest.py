@@ -72,6 +72,12 @@ def only_declared(response: httpx.Response) -> None:
 
 
 @pytest.fixture
+def sqlite_database_url(tmp_path: Path) -> str:
+    """A file that has its tables already: no test here is about making them."""
+    return put_tables(tmp_path / "horae.db")
+
+
+@pytest.fixture
 def clock() -> VirtualClock:
     return VirtualClock()
 

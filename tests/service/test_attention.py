@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,8 +29,8 @@ OPS = "/attention/lanes/ops"
 
 
 @pytest.fixture
-def app(tmp_path: Path, clock: VirtualClock) -> Iterator[Horae]:
-    with Horae(f"sqlite:///{tmp_path / 'horae.db'}", clock=clock) as app:
+def app(sqlite_database_url: str, clock: VirtualClock) -> Iterator[Horae]:
+    with Horae(sqlite_database_url, clock=clock) as app:
         yield app
 
 

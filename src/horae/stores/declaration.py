@@ -94,13 +94,13 @@ class Field:
 
 
 class Writer:
-    """The stored values of some fields of a value."""
+    """The stored values of some fields of a value; ``values`` puts what else it is given behind them."""
 
     __slots__ = ("columns", "values")
 
     def __init__(self, written: Sequence[Field]) -> None:
         self.columns = tuple(each.column for each in written)
-        self.values: Callable[[Any], list[Any]] = _encoder(written)
+        self.values: Callable[..., list[Any]] = _encoder(written)
 
     def row(self, value: Any) -> dict[str, Any]:
         """The values by the names of their columns."""
@@ -230,7 +230,7 @@ def _check(table: str, value: type[Any], known: Mapping[str, Field], absent: Col
         raise TypeError(f"{table}: {value.__name__}.{name} {problem}")
 
 
-def _encoder(written: Sequence[Field]) -> Callable[[Any], list[Any]]:
+def _encoder(written: Sequence[Field]) -> Callable[..., list[Any]]:
     """Return a function that makes the stored values of a value."""
     get = attrgetter(*(each.source for each in written))
     writers = tuple(
@@ -239,8 +239,8 @@ def _encoder(written: Sequence[Field]) -> Callable[[Any], list[Any]]:
         if each.codec.write is not None and Mark.ENCODED not in each.marks
     )
 
-    def encode(value: Any) -> list[Any]:
-        values = list(get(value))
+    def encode(value: Any, *behind: Any) -> list[Any]:
+        values = [*get(value), *behind]
         for place, write in writers:
             if values[place] is not None:
                 values[place] = write(values[place])

@@ -6,14 +6,15 @@ There is no NOTIFY; sleeping workers of other processes look often instead.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any
 
 import pymysql
 from pymysql.constants import ER
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Column, Connection, Engine
+from sqlalchemy.dialects import mysql
 
 from horae.core.instants import micros
 from horae.core.jobs import NewJob, Settlement
@@ -25,18 +26,23 @@ from horae.stores.firing import MOVED, Firings
 from horae.stores.hot import Hot
 from horae.stores.mysql_connections import BoundedConnection
 from horae.stores.store import SqlStore, unavailable
-from horae.stores.tables import ATTEMPT, ENDING, INSERT_COLUMNS, SNAPSHOT, ending_row, new_job_row
+from horae.stores.tables import ATTEMPT, ENDING, INSERT_COLUMNS, SNAPSHOT, ending_row, new_job_row, runs, schedules
+from horae.stores.tables import jobs as job_table
 
 RETRIED = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT}
 GONE = {2003, 2006, 2013, 2055, 1053, 1152, 1158, 1159, 1160, 1161, 1205, 4031}
 DISK_FULL = {1021, 1114}
 TOOK_TOO_LONG = {1969}  # longer than max_statement_time: the server stopped it itself
 INSERT_HEAD = f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES "
-_COLUMNS = (
-    "id BIGINT PATH '$[0]', outcome VARCHAR(12) PATH '$[1]', attempt INT PATH '$[2]', error LONGTEXT PATH '$[3]', "
-    "result LONGTEXT PATH '$[4]', next_action_at BIGINT PATH '$[5]', audit_event_id VARCHAR(100) PATH '$[6]', "
-    "state VARCHAR(12) PATH '$[7]'"
-)
+
+
+def _paths(columns: Iterable[Column[Any]]) -> str:
+    """The columns of a JSON_TABLE over lists of their values, in this order."""
+    kinds = ((column.name, column.type.compile(dialect=mysql.dialect())) for column in columns)
+    return ", ".join(f"{name} {kind} PATH '$[{place}]'" for place, (name, kind) in enumerate(kinds))
+
+
+_ENDED = _paths([job_table.c.id, *(runs.c[name] for name in (*ENDING, "state"))])
 
 
 def _write_run(final: bool) -> str:
@@ -51,7 +57,7 @@ def _write_run(final: bool) -> str:
     source += [f"j.{name}" for name in SNAPSHOT] if final else []
     return (
         f"INSERT INTO horae_runs ({', '.join(names)}) SELECT {', '.join(source)} "
-        f"FROM horae_jobs j JOIN JSON_TABLE(%s, '$[*]' COLUMNS ({_COLUMNS})) e ON j.id = e.id"
+        f"FROM horae_jobs j JOIN JSON_TABLE(%s, '$[*]' COLUMNS ({_ENDED})) e ON j.id = e.id"
     )
 
 
@@ -79,10 +85,7 @@ class MysqlHot(Hot):
             driver.change(WRITE_RUN[final], [micros(now), f"[{','.join(chunk)}]"])
 
 
-_MOVED = ", ".join(
-    f"{name} {'VARCHAR(20)' if name == 'tzdata' else 'BIGINT'} PATH '$[{place}]'"
-    for place, name in enumerate((*MOVED, "id"))
-)
+_MOVED = _paths(schedules.c[name] for name in (*MOVED, "id"))
 MOVE = (
     f"UPDATE horae_schedules s JOIN JSON_TABLE(%s, '$[*]' COLUMNS ({_MOVED})) m ON s.id = m.id "
     f"SET {', '.join(f's.{name} = m.{name}' for name in MOVED)}"

@@ -200,9 +200,7 @@ INSERT_COLUMNS = (*_NEW.columns, "state", "created_at")
 
 def new_job_row(job: NewJob, now: datetime) -> list[Any]:
     """The values of INSERT_COLUMNS."""
-    row = _NEW.values(job)
-    row += ("queued", micros(now))
-    return row
+    return _NEW.values(job, "queued", micros(now))
 
 
 def ending_row(done: Settlement) -> tuple[Any, ...]:
