@@ -32,7 +32,7 @@ unexpected-methods = []
 [checks]
 unsupported_method.enabled = false
 allow_header_conformance.enabled = false
-positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "412", "422"]
+positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "403", "404", "409", "412", "422"]
 """
 
 
