@@ -155,6 +155,7 @@ class Worker:
         finally:
             unsubscribe()
             self._stopping = True
+            self._stop_attempts()
             for task in beside:
                 task.cancel()
             if beside:  # until each has seen that: a claim that has just come back is given back
@@ -349,6 +350,10 @@ class Worker:
         with suppress(RuntimeError):  # the loop has ended, and the attempt with it
             self._loop.call_soon_threadsafe(self._stop_attempt, (job.number, job.token), fate)
 
+    def _stop_attempts(self) -> None:
+        for key in list(self._held):
+            self._stop_attempt(key, "released")
+
     def _stop_attempt(self, key: tuple[int, int], fate: str) -> None:
         attempt = self._held.get(key)
         if attempt is None or attempt.fate:
@@ -393,8 +398,7 @@ class Worker:
         """Stop what still runs, give it back, and write that down; however that goes, renew nothing any more."""
         cancel_grace = self.settings.cancel_grace
         try:
-            for key in list(self._held):
-                self._stop_attempt(key, "released")
+            self._stop_attempts()
             hurrying = (self._attempts_over(cancel_grace), self.declared.close(timedelta(0)), self._claim_over())
             await asyncio.gather(*hurrying, return_exceptions=True)
             self._give_back()
