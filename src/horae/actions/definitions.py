@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from horae.core.audit import Entry
-from horae.core.jobs import SYSTEM
+from horae.core.jobs import OPEN_HANDLERS, SYSTEM
 from horae.core.payloads import label, name
 from horae.errors import InvalidInput
 from horae.ports import StoredDefinition, Tx, World
@@ -32,7 +32,9 @@ def store_definitions(
         raise InvalidInput(f"{len(wanted):,} definitions are too many; at most {MOST:,} are accepted.")
     changed = _write(world, wanted) if _changed(wanted.values(), find_definitions(world)) else []
     for definition in changed:
-        log.info("%s is %s to tenants", definition.name, "open" if definition.tenants else "not open")
+        is_usual = definition.tenants == (definition.name in OPEN_HANDLERS)
+        level = logging.DEBUG if is_usual else logging.INFO
+        log.log(level, "%s is %s to tenants", definition.name, "open" if definition.tenants else "not open")
     if any(definition.tenants for definition in wanted.values()):
         release_held(world)
     return changed

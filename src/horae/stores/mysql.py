@@ -13,7 +13,7 @@ from typing import Any
 
 import pymysql
 from pymysql.constants import ER
-from sqlalchemy import Column, Connection, Engine
+from sqlalchemy import Column, Connection, Engine, event
 from sqlalchemy.dialects import mysql
 
 from horae.core.instants import micros
@@ -61,6 +61,7 @@ def _write_run(final: bool) -> str:
     )
 
 
+PRESENT = "READ COMMITTED"
 WRITE_RUN = {final: _write_run(final) for final in (True, False)}
 
 
@@ -99,6 +100,16 @@ class MysqlFirings(Firings):
         driver.change(MOVE, [json.dumps(rows)])
 
 
+def _see_the_present(connection: Any, _: Any) -> None:
+    """Let a connection of a caller's own engine see what others have committed, once it has their lock.
+
+    MariaDB's default, REPEATABLE READ, would go on showing the past, in which a full limit has room.
+    """
+    if not isinstance(connection, BoundedConnection):
+        with closing(connection.cursor()) as cursor:
+            cursor.execute(f"SET SESSION TRANSACTION ISOLATION LEVEL {PRESENT}")
+
+
 class MysqlStore(SqlStore):
     """MariaDB, shared by many hosts."""
 
@@ -106,6 +117,7 @@ class MysqlStore(SqlStore):
         super().__init__(engine, MYSQL, timeouts)
         self.returns = bool(getattr(engine.dialect, "is_mariadb", False))
         self._hot_pool = engine.pool.recreate()  # lent connections can use up the engine's pool, not this one
+        event.listen(self._hot_pool, "connect", _see_the_present)
 
     def make_hot(self) -> Hot:
         return MysqlHot(self.dialect)
@@ -127,8 +139,11 @@ class MysqlStore(SqlStore):
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        with self.acquire(self.engine.connect) as connection, connection.begin():
-            yield connection
+        with self.acquire(self.engine.connect) as connection:
+            if not isinstance(connection.connection.driver_connection, BoundedConnection):
+                connection = connection.execution_options(isolation_level=PRESENT)
+            with connection.begin():
+                yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
