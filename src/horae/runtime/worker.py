@@ -21,6 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from horae.actions import jobs as verbs
@@ -246,9 +247,7 @@ class Worker:
 
     async def _claimed(self, queue: str, free: int) -> list[Job]:
         """Claim. What arrives after this task was cancelled goes back at once, not only when its lease ends."""
-        clock, store = self.world.clock, self.world.store
-        claim = Claim(queue, free, self.node_id, self.settings.lease, steady=clock.steady())
-        self._claiming = claiming = self._database.submit(lambda: store.claim(claim, now=clock.now()))
+        self._claiming = claiming = self._database.submit(partial(self._claim, queue, free))
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
@@ -257,6 +256,12 @@ class Worker:
             else:
                 claiming.add_done_callback(self._release_late_claim)
             raise
+
+    def _claim(self, queue: str, free: int) -> list[Job]:
+        """From a thread for the store; the lease counts from when that has time for it."""
+        clock = self.world.clock
+        claim = Claim(queue, free, self.node_id, self.settings.lease, steady=clock.steady())
+        return self.world.store.claim(claim, now=clock.now())
 
     def _release_late_claim(self, claiming: asyncio.Future[list[Job]]) -> None:
         for job in claiming.result() if claiming.exception() is None else ():
