@@ -238,7 +238,7 @@ async def test_a_stopping_worker_ends_its_children_and_gives_their_jobs_back(
 
     back = process_app.get(job.id)
     assert (back.state, back.attempt) == ("queued", 0)
-    assert not is_alive(int(note.read_text()))
+    await until(lambda: not is_alive(int(note.read_text())), "the end of the child")
 
 
 async def test_a_killed_child_between_jobs_is_replaced_without_a_failure(process_app: Horae) -> None:

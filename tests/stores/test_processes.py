@@ -40,13 +40,14 @@ for thread in threads:
     thread.start()
 deadline = time.monotonic() + 60
 while time.monotonic() < deadline:
+    all_is_put = not any(thread.is_alive() for thread in threads)  # asked first: what comes later is claimed later
     now = datetime.now(UTC)
     jobs = store.claim(Claim("default", 5, me, timedelta(seconds=60)), now=now)
     if jobs:
         written = [settlement(job, Outcome("succeeded"), now=now, roll=0.5) for job in jobs]
         rejected = store.settle(written, now=now)
         done.extend(job.number for job in jobs if job.number not in rejected)
-    elif not any(thread.is_alive() for thread in threads):
+    elif all_is_put:
         break
 store.close()
 print(json.dumps({"put": put, "done": done}))
