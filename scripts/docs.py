@@ -22,11 +22,14 @@ import horae
 import horae.core
 import horae.testing
 from horae import errors
+from horae.api.jobs import Job as PublicJob
+from horae.api.jobs import Run as PublicRun
+from horae.api.operation import Method, Operation, Room
+from horae.api.values import published, to_json
 from horae.cli import attention_showing, schedule_shapes, shapes
 from horae.cli.failures import CODES, MEANING
 from horae.cli.main import command_tree
 from horae.cli.terminal import SHARED
-from horae.client.calls import Endpoint, Method, Room
 from horae.core.access import Token
 from horae.core.fires import Fire, Schedule
 from horae.core.jobs import Job, Run
@@ -171,8 +174,8 @@ def json_section() -> str:
     )
     run = Run(12, 1, "failed", 0, "send-receipt", "mail", "system", "host:1:ab", now, now, "ConnectionError: …")
     rows = [
-        ("`job enqueue`", '`{"job": JOB, "deduplicated": bool, "late": bool}`'),
-        ("`job list`", '`{"jobs": [JOB], "next": id for --before, or null}`'),
+        ("`job enqueue`", '`{"id", "state", "run_at", "deduplicated": bool, "late": bool}`'),
+        ("`job list`", '`{"items": [JOB], "next_cursor": for --cursor, or null}`'),
         ("`job show`", '`{"job": JOB, "why": [{"code", "text"}], "runs": [RUN]}`'),
         (
             "`job cancel`, `retry`, `revive`",
@@ -262,8 +265,8 @@ def json_section() -> str:
     daily = Schedule("digest", "send-digest", "cron", "30 2 * * *", "Europe/Berlin")
     rule = Cron("30 2 * * *", "Europe/Berlin")
     shown = {
-        "JOB": shapes.job(job),
-        "RUN": shapes.run(run),
+        "JOB": to_json(published(PublicJob, job)),
+        "RUN": to_json(published(PublicRun, run)),
         "QUEUE": shapes.queue(Queue("mail")),
         "LIMIT": shapes.limit(RunningLimit("global")),
         "SCHEDULE": schedule_shapes.schedule(daily),
@@ -422,7 +425,7 @@ def client_page() -> str:
 def answered(endpoint: Method[..., Any, Any, Any]) -> str:
     kind = str(endpoint.__wrapped__.__annotations__["return"])
     inner = kind.partition("[")[2].removesuffix("]")
-    is_many = not isinstance(endpoint, Endpoint)
+    is_many = not isinstance(endpoint, Operation)
     return f"`{inner}`, each" if is_many else "" if inner == "None" else f"`{inner}`"
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from horae.core.status import JobStatus
     from horae.core.timeouts import Timeouts
     from horae.errors import HoraeError
-    from horae.handles import JobHandle, Jobs
+    from horae.handles import Blueprint, JobHandle
     from horae.limits import RateLimiter
     from horae.runtime.context import Context
     from horae.runtime.listeners import JobExecutionListener
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient",
+    "Blueprint",
     "Cancel",
     "Client",
     "Context",
@@ -42,7 +43,6 @@ __all__ = [
     "JobHandle",
     "JobLogFilter",
     "JobStatus",
-    "Jobs",
     "Once",
     "RateLimiter",
     "Retry",
@@ -68,7 +68,7 @@ _PLACES = {
     "JobHandle": "horae.handles",
     "JobLogFilter": "horae.runtime.logs",
     "JobStatus": "horae.core.status",
-    "Jobs": "horae.handles",
+    "Blueprint": "horae.handles",
     "Once": "horae.core.schedules",
     "RateLimiter": "horae.limits",
     "Retry": "horae.core.retry",

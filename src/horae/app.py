@@ -21,6 +21,8 @@ from horae.actions import jobs as verbs
 from horae.actions.declaring import Plan
 from horae.actions.jobs import Enqueued, Request
 from horae.actions.retention import Retention
+from horae.api.acting import Acting
+from horae.api.here import Here, house
 from horae.checking import Seed, check_seed, plan_of, problems_of, seeds_of
 from horae.clock import SystemDice, clock_of, pause, zone_database_version
 from horae.configuration import JobsFile, find_file, module_of, read_files
@@ -33,7 +35,7 @@ from horae.core.status import JobStatus
 from horae.core.timeouts import Timeouts
 from horae.declarations import Problem, raise_for
 from horae.errors import ConfigurationError, MissingExtra, NotFound, StoreBusy, StoreError, StoreFull, StoreUnavailable
-from horae.handles import JobHandle, Jobs, plain_connection
+from horae.handles import Blueprint, JobHandle, plain_connection
 from horae.locks import open_locks
 from horae.opening import Opener
 from horae.ports import Clock, Dice, Limiter, LockManager, Tracing, World
@@ -54,12 +56,12 @@ from horae.version import VERSION
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-__all__ = ["Horae", "JobHandle", "Jobs"]
+__all__ = ["Blueprint", "Horae", "JobHandle"]
 
 log = logging.getLogger("horae.app")
 
 
-class Horae(Jobs):
+class Horae(Blueprint, Acting):
     """One application's jobs, and the store that keeps them.
 
     Nothing is opened until it is needed, so that an application can be declared at import time. *name* tells
@@ -83,7 +85,8 @@ class Horae(Jobs):
         clock: Clock | None = None,
         dice: Dice | None = None,
     ) -> None:
-        super().__init__()
+        Blueprint.__init__(self)
+        Acting.__init__(self, self._acting_here)
         self.database = database or database_url(os.environ)
         module, self._folder = module_of(sys._getframe(1).f_globals)
         self.name = name or module
@@ -126,6 +129,9 @@ class Horae(Jobs):
     def world(self) -> World:
         """Store, clock and dice; opened on first use."""
         return self._opener.world
+
+    def _acting_here(self) -> Here:
+        return Here(self.world, house(f"app/{self.name}"))
 
     def _open(self) -> World:
         store = open_store(self.engine, self.timeouts, owned=not isinstance(self.database, Engine))

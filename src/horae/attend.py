@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from horae.actions import attending
 from horae.core.attention import NORMAL
 from horae.core.retry import Retry
-from horae.handles import Jobs
+from horae.handles import Blueprint
 from horae.ports import World
 from horae.runtime.context import Context
 
@@ -22,7 +22,7 @@ class App(Protocol):
     def world(self) -> World: ...
 
 
-def register(app: Jobs) -> None:
+def register(app: Blueprint) -> None:
     """Declare the handler in an application; its own of that name stays."""
     home: App = app
 

@@ -19,7 +19,7 @@ from horae.core.running_limits import GROUP, LimitSource
 from horae.declarations import TIMING, Problem, scheduled
 from horae.definitions import Definition, Definitions, define
 from horae.errors import DefinitionError, HoraeError
-from horae.handles import Jobs
+from horae.handles import Blueprint
 from horae.ports import StoredDefinition
 from horae.runtime.context import Context
 from horae.runtime.services import Services, wishes_of
@@ -31,7 +31,7 @@ HOW_TO_LOCK = (
 
 
 def problems_of(
-    jobs: Jobs, file: JobsFile, *, has_locks: bool, services: Services, seeds: Sequence[Seed] = ()
+    jobs: Blueprint, file: JobsFile, *, has_locks: bool, services: Services, seeds: Sequence[Seed] = ()
 ) -> list[Problem]:
     """Every problem, the doubtful ones too, each once."""
     schedules, problems = merged(jobs.definitions, file)
@@ -57,7 +57,7 @@ def _about_followers(schedules: Sequence[Schedule]) -> Iterator[Problem]:
                 yield Problem(key, text, "warning")
 
 
-def _about_limits(jobs: Jobs, file: JobsFile, schedules: Sequence[Schedule]) -> Iterator[Problem]:
+def _about_limits(jobs: Blueprint, file: JobsFile, schedules: Sequence[Schedule]) -> Iterator[Problem]:
     """A limit of a group that no job declares is probably misspelled; stored schedules may have it all the same."""
     groups = {schedule.group for schedule in schedules}
     places = {**dict.fromkeys(jobs.running_limits, "limit"), **{key: each.place for key, each in file.limits.items()}}
@@ -82,7 +82,7 @@ def _about_dependencies(definition: Definition, services: Services) -> Iterator[
 
 
 def plan_of(
-    jobs: Jobs,
+    jobs: Blueprint,
     file: JobsFile,
     app: str,
     seeds: Sequence[Seed],
@@ -110,7 +110,7 @@ def _switched_off(file: JobsFile, enabled: bool) -> str | None:
     return None if file.enabled else OFF_IN_FILE
 
 
-def limits_of(jobs: Jobs, file: JobsFile, app: str) -> dict[str, LimitSource]:
+def limits_of(jobs: Blueprint, file: JobsFile, app: str) -> dict[str, LimitSource]:
     """Return the limits that code and file declare; the file wins, also where it lifts one."""
     declared = {name: LimitSource(name, app, "code", most) for name, most in jobs.running_limits.items()}
     for name, override in file.limits.items():

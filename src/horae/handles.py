@@ -1,6 +1,6 @@
 """Declared jobs as an application uses them: call them, enqueue them, collect them.
 
-``Jobs`` collects declarations without an application, as a router collects paths, so that several modules can be
+``Blueprint`` collects declarations without an application, as a router collects paths, so that several modules can be
 merged into one with ``app.include(jobs)``.
 """
 
@@ -54,14 +54,14 @@ class Options:
 class JobHandle(Generic[P, R]):
     """A declared job: call it like the function it is, or enqueue it."""
 
-    def __init__(self, home: Jobs, definition: Definition, options: Options | None = None) -> None:
+    def __init__(self, home: Blueprint, definition: Definition, options: Options | None = None) -> None:
         self._home = home
         self.definition = definition
         self.options = options or Options()
         update_wrapper(self, definition.built or definition.function, updated=())
 
     @property
-    def app(self) -> Jobs:
+    def app(self) -> Blueprint:
         """The application that declared this job."""
         return self._home.home
 
@@ -196,17 +196,17 @@ async def _on_async_connection(
     return joined
 
 
-class Jobs:
+class Blueprint:
     """A collection of declarations; an application is one, and can include others."""
 
     def __init__(self) -> None:
         self.definitions = Definitions()
         self.problems_noted: list[Problem] = []
         self.running_limits: dict[str, int] = {}  # how many may run at once, by the name of the limit
-        self._included_in: Jobs | None = None
+        self._included_in: Blueprint | None = None
 
     @property
-    def home(self) -> Jobs:
+    def home(self) -> Blueprint:
         """The application that these jobs belong to in the end."""
         return self if self._included_in is None else self._included_in.home
 
@@ -239,10 +239,10 @@ class Jobs:
             raise DefinitionError(f"The limit {name} is declared twice; keep one.")
         self.running_limits[name] = check_max_running(max_running)
 
-    def include(self, other: Jobs) -> None:
+    def include(self, other: Blueprint) -> None:
         """Take over the declarations of another collection; ids must stay unique over all of them."""
         if other._included_in is not None or other is self.home:
-            raise DefinitionError("These jobs are already included in an application; make a new Jobs() for each.")
+            raise DefinitionError("These jobs are already included in an application; make a new Blueprint() for each.")
         problems = []
         for definition in other.definitions:
             problems += self._add(definition)
@@ -265,7 +265,7 @@ class Jobs:
 class Declare:
     """What ``@app.job(…)`` applies to a function; typed so that arguments are checked where jobs are enqueued."""
 
-    def __init__(self, home: Jobs, name: str, options: JobOptions) -> None:
+    def __init__(self, home: Blueprint, name: str, options: JobOptions) -> None:
         self._home, self._name, self._options = home, name, options
 
     @overload

@@ -11,9 +11,10 @@ from horae.app import Horae
 from tests.cli.conftest import Command
 
 JOB_FIELDS = {
-    "arguments", "attempt", "cancel_reason", "checkpoint", "concurrency_key", "created_at", "error", "finished_at",
-    "handler", "held", "id", "key", "leased_until", "max_attempts", "owner", "planned_at", "priority", "progress",
-    "queue", "result", "retry", "run_at", "started_at", "state", "tags", "timeout", "token", "trace_id", "unique",
+    "action", "attempt", "cancel_reason", "cancel_requested", "checkpoint", "concurrency_key", "created_at",
+    "finished_at", "fire_at", "group", "handler", "held", "id", "key", "last_error", "leased_until", "max_attempts",
+    "object_id", "object_type", "owner", "payload", "planned_at", "priority", "progress", "progressed_at", "queue",
+    "rerun_of", "result", "retry", "run_at", "started_at", "state", "tags", "timeout", "token", "trace_id", "unique",
     "worker_id",
 }  # fmt: skip
 
@@ -29,7 +30,7 @@ def app(environment: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Horae]:
 def enqueued(horae: Command, *more: str) -> str:
     told = horae("job", "enqueue", "send", "--json", *more)
     assert told.code == 0, told.err
-    job_id: str = told.json["job"]["id"]
+    job_id: str = told.json["id"]
     return job_id
 
 
@@ -106,7 +107,7 @@ def test_the_same_key_gives_the_same_job_and_another_request_a_conflict(app: Hor
     again = horae("job", "enqueue", "send", "--key", "k", "--arg", "n=1", "--json")
     other = horae("job", "enqueue", "send", "--key", "k", "--arg", "n=2")
 
-    assert again.json["job"]["id"] == first
+    assert again.json["id"] == first
     assert again.json["deduplicated"] is True
     assert other.code == 5
 
@@ -114,7 +115,8 @@ def test_the_same_key_gives_the_same_job_and_another_request_a_conflict(app: Hor
 def test_with_its_app_a_job_takes_queue_and_retry_from_the_declaration(project: Path, horae: Command) -> None:
     ended = horae("job", "enqueue", "add", "--app", "tasks:app", "--arg", "left=1", "--arg", "right=2", "--json")
 
-    assert ended.json["job"]["queue"] == "sums"
+    shown = horae("job", "show", ended.json["id"], "--db", "sqlite:///app.db", "--json")
+    assert shown.json["job"]["queue"] == "sums"
     assert (project / "app.db").exists()
 
 
@@ -131,7 +133,7 @@ def test_with_its_app_wrong_arguments_are_refused(project: Path, horae: Command)
 def test_a_job_as_json_has_exactly_the_documented_fields(app: Horae, horae: Command) -> None:
     enqueued(horae)
 
-    assert set(horae("job", "list", "--json").json["jobs"][0]) == JOB_FIELDS
+    assert set(horae("job", "list", "--json").json["items"][0]) == JOB_FIELDS
 
 
 def test_pages_follow_one_another_without_gap_or_repeat(app: Horae, horae: Command) -> None:
@@ -141,10 +143,10 @@ def test_pages_follow_one_another_without_gap_or_repeat(app: Horae, horae: Comma
     before: list[str] = []
     while True:
         page = horae("job", "list", "--limit", "2", "--json", *before).json
-        seen += [job["id"] for job in page["jobs"]]
-        if page["next"] is None:
+        seen += [job["id"] for job in page["items"]]
+        if page["next_cursor"] is None:
             break
-        before = ["--before", page["next"]]
+        before = ["--cursor", page["next_cursor"]]
 
     assert seen == all_ids[::-1]
 
@@ -154,7 +156,7 @@ def test_filters_narrow_the_list(app: Horae, horae: Command) -> None:
     wanted = enqueued(horae, "--queue", "b", "--tag", "red")
     enqueued(horae, "--queue", "b")
 
-    found = horae("job", "list", "--queue", "b", "--tag", "red", "--state", "queued", "--json").json["jobs"]
+    found = horae("job", "list", "--queue", "b", "--tag", "red", "--state", "queued", "--json").json["items"]
 
     assert [job["id"] for job in found] == [wanted]
 
@@ -175,7 +177,7 @@ def test_a_list_for_people_lines_up_and_ends_with_the_way_on(app: Horae, horae: 
 
     assert ended.out.splitlines()[0].split() == ["ID", "STATE", "HANDLER", "QUEUE", "ATTEMPTS", "WHEN", "UTC", "ERROR"]
     assert "\x1b" not in ended.out
-    assert "--before job_2" in ended.err
+    assert "--cursor " in ended.err
     assert horae("job", "list", "--limit", "1", "--quiet").err == ""
 
 
@@ -317,7 +319,7 @@ def test_retry_of_a_finished_job_is_refused_with_advice(app: Horae, horae: Comma
 def test_a_job_goes_from_the_shell_to_a_worker_and_back(database_url: str, horae: Command) -> None:
     before = horae("db", "check", "--db", database_url)
     assert horae("db", "migrate", "--db", database_url).code == 0
-    job_id = horae("job", "enqueue", "send", "--db", database_url, "--arg", "n=1", "--json").json["job"]["id"]
+    job_id = horae("job", "enqueue", "send", "--db", database_url, "--arg", "n=1", "--json").json["id"]
 
     with Horae(database_url) as app:
         (job,) = jobs.pull(app.world, worker_id="w")

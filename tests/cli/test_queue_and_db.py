@@ -17,9 +17,9 @@ def database(horae: Command) -> Path:
 
 def test_nobody_stops_horaes_own_jobs_from_a_shell(database: Path, horae: Command) -> None:
     assert horae("attention", "add", "report", "--lane", "ops", "--delay", "1h").code == 0
-    (job,) = horae("job", "list", "--queue", "horae", "--json").json["jobs"]
+    (job,) = horae("job", "list", "--queue", "horae", "--json").json["items"]
 
-    assert horae("job", "list", "--json").json["jobs"] == []
+    assert horae("job", "list", "--json").json["items"] == []
     assert horae("queue", "list", "--json").json["queues"] == []
     assert [each["name"] for each in horae("queue", "list", "--machinery", "--json").json["queues"]] == ["horae"]
     for command in (["job", "cancel", job["id"]], ["queue", "pause", "horae"], ["queue", "limit", "horae", "1"],

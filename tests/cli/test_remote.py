@@ -64,30 +64,30 @@ def test_jobs_are_enqueued_and_looked_at(near: Command, far: Command) -> None:
     made, again = told(far(*asked)), told(near(*asked))
     assert made["deduplicated"] is False
     assert again["deduplicated"] is True
-    assert again["job"] == made["job"]
+    assert again["id"] == made["id"]
     for number in range(3):
         near("job", "enqueue", "sum", "--arg", f"n={number}", "--delay", "1h")
-    job_id = made["job"]["id"]
+    job_id = made["id"]
     same(near, far, "job", "list")
     same(near, far, "job", "list", "--handler", "mail", "--state", "queued", "--tag", "a", "--owner", "system")
     same(near, far, "job", "list", "--key", "mail:1")
     same(near, far, "job", "list", "--state", "dead")
     page = same(near, far, "job", "list", "--limit", "2")
-    same(near, far, "job", "list", "--limit", "2", "--before", page["next"])
+    same(near, far, "job", "list", "--limit", "2", "--cursor", page["next_cursor"])
     same(near, far, "job", "show", job_id)
 
 
 def test_what_is_enqueued_far_is_as_near(near: Command, far: Command) -> None:
     ours = ("job", "enqueue", "mail", "--unique", "u", "--json")
-    one = told(near(*ours))["job"]
-    two = told(far("job", "enqueue", "mail", "--unique", "v", "--json"))["job"]
+    made = (told(near(*ours)), told(far("job", "enqueue", "mail", "--unique", "v", "--json")))
+    one, two = (told(near("job", "show", each["id"], "--json"))["job"] for each in made)
     differ = {name for name in one if one[name] != two[name]}
     assert differ <= {"id", "run_at", "planned_at", "created_at", "unique", "key"}
 
 
 def test_an_application_gives_queue_and_checks_also_far(project: Path, far: Command) -> None:
     made = told(far("job", "enqueue", "add", "--app", "tasks:app", "--arg", "left=1", "--arg", "right=2", "--json"))
-    assert made["job"]["queue"] == "sums"
+    assert told(far("job", "show", made["id"], "--json"))["job"]["queue"] == "sums"
     assert far("job", "enqueue", "add", "--app", "tasks:app", "--arg", "left=1").code == 2
     assert not (project / "app.db").exists()
 
@@ -95,7 +95,7 @@ def test_an_application_gives_queue_and_checks_also_far(project: Path, far: Comm
 def test_jobs_are_cancelled_revived_and_tried_again(near: Command, far: Command, served: Served) -> None:
     from horae.actions import jobs
 
-    first, second = (told(near("job", "enqueue", "mail", "--json"))["job"]["id"] for _ in range(2))
+    first, second = (told(near("job", "enqueue", "mail", "--json"))["id"] for _ in range(2))
     for job in jobs.pull(served.world, worker_id="w"):
         jobs.fail(served.world, job.id, job.token, "no", final=True)
     assert told(far("job", "revive", first, "--reason", "mended", "--json"))["results"][0]["job"]["state"] == "queued"
@@ -210,7 +210,7 @@ def test_a_token_that_may_not_is_refused(horae: Command, served: Served) -> None
 def test_a_tenant_sees_only_its_own(horae: Command, near: Command, served: Served) -> None:
     near("job", "enqueue", "mail")
     ended = horae("job", "list", "--url", served.url, "--token", served.token("alice", "tasks"), "--json")
-    assert ended.json == {"jobs": [], "next": None}
+    assert ended.json == {"items": [], "next_cursor": None}
 
 
 def test_the_environment_names_the_service_and_db_wins_over_it(
@@ -219,7 +219,7 @@ def test_the_environment_names_the_service_and_db_wins_over_it(
     near("job", "enqueue", "mail")
     monkeypatch.setenv("HORAE_URL", served.url)
     monkeypatch.setenv("HORAE_TOKEN", served.token("system", "admin"))
-    assert len(horae("job", "list", "--json").json["jobs"]) == 1
+    assert len(horae("job", "list", "--json").json["items"]) == 1
     assert horae("job", "list", "--db", "sqlite:///elsewhere.db").code == 3
     assert horae("db", "check", "--db", DATABASE).code == 0
 

@@ -301,7 +301,7 @@ def test_trigger_prints_the_job_and_gives_it_the_arguments(horae: Command) -> No
     horae("schedule", "add", "k", "--handler", "h", "--every", "1h", "--payload", '{"a": 1, "b": 2}')
     job_id = horae("schedule", "trigger", "k", "--arg", "b=3").out.strip()
 
-    assert horae("job", "show", job_id, "--json").json["job"]["arguments"] == {"a": 1, "b": 3}
+    assert horae("job", "show", job_id, "--json").json["job"]["payload"] == {"a": 1, "b": 3}
 
 
 def test_a_trigger_while_one_is_unfinished_is_skipped_with_code_5(horae: Command, digest: dict[str, Any]) -> None:

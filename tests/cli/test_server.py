@@ -66,7 +66,7 @@ def test_sigterm_lets_a_request_finish_that_is_being_sent(horae: Command, start:
         answer = half.recv(65536)
     assert answer.startswith(b"HTTP/1.1 201")
     assert server.ended().code == 0
-    assert len(horae("job", "list", "--json").json["jobs"]) == 1
+    assert len(horae("job", "list", "--json").json["items"]) == 1
 
 
 class Sink(ThreadingHTTPServer):
@@ -121,7 +121,7 @@ def test_a_dead_letter_alerts_when_only_servers_run_and_one_message_goes_out(
     assert died["status"] == "dead_letter"
     assert (told["type"], told["data"]["job_id"], told["data"]["error"]) == ("job.dead", job_id, "no route")
     assert sink.posted.empty()
-    sent = horae("job", "list", "--queue", "alerts", "--json").json["jobs"]
+    sent = horae("job", "list", "--queue", "alerts", "--json").json["items"]
     assert [job["state"] for job in sent] == ["succeeded"]
 
 

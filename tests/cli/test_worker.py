@@ -18,8 +18,8 @@ def test_a_worker_runs_what_waits_and_ends_when_its_queues_are_empty(
     project: Path, horae: Command, start: Start
 ) -> None:
     add = ("job", "enqueue", "add", "--app", "tasks:app", "--arg", "left=1", "--arg", "right=2", "--json")
-    job_id = horae(*add).json["job"]["id"]
-    stubborn = horae("job", "enqueue", "stubborn", "--app", "tasks:app", "--json").json["job"]["id"]
+    job_id = horae(*add).json["id"]
+    stubborn = horae("job", "enqueue", "stubborn", "--app", "tasks:app", "--json").json["id"]
 
     ended = start("worker", "tasks:app", "--until-empty", "--json").ended()
 
@@ -35,10 +35,10 @@ def test_a_worker_ends_when_all_that_is_left_waits_for_ever_and_says_so(
     project: Path, horae: Command, start: Start
 ) -> None:
     enqueue = ("job", "enqueue", "stubborn", "--app", "tasks:app", "--json")
-    parent = horae(*enqueue).json["job"]["id"]
-    waits = horae(*enqueue, "--after", parent, "--on-parent-dead", "wait").json["job"]["id"]
-    cancelled = horae(*enqueue, "--after", parent).json["job"]["id"]
-    beyond = horae(*enqueue, "--after", waits).json["job"]["id"]
+    parent = horae(*enqueue).json["id"]
+    waits = horae(*enqueue, "--after", parent, "--on-parent-dead", "wait").json["id"]
+    cancelled = horae(*enqueue, "--after", parent).json["id"]
+    beyond = horae(*enqueue, "--after", waits).json["id"]
 
     ended = start("worker", "tasks:app", "--until-empty", "--json").ended()
 
@@ -53,7 +53,7 @@ def test_a_worker_ends_when_all_that_is_left_waits_for_ever_and_says_so(
 
 def test_a_job_that_comes_too_late_for_its_parent_is_told_so(project: Path, horae: Command) -> None:
     enqueue = ("job", "enqueue", "stubborn", "--app", "tasks:app")
-    parent = horae(*enqueue, "--json").json["job"]["id"]
+    parent = horae(*enqueue, "--json").json["id"]
     horae("job", "cancel", parent, "--db", "sqlite:///app.db")
 
     late = horae(*enqueue, "--after", parent)
@@ -66,7 +66,7 @@ def test_a_worker_ends_though_tenants_jobs_are_held_that_it_must_not_run(
     project: Path, horae: Command, start: Start
 ) -> None:
     add = ("job", "enqueue", "add", "--app", "tasks:app", "--arg", "left=1", "--arg", "right=2", "--owner", "alice")
-    job_id = horae(*add, "--json").json["job"]["id"]
+    job_id = horae(*add, "--json").json["id"]
 
     ended = start("worker", "tasks:app", "--until-empty", "--json").ended()
 
@@ -79,7 +79,7 @@ def test_a_worker_ends_though_tenants_jobs_are_held_that_it_must_not_run(
 def test_a_signal_gives_back_what_does_not_finish_within_the_grace(
     number: signal.Signals, project: Path, horae: Command, start: Start
 ) -> None:
-    job_id = horae("job", "enqueue", "endless", "--app", "tasks:app", "--json").json["job"]["id"]
+    job_id = horae("job", "enqueue", "endless", "--app", "tasks:app", "--json").json["id"]
     worker = start("worker", "tasks:app", "--grace", "100ms", "--queues", "default=1")
     worker.until_it_says("endless has begun")
 
@@ -92,7 +92,7 @@ def test_a_signal_gives_back_what_does_not_finish_within_the_grace(
 
 
 def test_a_second_signal_ends_at_once_and_gives_back_what_runs(project: Path, horae: Command, start: Start) -> None:
-    job_id = horae("job", "enqueue", "endless", "--app", "tasks:app", "--json").json["job"]["id"]
+    job_id = horae("job", "enqueue", "endless", "--app", "tasks:app", "--json").json["id"]
     worker = start("worker", "tasks:app", "--grace", "1h")
     worker.until_it_says("endless has begun")
 
@@ -115,7 +115,7 @@ def test_the_database_on_the_command_line_wins_over_the_app_s_own(project: Path,
 
     assert ended.code == 0, ended.err
     assert not (project / "app.db").exists()
-    assert horae("job", "list", "--db", elsewhere, "--json").json["jobs"][0]["state"] == "succeeded"
+    assert horae("job", "list", "--db", elsewhere, "--json").json["items"][0]["state"] == "succeeded"
 
 
 def test_log_lines_can_be_json(project: Path, horae: Command, start: Start) -> None:
@@ -148,7 +148,7 @@ def test_a_worker_for_users_tasks_needs_no_application_and_takes_document_001_s_
     """S1-20, S1-22, S1-34: the line of the document's unit file, as it is printed there."""
     (environment / "jobs.conf").write_text('[[jobs.items]]\nid = "of-another-application"\nenabled = false\n')
     enqueue = ("job", "enqueue", "dispatch", "--arg", "text=hello", "--db", "sqlite:///tasks.db")
-    job_id = horae(*enqueue, "--json").json["job"]["id"]
+    job_id = horae(*enqueue, "--json").json["id"]
     flags = ("--poll", "5", "--batch", "10", "--lease", "120")
 
     worker = start("worker", "--tasks", *flags, "--db", "sqlite:///tasks.db", "--json")
@@ -230,7 +230,7 @@ def test_a_worker_whose_handler_stops_the_event_loop_asks_to_be_started_again(
         "import asyncio\nfrom horae import Horae\n\napp = Horae('sqlite:///app.db')\n\n\n@app.job('break')\n"
         "async def break_it():\n    asyncio.get_running_loop().stop()\n    await asyncio.sleep(60)\n"
     )
-    job_id = horae("job", "enqueue", "break", "--app", "breaks:app", "--json").json["job"]["id"]
+    job_id = horae("job", "enqueue", "break", "--app", "breaks:app", "--json").json["id"]
 
     ended = start("worker", "breaks:app").ended()
 

@@ -10,6 +10,7 @@ import pytest
 
 import horae
 from horae import errors
+from horae.actions.jobs import Request
 from horae.outgoing.sealing import KeySealer
 from horae.service.options import Options
 from tests.support.serving import Served, serving
@@ -41,80 +42,48 @@ def alice(served: Served) -> Iterator[horae.Client]:
 
 def test_a_job_goes_from_enqueue_to_its_result(alice: horae.Client) -> None:
     made = alice.jobs.enqueue("resize", {"image": 7}, tags=["thumb"])
-    pulled = alice.jobs.pull("w1", wait=5)
-    (job,) = pulled.jobs
-    assert (job.job_id, job.payload, job.status) == (made.job_id, {"image": 7}, "running")
-    assert job.leased_until is not None
-    assert job.leased_until > pulled.now
+    (job,) = alice.jobs.claim("w1", wait=5)
+    assert (job.id, job.payload, job.state) == (made.id, {"image": 7}, "running")
 
-    alice.jobs.renew(job.job_id, job.token)
-    alice.jobs.progress(job.job_id, job.token, {"done": 1})
-    done = alice.jobs.ack(job.job_id, job.token, result={"bytes": 9})
+    done = alice.jobs.ack(job.id, job.token, result={"bytes": 9})
 
-    assert (done.status, done.result, done.progress) == ("succeeded", {"bytes": 9}, {"done": 1})
-    assert [run.outcome for run in alice.jobs.runs(job.job_id)] == ["succeeded"]
-    assert [reason.code for reason in alice.jobs.why(job.job_id)] == ["succeeded"]
+    assert (done.state, done.result) == ("succeeded", {"bytes": 9})
     with pytest.raises(errors.LeaseLost):
-        alice.jobs.ack(job.job_id, job.token)
+        alice.jobs.ack(job.id, job.token)
 
 
 async def test_the_async_client_does_the_same(served: Served) -> None:
     async with horae.AsyncClient(served.url, served.token("ann", "tasks", "worker")) as client:
         made = await client.jobs.enqueue("resize", {"image": 7})
-        (job,) = (await client.jobs.pull("w1", wait=5)).jobs
-        assert job.job_id == made.job_id
-        failed = await client.jobs.fail(job.job_id, "no such image", job.token, final=True)
-        assert failed.status == "dead_letter"
-        assert [each.job_id async for each in client.jobs.dead_letters()] == [made.job_id]
-        assert (await client.jobs.revive(made.job_id)).status == "queued"
+        (job,) = await client.jobs.claim("w1", wait=5)
+        assert job.id == made.id
+        failed = await client.jobs.fail(job.id, job.token, "no such image", final=True)
+        assert failed.state == "dead"
+        assert [each.id async for each in client.jobs.list(state="dead")] == [made.id]
+        assert (await client.jobs.revive(made.id)).state == "queued"
         with pytest.raises(errors.NotFound):
             await client.jobs.get("job_999999")
 
 
 def test_pages_follow_each_other_to_the_end(alice: horae.Client) -> None:
-    many = alice.jobs.enqueue_many({"handler": "count", "payload": {"n": n}, "run_at": LATER} for n in range(230))
-    assert len({job.job_id for job in many}) == 230
+    many = alice.jobs.enqueue_many([Request("count", {"n": n}, run_at=LATER) for n in range(230)])
+    assert len({job.id for job in many}) == 230
 
-    found = [job.job_id for job in alice.jobs.list(handler="count")]
-    assert found == [job.job_id for job in reversed(many)]
-    assert [job.job_id for job in alice.jobs.list(handler="count", limit=7)] == found[:7]
-    assert [job.job_id for job in alice.jobs.list(handler="count", limit=2, before=found[3])] == found[4:6]
+    found = [job.id for job in alice.jobs.list(handler="count")]
+    assert found == [job.id for job in reversed(many)]
+    assert [job.id for job in alice.jobs.list(handler="count", limit=7)] == found[:7]
 
 
-def test_the_same_key_is_the_same_job_and_no_key_is_another_one(alice: horae.Client) -> None:
-    first = alice.jobs.enqueue("mail", idempotency_key="mail:1", run_at=LATER)
-    again = alice.jobs.enqueue("mail", idempotency_key="mail:1", run_at=LATER)
-    assert (first.deduplicated, again.deduplicated) == (False, True)
-    assert first.job_id == again.job_id
-    assert alice.jobs.enqueue("mail", run_at=LATER).job_id != alice.jobs.enqueue("mail", run_at=LATER).job_id
-    with pytest.raises(errors.KeyConflict):
-        alice.jobs.enqueue("mail", {"to": "bob"}, idempotency_key="mail:1", run_at=LATER)
+def test_a_call_without_a_key_is_sent_with_one_of_its_own(alice: horae.Client) -> None:
+    assert alice.jobs.enqueue("mail", run_at=LATER).id != alice.jobs.enqueue("mail", run_at=LATER).id
 
 
 def test_a_governed_job_keeps_the_key_that_its_object_gives_it(alice: horae.Client) -> None:
     """S0-8: two requests that mean the same are one job, also without a key."""
-    told = {"object_type": "cognition", "object_id": "cg_1", "action": "revalidate", "run_at": LATER}
-    first, again = (alice.jobs.enqueue(**told) for _ in range(2))  # type: ignore[arg-type]
-    assert first.job_id == again.job_id
-    assert first.idempotency_key == "cg_1:revalidate:2040-01-01T00:00:00Z"
-
-
-def test_a_waiting_job_is_moved_and_cancelled(alice: horae.Client) -> None:
-    job = alice.jobs.enqueue("mail", run_at=LATER)
-    sooner = alice.jobs.reschedule(job.job_id, run_at=LATER - timedelta(days=1), priority="high")
-    assert (sooner.run_at, sooner.priority) == (LATER - timedelta(days=1), "high")
-    assert alice.jobs.cancel(job.job_id, reason="not needed").cancel_reason == "not needed"
-
-
-def test_dead_letters_are_counted_before_they_are_revived(alice: horae.Client) -> None:
-    alice.jobs.enqueue("hopeless")
-    (job,) = alice.jobs.pull("w1").jobs
-    alice.jobs.fail(job.job_id, "never", job.token, final=True)
-    assert alice.jobs.revive_many(handler="hopeless").revived == 0
-    assert alice.jobs.revive_many(handler="hopeless", dry_run=False).revived == 1
-    (job,) = alice.jobs.pull("w1").jobs
-    assert alice.jobs.release(job.job_id, job.token, reason="not mine").status == "queued"
-    alice.jobs.cancel(job.job_id)
+    governed = {"object_type": "cognition", "object_id": "cg_1", "action": "revalidate"}
+    first, again = (alice.jobs.enqueue("govern", run_at=LATER, **governed) for _ in range(2))  # type: ignore[arg-type]
+    assert first.id == again.id
+    assert alice.jobs.get(first.id).key == "cg_1:revalidate:2040-01-01T00:00:00Z"
 
 
 # -- tasks and schedules -------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from horae import errors
+from horae.api.operation import Answer, Call, Listing, Page, Pages
 from horae.client import AsyncClient, Client
-from horae.client.calls import Answer, Call, Listing, Page
 from horae.client.transport import Blocking, Patience, Place, is_loopback
 from horae.core.access import token_text
 from tests.client.conftest import BROKEN_OFF, Reply, Says
@@ -92,7 +92,7 @@ def test_a_lost_answer_is_asked_for_again_where_that_does_no_harm(says: Says, pa
 def test_a_lost_answer_to_a_change_is_told_as_unknown(says: Says, pauses: list[float]) -> None:
     script = says(BROKEN_OFF, OK)
     with pytest.raises(errors.ServiceUnavailable, match="Whether it was done is unknown"):
-        sender(script.url).send(Call(body, method="POST", path="/x"))
+        sender(script.url).send(Call(read=body, method="POST", path="/x"))
     assert len(script.seen) == 1
 
 
@@ -100,13 +100,13 @@ def test_a_change_is_not_repeated_when_the_store_may_have_done_it(says: Says, pa
     """A 503 can mean that the outcome of a commit is unknown."""
     script = says(DOWN, OK)
     with pytest.raises(errors.StoreUnavailable):
-        sender(script.url).send(Call(body, method="POST", path="/x"))
+        sender(script.url).send(Call(read=body, method="POST", path="/x"))
     assert len(script.seen) == 1
 
 
 def test_what_creates_is_repeated_under_one_key(says: Says, pauses: list[float]) -> None:
     script = says(BROKEN_OFF, DOWN, OK)
-    sender(script.url).send(Call(body, method="POST", path="/x", creates=True, body={"a": 1}))
+    sender(script.url).send(Call(read=body, method="POST", path="/x", creates=True, body={"a": 1}))
     keys = script.headers("Idempotency-Key")
     assert len(keys) == 3
     assert len(set(keys)) == 1
@@ -146,7 +146,7 @@ PAGES: tuple[Reply, ...] = (
 
 def test_pages_are_fetched_when_they_are_needed(says: Says) -> None:
     script = says(*PAGES)
-    found = sender(script.url).each(Listing(Call(rows, path="/x")))
+    found = iter(Pages(sender(script.url), Listing(Call(read=rows, path="/x"))))
     assert next(found) == 1
     assert len(script.seen) == 1
     assert list(found) == [2, 3, 4, 5]
@@ -155,7 +155,7 @@ def test_pages_are_fetched_when_they_are_needed(says: Says) -> None:
 
 def test_a_limit_ends_the_listing(says: Says) -> None:
     script = says(*PAGES)
-    assert list(sender(script.url).each(Listing(Call(rows, path="/x"), limit=4))) == [1, 2, 3, 4]
+    assert list(Pages(sender(script.url), Listing(Call(read=rows, path="/x"), limit=4))) == [1, 2, 3, 4]
     assert len(script.seen) == 2
 
 
@@ -288,7 +288,7 @@ def test_a_path_of_the_url_is_kept(says: Says) -> None:
 
 def test_what_stands_in_a_path_cannot_leave_it(says: Says) -> None:
     script = says(OK)
-    sender(script.url).send(Call(body, path="/secrets/{name}", at={"name": "../a?b#c/ü"}))
+    sender(script.url).send(Call(read=body, path="/secrets/{name}", at={"name": "../a?b#c/ü"}))
     assert script.seen[0][1] == "/secrets/..%2Fa%3Fb%23c%2F%C3%BC"
 
 
@@ -296,7 +296,7 @@ def test_what_is_not_json_is_refused_before_it_is_sent(says: Says) -> None:
     script = says(OK)
     for value in (object(), float("nan")):
         with pytest.raises(errors.InvalidInput, match="cannot be sent as JSON"):
-            sender(script.url).send(Call(body, method="POST", path="/x", body={"a": value}))
+            sender(script.url).send(Call(read=body, method="POST", path="/x", body={"a": value}))
     assert not script.seen
 
 

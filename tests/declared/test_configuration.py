@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from horae import Context, Horae, Jobs, JobStatus
+from horae import Blueprint, Context, Horae, JobStatus
 from horae.actions.running_limits import list_limits, set_limit
 from horae.core.fires import Schedule
 from horae.errors import ConfigurationError, DefinitionError, InvalidInput
@@ -379,7 +379,7 @@ def test_a_limit_of_a_group_that_nobody_declares_is_doubtful(app: Horae) -> None
 
 def test_a_limit_is_declared_once_over_all_modules(app: Horae) -> None:
     write(app, "")
-    others = Jobs()
+    others = Blueprint()
     others.limit(3, group="night")
     app.limit(5)
     app.include(others)
@@ -387,7 +387,7 @@ def test_a_limit_is_declared_once_over_all_modules(app: Horae) -> None:
 
     with pytest.raises(DefinitionError, match="group:night is declared twice"):
         app.limit(4, group="night")
-    again = Jobs()
+    again = Blueprint()
     again.limit(9)
     with pytest.raises(DefinitionError, match="global is declared twice"):
         app.include(again)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from horae import Context, Horae, Jobs, Retry
+from horae import Blueprint, Context, Horae, Retry
 from horae.core.fires import Schedule
 from horae.declarations import collecting
 from horae.errors import (
@@ -332,7 +332,7 @@ def test_a_declared_class_can_still_be_made_by_hand(app: Horae) -> None:
 
 def test_an_application_is_merged_from_several_collections(app: Horae) -> None:
     """S3-9, S3-13"""
-    first, second = Jobs(), Jobs()
+    first, second = Blueprint(), Blueprint()
     first.job("a", cron="0 1 * * *")(work)
     second.job("b", cron="0 2 * * *")(work)
 
@@ -344,7 +344,7 @@ def test_an_application_is_merged_from_several_collections(app: Horae) -> None:
 
 def test_merging_two_jobs_with_one_id_is_refused(app: Horae) -> None:
     """S3-9"""
-    other = Jobs()
+    other = Blueprint()
     app.job("a", cron="0 1 * * *")(work)
     other.job("a", cron="0 2 * * *")(work)
 
@@ -353,7 +353,7 @@ def test_merging_two_jobs_with_one_id_is_refused(app: Horae) -> None:
 
 
 def test_a_collection_belongs_to_one_application_only(app: Horae) -> None:
-    jobs = Jobs()
+    jobs = Blueprint()
     app.include(jobs)
 
     with pytest.raises(DefinitionError, match="already included"):
@@ -361,7 +361,7 @@ def test_a_collection_belongs_to_one_application_only(app: Horae) -> None:
 
 
 def test_a_job_of_a_collection_can_be_enqueued_once_it_is_included(app: Horae) -> None:
-    jobs = Jobs()
+    jobs = Blueprint()
     mail = jobs.job("mail")(work)
     with pytest.raises(ConfigurationError, match="belong to no application"):
         mail.enqueue()

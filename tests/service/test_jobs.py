@@ -758,3 +758,23 @@ def test_an_id_beyond_every_database_is_only_unknown(alice: TestClient) -> None:
 def test_the_example_of_a_job_in_the_openapi_document_is_whole() -> None:
     assert set(EXAMPLE_JOB) == set(JobShape.model_fields)
     assert JobShape.model_validate(EXAMPLE_JOB).model_dump(mode="json") == EXAMPLE_JOB
+
+
+@pytest.mark.parametrize("way", ["fail", "settle"])
+def test_a_job_that_dies_at_our_own_door_is_told_of_too(connect: Connect, way: str) -> None:
+    """S0-20, at /jobs."""
+    dead: list[str] = []
+
+    async def died(job: Job) -> None:
+        dead.append(job.id)
+
+    alice = connect("alice", "tasks", "worker", died=died)
+    made = alice.post("/jobs", json={"handler": "work", "retry": {"kind": "none", "attempts": 1}}).json()
+    (job,) = alice.post("/jobs/claim", json={"worker_id": "w"}).json()["items"]
+    if way == "fail":
+        alice.post(f"/jobs/{job['id']}/fail", json={"token": job["token"], "error": "no"})
+    else:
+        ending = {"job_id": job["id"], "token": job["token"], "outcome": "failed", "error": "no"}
+        alice.post("/jobs/settle", json={"endings": [ending]})
+
+    assert dead == [made["id"]]

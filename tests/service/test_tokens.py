@@ -11,11 +11,11 @@ from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from horae.actions.tokens import create_token
+from horae.core.cursors import cursor_from
 from horae.ports import World
 from horae.service.asgi import build
 from horae.service.documents import operations
 from horae.service.options import Options
-from horae.service.paging import cursor_from
 from horae.service.state import DEMANDS
 from horae.testing.clock import VirtualClock
 from tests.service.conftest import Connect

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -15,6 +16,7 @@ from horae.core.audit import Entry
 from horae.core.instants import aware, instant, iso, later
 from horae.core.jobs import (
     JOB,
+    LIVE,
     OBJECT_ACTIONS,
     OBJECT_TYPES,
     ON_PARENT_DEAD,
@@ -31,6 +33,7 @@ from horae.core.jobs import (
     Priority,
     Run,
     Settlement,
+    State,
     band_of,
     check_run_at,
     default_key,
@@ -58,6 +61,7 @@ MAX_TAGS = 50
 MAX_RUNNING = 1_000_000
 MAX_LEASE = timedelta(days=30)
 WINDOW = timedelta(days=1)
+ROOTED = 250  # so long may the key of a call be for its jobs' keys to begin with it
 CHILDREN = 200  # dealt with in one transaction, where their parents have ended
 
 
@@ -87,6 +91,7 @@ class Request:
     after: tuple[str, ...] = ()  # the jobs that must succeed first
     on_parent_dead: OnParentDead = "cancel"  # what to do when one of those dies or is cancelled
     checkpoint: Any = None  # where an earlier piece of work left off
+    rerun_of: str | None = None  # the job that is run again as this one
     strict: bool = False
     part_of: str = ""  # the call that its key stands for, where that had more than this in it
 
@@ -107,6 +112,14 @@ class Enqueued:
     @property
     def id(self) -> str:
         return f"job_{self.number}"
+
+    @property
+    def state(self) -> State:
+        return self.stored.state if isinstance(self.stored, Job) else "queued"
+
+    @property
+    def run_at(self) -> datetime:
+        return self.stored.run_at
 
     @property
     def job(self) -> Job:
@@ -142,6 +155,20 @@ def enqueue_many(world: World, requests: Iterable[Request], *, connection: Any =
             where.number, where.deduplicated, row.run_at < now, known.get(where.number) or _named(row, where), now
         )
         for row, where in zip(new, placed, strict=True)
+    ]
+
+
+def keyed_by_call(requests: Sequence[Request], key: str) -> list[Request]:
+    """Give the jobs of one call keys made of the call's own *key*, which stands for exactly these jobs in this order.
+
+    A job that has a key keeps it.
+    """
+    call = request_hash({"keys": [each.key for each in requests]})
+    root = label(key, "key")
+    root = root if len(root) <= ROOTED else hashlib.sha256(root.encode()).hexdigest()
+    return [
+        replace(each, key=f"{root}#{place}", part_of=call) if each.key is None else each
+        for place, each in enumerate(requests)
     ]
 
 
@@ -215,6 +242,7 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
         request_hash="" if key is None else _hash(request, payload),
         on_parent_dead=request.on_parent_dead,
         typed_key=typed,
+        rerun_of=None if request.rerun_of is None else job_number(request.rerun_of),
     )
 
 
@@ -298,6 +326,7 @@ def _as_stored(row: NewJob, number: int, now: datetime) -> Job:
         object_type=row.object_type,
         object_id=row.object_id,
         action=row.action,
+        rerun_of=row.rerun_of,
     )
 
 
@@ -662,6 +691,53 @@ def reschedule(
     job = world.store.transact(write)
     world.store.wake([job.queue])
     return get(world, job_id)
+
+
+def rerun(
+    world: World,
+    job_id: str,
+    *,
+    payload: Any = None,
+    actor: str = SYSTEM,
+    reason: str = "",
+    owner: str | None = None,
+    queues: Collection[str] = (),
+) -> Enqueued:
+    """Enqueue a new job like one that has ended, due now; with *payload* instead of its own where that is given."""
+
+    def write(tx: Tx) -> Enqueued:
+        job = tx.jobs.get(job_number(job_id))
+        if job is None or not _is_in_reach(job, owner, queues):
+            raise NotFound(f"There is no job {job_id}.")
+        refuse_own(job)
+        if job.state in LIVE:
+            raise NotAllowed(f"Job {job.id} is {job.state}; only a job that has ended can be run again.")
+        made = enqueue(world, _again(job, payload, world.clock.now()), connection=tx.connection)
+        tx.audit.append(_entry(world, "rerun", job, actor, reason, made=made.id))
+        return made
+
+    made = world.store.transact(write)
+    world.store.wake([made.job.queue])
+    return made
+
+
+def _again(job: Job, payload: Any, now: datetime) -> Request:
+    return Request(
+        job.handler,
+        job.payload if payload is None else payload,
+        queue=job.queue,
+        priority=job.priority,
+        planned_at=now,  # so that a governed job gets a key of its own
+        owner=job.owner,
+        retry=replace(job.retry, attempts=job.max_attempts),
+        timeout=job.timeout,
+        concurrency_key=job.concurrency_key,
+        tags=job.tags,
+        object_type=job.object_type,
+        object_id=job.object_id,
+        action=job.action,
+        rerun_of=job.id,
+    )
 
 
 def each(world: World, verb: Callable[..., Job], job_ids: Iterable[str], **options: Any) -> dict[str, str]:

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import getpass
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from horae.cli import shapes, words
+from horae.api.values import to_json
+from horae.cli import words
 from horae.cli.failures import Exit, as_json, exit_code
 from horae.cli.terminal import Terminal
 from horae.errors import HoraeError, InvalidInput, ServiceUnavailable, StoreError
 
 if TYPE_CHECKING:
+    from horae.api.jobs import Job
     from horae.cli.verbs import Verbs
-    from horae.core.jobs import Job
-    from horae.ports import Filter
 
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the audit.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without, a bulk act only counts (exit code 7).")]
 PAGE = 1000
-
-
-def actor(terminal: Terminal) -> str:
-    return terminal.settings.actor or f"cli/{_login()}"
-
-
-def _login() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container may run under a number without a name
-        return "unknown"
 
 
 @dataclass
@@ -50,15 +38,15 @@ class Bulk:
         """The jobs given; a single one fails like any other command."""
         if len(job_ids) == 1:
             job = self.act(self.here, job_ids[0])
-            self.done.append({"id": job.id, "ok": True, "job": shapes.job(job)})
+            self.done.append({"id": job.id, "ok": True, "job": to_json(job)})
         else:
             for job_id in job_ids:
                 self._one(job_id)
         self._tell()
 
-    def matching(self, wanted: Filter, *, really: bool) -> None:
+    def matching(self, wanted: Mapping[str, Any], *, really: bool) -> None:
         """All that match now: counted first, done only when *really*."""
-        job_ids = list(matching(self.here, wanted))
+        job_ids = [job.id for job in self.here.jobs.list(**wanted)]
         if not really:
             number = words.count(len(job_ids), "job")
             told = {"dry_run": True, "verb": self.verb, "count": len(job_ids), "ids": job_ids[:PAGE]}
@@ -73,7 +61,7 @@ class Bulk:
     def _one(self, job_id: str) -> None:
         try:
             job = self.act(self.here, job_id)
-            self.done.append({"id": job.id, "ok": True, "job": shapes.job(job)})
+            self.done.append({"id": job.id, "ok": True, "job": to_json(job)})
         except (StoreError, ServiceUnavailable):
             raise
         except HoraeError as problem:
@@ -90,14 +78,6 @@ class Bulk:
         self.terminal.result({"verb": self.verb, "results": self.done}, "\n".join(lines))
         if self.worst:
             raise typer.Exit(self.worst)
-
-
-def matching(here: Verbs, wanted: Filter) -> Iterator[str]:
-    """The ids of all jobs that match, page by page."""
-    page = here.jobs.find(wanted, limit=PAGE)
-    while page:
-        yield from (job.id for job in page)
-        page = here.jobs.find(wanted, limit=PAGE, before=page[-1].id) if len(page) == PAGE else []
 
 
 def either(job_ids: list[str] | None, bulk: bool, flag: str) -> None:

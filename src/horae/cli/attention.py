@@ -8,11 +8,11 @@ import typer
 
 from horae.cli import attention_showing as showing
 from horae.cli import top, words
-from horae.cli.acting import Reason, actor
+from horae.cli.acting import Reason
 from horae.cli.arguments import arguments_from, instant_from
 from horae.cli.attention_verbs import lanes_reached
 from horae.cli.failures import Exit
-from horae.cli.terminal import Terminal, command
+from horae.cli.terminal import Terminal, actor, command
 from horae.core.instants import from_iso
 from horae.errors import Conflict, InvalidInput, NotFound
 from horae.settings import span_from

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from horae.cli import copies, words
-from horae.cli.acting import actor
 from horae.cli.failures import Exit
-from horae.cli.terminal import Terminal, command, refuse_missing_file, shown_url
+from horae.cli.terminal import Terminal, actor, command, refuse_missing_file, shown_url
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine

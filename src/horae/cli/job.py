@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from horae.cli import shapes, words
-from horae.cli.acting import Bulk, Reason, Yes, actor, either
+from horae.api.values import given, to_json
+from horae.cli import words
+from horae.cli.acting import Bulk, Reason, Yes, either
 from horae.cli.arguments import arguments_from, instant_from, priority_from
 from horae.cli.showing import job_page, job_table
-from horae.cli.terminal import Terminal, command
+from horae.cli.terminal import Terminal, actor, command
 from horae.cli.verbs import reached
 from horae.errors import InvalidInput, NotAllowed
 from horae.settings import span_from
 
 if TYPE_CHECKING:
     from horae.actions.jobs import Request
+    from horae.api.jobs import Job
     from horae.cli.verbs import Verbs
-    from horae.core.jobs import Job
-    from horae.ports import Filter
+    from horae.core.jobs import State
 
 group = typer.Typer(help="Enqueue jobs, look at them, act on them.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -103,12 +104,12 @@ def enqueue(
         "after": tuple(after or ()) or None,
         "on_parent_dead": on_parent_dead,
     }
-    given = {option: value for option, value in options.items() if value is not None}
+    chosen = {option: value for option, value in options.items() if value is not None}
     target = app or terminal.settings.app
     if target is not None:
-        _through_app(terminal, target, name, arguments, given, max_attempts)
+        _through_app(terminal, target, name, arguments, chosen, max_attempts)
     else:
-        _through_store(terminal, name, arguments, given, max_attempts)
+        _through_store(terminal, name, arguments, chosen, max_attempts)
 
 
 def _through_app(
@@ -116,7 +117,7 @@ def _through_app(
     target: str,
     name: str,
     arguments: dict[str, Any],
-    given: dict[str, Any],
+    chosen: dict[str, Any],
     max_attempts: int | None,
 ) -> None:
     """As the application itself would: its signature checks the arguments, its declaration gives queue and retry."""
@@ -125,23 +126,25 @@ def _through_app(
     from horae.cli.verbs import Near
 
     with application(target, terminal.database) as app:
-        handle: JobHandle[..., Any] = JobHandle(app, app.definitions.get(name)).using(**given)
+        owner = chosen.pop("owner", None)
+        handle: JobHandle[..., Any] = JobHandle(app, app.definitions.get(name)).using(**chosen)
         request = _limited(handle.request(**arguments), max_attempts)
         if terminal.url is None:
-            _enqueue(terminal, Near(app.world), request)
+            _enqueue(terminal, Near(app.world, actor(terminal), owner), request)
             return
-    with reached(terminal) as far:
+    with reached(terminal, owner=owner) as far:
         _enqueue(terminal, far, request)
 
 
 def _through_store(
-    terminal: Terminal, name: str, arguments: dict[str, Any], given: dict[str, Any], max_attempts: int | None
+    terminal: Terminal, name: str, arguments: dict[str, Any], chosen: dict[str, Any], max_attempts: int | None
 ) -> None:
     """Without the application: the name and the arguments are taken as they are."""
     from horae.actions.jobs import Request
 
-    request = _limited(Request(name, arguments, **given), max_attempts)
-    with reached(terminal, may_create=True) as here:
+    owner = chosen.pop("owner", None)
+    request = _limited(Request(name, arguments, **chosen), max_attempts)
+    with reached(terminal, may_create=True, owner=owner) as here:
         _enqueue(terminal, here, request)
 
 
@@ -152,15 +155,16 @@ def _limited(request: Request, max_attempts: int | None) -> Request:
 
 
 def _enqueue(terminal: Terminal, here: Verbs, request: Request) -> None:
-    made = here.jobs.enqueue(request)
-    job = made.job
-    what = "is the job of this key already" if made.deduplicated else "enqueued"
-    told = {"job": shapes.job(job), "deduplicated": made.deduplicated, "late": made.late}
-    due = words.both(job.run_at, here.now())
-    if job.state == "cancelled" and not made.deduplicated:
-        terminal.result(told, f"{job.id} cancelled at once: {job.cancel_reason}")
+    from horae.api.jobs import options_of
+
+    made = here.jobs.enqueue(**options_of(request))
+    if made.state == "cancelled" and not made.deduplicated:
+        reason = here.jobs.get(made.id).cancel_reason
+        terminal.result(to_json(made), f"{made.id} cancelled at once: {reason}")
         return
-    terminal.result(told, f"{job.id} {what}: {job.handler} in queue {job.queue}, due {due}")
+    what = "is the job of this key already" if made.deduplicated else "enqueued"
+    due = words.both(made.run_at, here.now())
+    terminal.result(to_json(made), f"{made.id} {what}: {request.handler} in queue {request.queue}, due {due}")
 
 
 @command(group, "list", by_url=True, examples=("horae job list --state dead --queue mail",))
@@ -176,22 +180,19 @@ def list_(
     owner: OwnerOf = None,
     key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only with this idempotency key.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1000, help="How many.")] = 20,
-    before: Annotated[
-        str | None, typer.Option("--before", metavar="ID", help="Go on after the page that ended here.")
+    cursor: Annotated[
+        str | None, typer.Option("--cursor", metavar="CURSOR", help="Go on where the page before ended.")
     ] = None,
 ) -> None:
     """Jobs, newest first, live and finished."""
-    from horae.ports import Filter
-
-    wanted = Filter(states=tuple(state or ()), queue=queue, handler=handler, tag=tag, owner=owner, key=key)
+    wanted = given(queue=queue, handler=handler, tag=tag, owner=owner, key=key)
     with reached(terminal) as here:
-        found = here.jobs.find(wanted, limit=limit, before=before)
+        page = here.jobs.list(state=cast("list[State]", state or []), **wanted).page(cursor, limit=limit)
         now = here.now()
-    further = found[-1].id if len(found) == limit else None
-    text = job_table(terminal, found, now) if found else "No such jobs." if wanted != Filter() else "No jobs yet."
-    terminal.result({"jobs": [shapes.job(job) for job in found], "next": further}, text)
-    if further and not terminal.is_json:
-        terminal.say(f"There may be more: --before {further}")
+    nothing = "No such jobs." if wanted or state else "No jobs yet."
+    terminal.result(to_json(page), job_table(terminal, page.items, now) if page.items else nothing)
+    if page.next_cursor and not terminal.is_json:
+        terminal.say(f"There may be more: --cursor {page.next_cursor}")
 
 
 @command(group, "show", by_url=True)
@@ -200,9 +201,9 @@ def show(terminal: Terminal, job_id: JobId) -> None:
     with reached(terminal) as here, here.moment():
         job = here.jobs.get(job_id)
         past = here.jobs.runs(job_id)
-        why = here.reasons.why(job)
+        why = here.jobs.why(job_id)
         now = here.now()
-    told = {"job": shapes.job(job), "why": shapes.reasons(why), "runs": [shapes.run(run) for run in past]}
+    told = to_json({"job": job, "why": why, "runs": past})
     terminal.result(told, job_page(terminal, job, why, past, now))
 
 
@@ -219,7 +220,7 @@ def cancel(
 ) -> None:
     """End waiting jobs; ask running ones to stop."""
     either(job_ids, all_queued, "--all-queued")
-    act = _by_hand(terminal, _cancel, reason)
+    act = _by_hand(_cancel, reason)
     _in_bulk(terminal, "cancel", act, job_ids, _filter("queued", queue, handler, tag), yes)
 
 
@@ -239,7 +240,7 @@ def revive(
     They are due now.
     """
     either(job_ids, all_dead, "--all-dead")
-    act = _by_hand(terminal, _revive, reason)
+    act = _by_hand(_revive, reason)
     _in_bulk(terminal, "revive", act, job_ids, _filter("dead", queue, handler, tag), yes)
 
 
@@ -259,36 +260,34 @@ def retry(
     A dead job is revived; a waiting one becomes due at once and keeps its count of attempts.
     """
     either(job_ids, all_dead, "--all-dead")
-    act = _by_hand(terminal, _retry, reason)
+    act = _by_hand(_retry, reason)
     _in_bulk(terminal, "retry", act, job_ids, _filter("dead", queue, handler, tag), yes)
 
 
-def _cancel(here: Verbs, job_id: str, **told: str) -> Job:
-    return here.jobs.cancel(job_id, **told)
+def _cancel(here: Verbs, job_id: str, reason: str) -> Job:
+    return here.jobs.cancel(job_id, reason=reason)
 
 
-def _revive(here: Verbs, job_id: str, **told: str) -> Job:
-    return here.jobs.revive(job_id, **told)
+def _revive(here: Verbs, job_id: str, reason: str) -> Job:
+    return here.jobs.revive(job_id, reason=reason)
 
 
-def _retry(here: Verbs, job_id: str, **told: str) -> Job:
+def _retry(here: Verbs, job_id: str, reason: str) -> Job:
     job = here.jobs.get(job_id)
     if job.state == "dead":
-        return here.jobs.revive(job_id, **told)
+        return here.jobs.revive(job_id, reason=reason)
     if job.state == "queued":
-        return here.jobs.reschedule(job_id, run_at=min(job.run_at, here.now()), **told)
+        return here.jobs.reschedule(job_id, run_at=min(job.run_at, here.now()), reason=reason)
     advice = "wait for it, or cancel it" if job.state == "running" else "enqueue it anew"
     raise NotAllowed(f"Job {job.id} is {job.state}; only dead and waiting jobs can be tried again. Instead {advice}.")
 
 
-def _by_hand(terminal: Terminal, verb: Callable[..., Job], reason: str) -> Callable[[Verbs, str], Job]:
-    return lambda here, job_id: verb(here, job_id, actor=actor(terminal), reason=reason)
+def _by_hand(verb: Callable[..., Job], reason: str) -> Callable[[Verbs, str], Job]:
+    return lambda here, job_id: verb(here, job_id, reason)
 
 
-def _filter(state: str, queue: str | None, handler: str | None, tag: str | None) -> Filter:
-    from horae.ports import Filter
-
-    return Filter(states=(state,), queue=queue, handler=handler, tag=tag)
+def _filter(state: str, queue: str | None, handler: str | None, tag: str | None) -> dict[str, Any]:
+    return {"state": state, **given(queue=queue, handler=handler, tag=tag)}
 
 
 def _in_bulk(
@@ -296,12 +295,10 @@ def _in_bulk(
     verb: str,
     act: Callable[[Verbs, str], Job],
     job_ids: list[str] | None,
-    wanted: Filter,
+    wanted: dict[str, Any],
     yes: bool,
 ) -> None:
-    from horae.ports import Filter
-
-    if job_ids and wanted != Filter(states=wanted.states):
+    if job_ids and len(wanted) > 1:
         raise InvalidInput("--queue, --handler and --tag choose among all jobs; they do not go with named ones.")
     with reached(terminal) as here:
         bulk = Bulk(terminal, here, verb, act)

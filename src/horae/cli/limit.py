@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from horae.cli import shapes, words
-from horae.cli.acting import Reason, actor
-from horae.cli.terminal import Terminal, command
+from horae.cli.acting import Reason
+from horae.cli.terminal import Terminal, actor, command
 from horae.cli.verbs import reached
 from horae.errors import InvalidInput
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from horae.cli.acting import actor
-from horae.cli.terminal import Terminal, command, shown_url
+from horae.cli.terminal import Terminal, actor, command, shown_url
 from horae.core.jobs import SYSTEM
 from horae.errors import InvalidInput, MissingExtra
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from horae.cli import shapes, words
-from horae.cli.acting import Reason, actor
+from horae.cli.acting import Reason
 from horae.cli.limit import max_running_from
-from horae.cli.terminal import Terminal, command
+from horae.cli.terminal import Terminal, actor, command
 from horae.cli.verbs import reached
 
 if TYPE_CHECKING:

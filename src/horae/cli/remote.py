@@ -13,22 +13,19 @@ from itertools import dropwhile, islice
 from typing import Any
 
 from horae.actions.firing import Backfill, Triggered
-from horae.actions.jobs import Enqueued, Request
 from horae.actions.queues import QueueView
 from horae.actions.tokens import unknown
 from horae.cli import remote_values as values
 from horae.cli.terminal import Terminal
-from horae.cli.verbs import FiringVerbs, JobVerbs, LimitVerbs, QueueVerbs, ReasonVerbs, ScheduleVerbs, TokenVerbs
+from horae.cli.verbs import FiringVerbs, LimitVerbs, QueueVerbs, ScheduleVerbs, TokenVerbs
 from horae.client.client import Client
 from horae.clock import SystemClock
 from horae.core.access import Token
 from horae.core.audit import Entry
 from horae.core.fires import Fire, Schedule
-from horae.core.jobs import SYSTEM, Job, Run
-from horae.core.reasons import Reason
 from horae.core.running_limits import RunningLimit
-from horae.errors import Forbidden, InvalidInput, Unauthorized
-from horae.ports import Filter, Queue, ScheduleFilter, Tally
+from horae.errors import Forbidden, Unauthorized
+from horae.ports import Queue, ScheduleFilter, Tally
 
 
 @contextmanager
@@ -62,66 +59,12 @@ class Far:
     def __init__(self, client: Client) -> None:
         self.now = SystemClock().now
         self.moment = nullcontext
-        self.jobs: JobVerbs = FarJobs(client)
-        self.reasons: ReasonVerbs = FarReasons(client)
+        self.jobs = client.jobs
         self.queues: QueueVerbs = FarQueues(client)
         self.limits: LimitVerbs = FarLimits(client)
         self.schedules: ScheduleVerbs = FarSchedules(client)
         self.firing: FiringVerbs = FarFiring(client)
         self.tokens: TokenVerbs = FarTokens(client)
-
-
-class FarJobs:
-    """Jobs of a service."""
-
-    def __init__(self, client: Client) -> None:
-        self._jobs = client.jobs
-
-    def enqueue(self, request: Request, /) -> Enqueued:
-        if request.owner != SYSTEM:
-            raise InvalidInput("Behind a service the token says whose job it is; leave --owner out.")
-        made = self._jobs.enqueue(**values.request_told(request))
-        job = values.job(made)
-        return Enqueued(job.number, made.deduplicated, False, job, job.created_at)
-
-    def find(self, wanted: Filter, /, *, limit: int, before: str | None = None) -> list[Job]:
-        told = self._jobs.list(
-            status=[values.WORDS.get(state, state) for state in wanted.states],
-            queue=wanted.queue,
-            handler=wanted.handler,
-            tag=wanted.tag,
-            owner=wanted.owner,
-            idempotency_key=wanted.key,
-            before=before,
-            limit=limit,
-        )
-        return [values.job(each) for each in told]
-
-    def get(self, job_id: str, /) -> Job:
-        return values.job(self._jobs.get(job_id))
-
-    def runs(self, job_id: str, /) -> list[Run]:
-        job = self._jobs.get(job_id)
-        return [values.run(each, job) for each in self._jobs.runs(job_id)]
-
-    def cancel(self, job_id: str, /, *, actor: str, reason: str) -> Job:
-        return values.job(self._jobs.cancel(job_id, reason=reason))
-
-    def revive(self, job_id: str, /, *, actor: str, reason: str) -> Job:
-        return values.job(self._jobs.revive(job_id, reason=reason))
-
-    def reschedule(self, job_id: str, /, *, run_at: datetime, actor: str, reason: str) -> Job:
-        return values.job(self._jobs.reschedule(job_id, run_at=run_at, reason=reason))
-
-
-class FarReasons:
-    """Why the jobs of a service stand where they stand."""
-
-    def __init__(self, client: Client) -> None:
-        self._jobs = client.jobs
-
-    def why(self, job: Job, /) -> list[Reason]:
-        return [Reason(each.code, each.text) for each in self._jobs.why(job.id)]
 
 
 class FarQueues:
@@ -275,7 +218,7 @@ class FarTokens:
         return values.token(made), made.token
 
     def find_tokens(self, *, owner: str | None, limit: int, after: str | None = None) -> list[Token]:
-        told = self._tokens.list(owner=owner, limit=None if after else limit)
+        told = iter(self._tokens.list(owner=owner, limit=None if after else limit))
         if after is not None and all(each.id != after for each in told):
             raise unknown(after)
         return [values.token(each) for each in islice(told, limit)]

@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 from horae.core.access import Token
 from horae.core.fires import Fire, FireKind, Schedule, Verdict
 from horae.core.instants import from_iso
-from horae.core.jobs import Job, Priority, Run, job_number
-from horae.core.retry import DEFAULT_RETRY, Kind, Retry
+from horae.core.retry import Retry
 from horae.core.running_limits import BY_HAND, LimitSource, RunningLimit, Source
-from horae.errors import InvalidInput
 from horae.ports import Queue, Tally
 
 if TYPE_CHECKING:
-    from horae.actions.jobs import Request
     from horae.client import answers, schedule_answers
 
 STATES: dict[str, Any] = {"dead_letter": "dead"}  # the words of the service that are not ours
@@ -39,100 +36,6 @@ SAID = (*(name for name in SAME if name in (
 
 
 # -- jobs --------------------------------------------------------------------------------------------------------
-
-
-def job(told: answers.Job) -> Job:
-    policy = told.retry
-    retry = DEFAULT_RETRY if policy is None else Retry(
-        cast("Kind", policy.kind),
-        attempts=told.max_attempts,
-        delay=timedelta(seconds=policy.delay_sec),
-        factor=policy.factor,
-        cap=timedelta(seconds=policy.cap_sec),
-        jitter=policy.jitter,
-    )  # fmt: skip
-    return Job(
-        number=job_number(told.job_id),
-        handler=told.handler,
-        payload=told.payload,
-        state=STATES.get(told.status, told.status),
-        queue=told.queue,
-        priority=cast("Priority", told.priority),
-        run_at=told.run_at,
-        planned_at=told.planned_at,
-        created_at=told.created_at,
-        owner=told.owner,
-        attempt=told.attempt,
-        max_attempts=told.max_attempts,
-        retry=retry,
-        timeout=_span(told.timeout_sec),
-        token=told.token,
-        worker_id=told.worker_id,
-        leased_until=told.leased_until,
-        started_at=told.started_at,
-        finished_at=told.finished_at,
-        key=told.idempotency_key,
-        unique=told.unique,
-        concurrency_key=told.concurrency_key,
-        held="held" if told.held else "",
-        tags=told.tags,
-        trace_id=told.trace_id,
-        progress=told.progress,
-        checkpoint=told.checkpoint,
-        result=told.result,
-        last_error=told.last_error,
-        cancel_reason=told.cancel_reason,
-        object_type=told.object_type,
-        object_id=told.object_id,
-        action=told.action,
-    )
-
-
-def run(told: answers.Run, of: answers.Job) -> Run:
-    return Run(
-        job_number=job_number(told.job_id),
-        token=told.token,
-        outcome=told.outcome,
-        attempt=told.attempt,
-        handler=of.handler,
-        queue=of.queue,
-        owner=of.owner,
-        worker_id=told.worker_id,
-        started_at=told.started_at,
-        finished_at=told.finished_at,
-        error=told.error,
-        result=told.result,
-        next_action_at=told.next_action_at,
-        audit_event_id=told.audit_event_id,
-        trace_id=told.trace_id,
-    )
-
-
-def request_told(request: Request) -> dict[str, Any]:
-    """A request as the client's ``enqueue`` takes it."""
-    retry = request.retry
-    if retry.kind == "external":
-        raise InvalidInput(f"{request.handler} lets its own code decide about retries; enqueue it near its database.")
-    told: dict[str, Any] = {
-        name: getattr(request, name)
-        for name in (
-            "handler", "payload", "object_type", "object_id", "action", "run_at", "priority", "queue", "tags", "unique",
-            "concurrency_key", "concurrency_limit", "trace_id", "after", "on_parent_dead",
-        )
-    }  # fmt: skip
-    return told | {
-        "delay_sec": _seconds(request.delay),
-        "timeout_sec": _seconds(request.timeout),
-        "idempotency_key": request.key,
-        "max_attempts": retry.attempts,
-        "retry": {
-            "kind": retry.kind,
-            "delay_sec": _seconds(retry.delay),
-            "factor": retry.factor,
-            "cap_sec": _seconds(retry.cap),
-            "jitter": retry.jitter,
-        },
-    }
 
 
 def queue(told: answers.Queue) -> Queue:

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from horae.api.values import to_json
 from horae.cli import explaining, schedule_shapes, words
-from horae.cli.acting import Reason, actor
+from horae.cli.acting import Reason
 from horae.cli.arguments import arguments_from
 from horae.cli.explaining import Count, clock, fire_lines
 from horae.cli.failures import Exit
 from horae.cli.schedule_options import values_from, with_options, zone_told
 from horae.cli.schedule_showing import Page, fire_table, schedule_page, schedule_table
-from horae.cli.shapes import moment, reasons
-from horae.cli.terminal import Terminal, command
+from horae.cli.shapes import moment
+from horae.cli.terminal import Terminal, actor, command
 from horae.cli.verbs import reached
 from horae.errors import InvalidInput
 from horae.settings import span_from
@@ -82,7 +83,7 @@ def show(terminal: Terminal, key: Key, owner: Owner = "system") -> None:
     why = why_silent(schedule, now)
     told = {
         "schedule": schedule_shapes.schedule(schedule),
-        "why": reasons(why),
+        "why": to_json(why),
         "results": schedule_shapes.tally(tally),
         "fires": [schedule_shapes.fire(fire, job_id) for fire, job_id in fires],
         "changes": [schedule_shapes.entry(entry) for entry in changes],
@@ -135,7 +136,7 @@ def preview(terminal: Terminal, key: Key, count: Count = 10, owner: Owner = "sys
         "words": schedule.describe(),
         "zone": schedule.zone,
         "next": [schedule_shapes.fire_at(fire, schedule.zone) for fire in fires],
-        "why": reasons(why),
+        "why": to_json(why),
     }
     lines = [terminal.bold(schedule.describe()), *(fire_lines(fires, schedule.zone, now) or ["  no fire"])]
     terminal.result(told, "\n".join([*lines, *(f"  {reason.text}" for reason in why)]))

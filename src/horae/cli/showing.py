@@ -8,12 +8,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from horae.cli import words
-from horae.core.traces import trace_id_of
 
 if TYPE_CHECKING:
+    from horae.api.jobs import Job, Reason, Run
     from horae.cli.terminal import Terminal
-    from horae.core.jobs import Job, Run
-    from horae.core.reasons import Reason
 
 
 def job_table(terminal: Terminal, jobs: Sequence[Job], now: datetime) -> str:
@@ -63,7 +61,7 @@ def _facts(job: Job, why: Sequence[Reason], now: datetime) -> list[tuple[str, An
         ("queue", f"{job.queue}, priority {job.priority}"),
         ("attempts", f"{job.attempt} of {job.max_attempts} failed or lost"),
         ("owner", job.owner),
-        ("arguments", _json(job.payload)),
+        ("payload", _json(job.payload)),
         ("result", "" if job.result is None else _json(job.result)),
         ("progress", "" if job.progress is None else _json(job.progress)),
         ("checkpoint", "" if job.checkpoint is None else _json(job.checkpoint)),
@@ -72,7 +70,7 @@ def _facts(job: Job, why: Sequence[Reason], now: datetime) -> list[tuple[str, An
         ("concurrency", job.concurrency_key),
         ("tags", ", ".join(job.tags)),
         ("timeout", "" if job.timeout is None else words.span(job.timeout)),
-        ("trace", trace_id_of(job.trace_id)),
+        ("trace", job.trace_id),
     ]
 
 

@@ -6,6 +6,7 @@ for commands that go on (``worker``, ``up``) it is one document for each event a
 
 from __future__ import annotations
 
+import getpass
 import inspect
 import json
 import os
@@ -166,6 +167,17 @@ def terminal_for(
     for name, meant in unknown_names(os.environ).items():
         terminal.say(f"warning: {name} is not a setting of Horae" + (f"; did you mean {meant}?" if meant else "."))
     return terminal
+
+
+def actor(terminal: Terminal) -> str:
+    return terminal.settings.actor or f"cli/{_login()}"
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number without a name
+        return "unknown"
 
 
 @contextmanager

@@ -7,50 +7,25 @@ A command asks :func:`reached` for these verbs and does not know which it got. N
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from horae.cli.terminal import Terminal, opened
-from horae.errors import MissingExtra
+from horae.cli.terminal import Terminal, actor, opened
+from horae.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from horae.actions.firing import Backfill, Triggered
-    from horae.actions.jobs import Enqueued, Request
     from horae.actions.queues import QueueView
+    from horae.api.jobs import Jobs
+    from horae.api.operation import Sender
     from horae.core.access import Token
     from horae.core.audit import Entry
     from horae.core.fires import Fire, Schedule
-    from horae.core.jobs import Job, Run
-    from horae.core.reasons import Reason
     from horae.core.running_limits import RunningLimit
-    from horae.ports import Filter, Queue, ScheduleFilter, Tally, World
-
-
-class JobVerbs(Protocol):
-    """Of ``horae.actions.jobs``."""
-
-    def enqueue(self, request: Request, /) -> Enqueued: ...
-
-    def find(self, wanted: Filter, /, *, limit: int, before: str | None = None) -> list[Job]: ...
-
-    def get(self, job_id: str, /) -> Job: ...
-
-    def runs(self, job_id: str, /) -> list[Run]: ...
-
-    def cancel(self, job_id: str, /, *, actor: str, reason: str) -> Job: ...
-
-    def revive(self, job_id: str, /, *, actor: str, reason: str) -> Job: ...
-
-    def reschedule(self, job_id: str, /, *, run_at: datetime, actor: str, reason: str) -> Job: ...
-
-
-class ReasonVerbs(Protocol):
-    """Of ``horae.actions.reasons``."""
-
-    def why(self, job: Job, /) -> Sequence[Reason]: ...
+    from horae.ports import Queue, ScheduleFilter, Tally, World
 
 
 class QueueVerbs(Protocol):
@@ -153,8 +128,7 @@ class TokenVerbs(Protocol):
 class Verbs(Protocol):
     """Everything that a command may want done."""
 
-    jobs: JobVerbs
-    reasons: ReasonVerbs
+    jobs: Jobs[Sender]
     queues: QueueVerbs
     limits: LimitVerbs
     schedules: ScheduleVerbs
@@ -180,11 +154,17 @@ class Bound:
 class Near:
     """A database that is opened here."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, actor: str, owner: str | None = None) -> None:
+        from horae.api.here import Here, house, tenant
+        from horae.api.rooms import Rooms
+        from horae.api.senders.local import Local
+        from horae.core.jobs import SYSTEM
+
         self.now = world.clock.now
         self.moment = world.store.moment
-        self.jobs = cast("JobVerbs", Bound(world, "jobs"))
-        self.reasons = cast("ReasonVerbs", Bound(world, "reasons"))
+        caller = house(actor) if owner in (None, SYSTEM) else tenant(str(owner), actor)
+        rooms: Rooms[Sender] = Rooms(Local(lambda: Here(world, caller)))
+        self.jobs = rooms.jobs
         self.queues = cast("QueueVerbs", Bound(world, "queues"))
         self.limits = cast("LimitVerbs", Bound(world, "running_limits"))
         self.schedules = cast("ScheduleVerbs", Bound(world, "schedules"))
@@ -193,12 +173,14 @@ class Near:
 
 
 @contextmanager
-def reached(terminal: Terminal, *, may_create: bool = False) -> Iterator[Verbs]:
+def reached(terminal: Terminal, *, may_create: bool = False, owner: str | None = None) -> Iterator[Verbs]:
     """The verbs, near or far, until the command is done."""
     if terminal.url is None:
         with opened(terminal, may_create=may_create) as world:
-            yield Near(world)
+            yield Near(world, actor(terminal), owner)
     else:
+        if owner is not None:
+            raise InvalidInput("Behind a service the token says whose job it is; leave --owner out.")
         with _asked()(terminal) as far:
             yield far
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from horae.api.operation import DELETE, GET, PAGES, POST, PUT, Call, Listing, Room, S
+from horae.api.values import given
 from horae.client import reading
 from horae.client.admin_answers import JobDetail, JobState, JobTriggered, LogCleaned, LogLine
-from horae.client.calls import DELETE, GET, PAGES, POST, PUT, Call, Listing, Room, S, given
 
 
 class Admin(Room[S]):
@@ -19,12 +20,12 @@ class Admin(Room[S]):
         self, *, owner: str | None = None, limit: int | None = None, after: str | None = None
     ) -> Call[tuple[JobState, ...]]:
         """All jobs and how they are doing, by id; *after* is the last id of the page before."""
-        return Call(reading.many(JobState), query=given(owner=owner, limit=limit, after=after))
+        return Call(read=reading.many(JobState), query=given(owner=owner, limit=limit, after=after))
 
     @GET("/admin/job/get")
     def get(self, job_id: str, *, owner: str | None = None) -> Call[JobDetail]:
         """One job: how it is doing, what it runs."""
-        return Call(reading.one(JobDetail), query=given(id=job_id, owner=owner))
+        return Call(read=reading.one(JobDetail), query=given(id=job_id, owner=owner))
 
     @POST("/admin/job/trigger")
     def trigger(
@@ -37,7 +38,7 @@ class Admin(Room[S]):
     ) -> Call[JobTriggered]:
         """Run a job once, now; *parameters* win over its own."""
         query = given(id=job_id, owner=owner, reason=reason or None)
-        return Call(reading.one(JobTriggered), query=query, body=parameters)
+        return Call(read=reading.one(JobTriggered), query=query, body=parameters)
 
     @PUT("/admin/job/update-status")
     def update_status(
@@ -45,7 +46,7 @@ class Admin(Room[S]):
     ) -> Call[JobState]:
         """Switch a job on or off: for good, or with *ephemeral* until a worker of its application starts again."""
         body = given(id=job_id, enabled=enabled, ephemeral=ephemeral or None, reason=reason or None)
-        return Call(reading.one(JobState), query=given(owner=owner), body=body)
+        return Call(read=reading.one(JobState), query=given(owner=owner), body=body)
 
     @PAGES("/admin/job-log/page")
     def log(
@@ -63,12 +64,12 @@ class Admin(Room[S]):
             **given(jobId=job_id, status=status, to=started_to, owner=owner),
             "from": given(at=started_from).get("at"),
         }
-        return Listing(Call(reading.page(LogLine, "list"), query=query), limit, "pageSize", 200)
+        return Listing(Call(read=reading.page(LogLine, "list"), query=query), limit, size="pageSize", most=200)
 
     @GET("/admin/job-log/get")
     def log_line(self, run_id: str) -> Call[LogLine]:
         """One run, such as ``job_12.1``."""
-        return Call(reading.one(LogLine), query={"id": run_id})
+        return Call(read=reading.one(LogLine), query={"id": run_id})
 
     @DELETE("/admin/job-log/clean")
     def clean_log(
@@ -92,4 +93,4 @@ class Admin(Room[S]):
             confirm=confirm or None,
             reason=reason or None,
         )
-        return Call(reading.one(LogCleaned), query=query)
+        return Call(read=reading.one(LogCleaned), query=query)

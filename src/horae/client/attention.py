@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from horae.api.operation import GET, PAGES, POST, PUT, STREAM, Call, Listing, Room, S
+from horae.api.values import given, to_json
 from horae.client import reading
-from horae.client.calls import GET, PAGES, POST, PUT, STREAM, Call, Listing, Room, S, given, plain
 from horae.client.reading import Told
 
 
@@ -190,12 +191,12 @@ class Attention(Room[S]):
     @PAGES("/attention/lanes")
     def lanes(self, *, owner: str | None = None, limit: int | None = None) -> Listing[Lane]:
         """Agents' lanes, the oldest first; an operator sees everybody's."""
-        return Listing(Call(reading.page(Lane), query=given(owner=owner)), limit)
+        return Listing(Call(read=reading.page(Lane), query=given(owner=owner)), limit)
 
     @GET("/attention/lanes/{lane}")
     def get(self, lane: str, *, owner: str | None = None, limit: int | None = None) -> Call[LaneSnapshot]:
         """Focus, stack, backlog and waits now, at most *limit* tasks of each."""
-        return Call(reading.one(LaneSnapshot), at={"lane": lane}, query=given(owner=owner, limit=limit))
+        return Call(read=reading.one(LaneSnapshot), at={"lane": lane}, query=given(owner=owner, limit=limit))
 
     @PAGES("/attention/lanes/{lane}/tasks")
     def tasks(
@@ -203,17 +204,19 @@ class Attention(Room[S]):
     ) -> Listing[LaneTask]:
         """A lane's tasks, the newest first; only those in a *state*, or in one of several."""
         states = [state] if isinstance(state, str) else None if state is None else list(state)
-        return Listing(Call(reading.page(LaneTask), at={"lane": lane}, query=given(state=states, owner=owner)), limit)
+        return Listing(
+            Call(read=reading.page(LaneTask), at={"lane": lane}, query=given(state=states, owner=owner)), limit
+        )
 
     @GET("/attention/lanes/{lane}/tasks/{task_id}")
     def task(self, lane: str, task_id: str, *, owner: str | None = None) -> Call[LaneTaskDetail]:
         """One task, with all that it is about."""
-        return Call(reading.one(LaneTaskDetail), at={"lane": lane, "task_id": task_id}, query=given(owner=owner))
+        return Call(read=reading.one(LaneTaskDetail), at={"lane": lane, "task_id": task_id}, query=given(owner=owner))
 
     @GET("/attention/lanes/{lane}/waits")
     def waits(self, lane: str, *, owner: str | None = None, limit: int | None = None) -> Call[tuple[LaneWait, ...]]:
         """What is waited for, the next deadline first."""
-        return Call(reading.many(LaneWait, "items"), at={"lane": lane}, query=given(owner=owner, limit=limit))
+        return Call(read=reading.many(LaneWait, "items"), at={"lane": lane}, query=given(owner=owner, limit=limit))
 
     # -- speak ---------------------------------------------------------------------------------------------------
 
@@ -238,7 +241,7 @@ class Attention(Room[S]):
             expires_at=expires_at,
         )  # fmt: skip
         return Call(
-            reading.one(LaneTaskDetail), at={"lane": lane}, query=given(owner=owner), body=body, creates=True,
+            read=reading.one(LaneTaskDetail), at={"lane": lane}, query=given(owner=owner), body=body, creates=True,
             key=idempotency_key,
         )  # fmt: skip
 
@@ -257,7 +260,7 @@ class Attention(Room[S]):
         """
         body = given(key=key, data=data, event_id=event_id)
         query, repeats = given(owner=owner), event_id is not None
-        return Call(reading.one(LaneEvent), at={"lane": lane}, query=query, body=body, repeats=repeats)
+        return Call(read=reading.one(LaneEvent), at={"lane": lane}, query=query, body=body, repeats=repeats)
 
     @POST("/attention/lanes/{lane}/tasks/{task_id}/cancel")
     def cancel(
@@ -265,7 +268,7 @@ class Attention(Room[S]):
     ) -> Call[LaneTaskDetail]:
         """End a task; the one in focus ends at its next safe point, with *graceful* after it has cleaned up."""
         at, body = {"lane": lane, "task_id": task_id}, {"reason": reason, "graceful": graceful}
-        return Call(reading.one(LaneTaskDetail), at=at, query=given(owner=owner), body=body, repeats=True)
+        return Call(read=reading.one(LaneTaskDetail), at=at, query=given(owner=owner), body=body, repeats=True)
 
     # -- decide --------------------------------------------------------------------------------------------------
 
@@ -274,7 +277,7 @@ class Attention(Room[S]):
         self, lane: str, *, owner: str | None = None, limit: int | None = None
     ) -> Call[tuple[Confirmation, ...]]:
         """What waits for a person's word, the next deadline first."""
-        return Call(reading.many(Confirmation, "items"), at={"lane": lane}, query=given(owner=owner, limit=limit))
+        return Call(read=reading.many(Confirmation, "items"), at={"lane": lane}, query=given(owner=owner, limit=limit))
 
     @POST("/attention/lanes/{lane}/confirmations/{wait}")
     def confirm(
@@ -283,7 +286,7 @@ class Attention(Room[S]):
         """Approve exactly what was asked for, or deny it; Conflict when the deadline has passed."""
         body = {"approve": approve, "reason": reason}
         return Call(
-            reading.one(Confirmation),
+            read=reading.one(Confirmation),
             at={"lane": lane, "wait": wait},
             query=given(owner=owner),
             body=body,
@@ -307,13 +310,13 @@ class Attention(Room[S]):
             auto_continue=auto_continue, allow_interrupt=allow_interrupt, confirm_everything=confirm_everything,
             must_confirm=list(must_confirm), reason=reason,
         )  # fmt: skip
-        return Call(reading.one(LaneControl), at={"lane": lane}, query=given(owner=owner), body=plain(body))
+        return Call(read=reading.one(LaneControl), at={"lane": lane}, query=given(owner=owner), body=to_json(body))
 
     @POST("/attention/lanes/{lane}/tasks/{task_id}/kill")
     def kill(self, lane: str, task_id: str, *, reason: str = "", owner: str | None = None) -> Call[LaneTaskDetail]:
         """End a task that never comes to a safe point; whether its action happened stays unknown."""
         at, body = {"lane": lane, "task_id": task_id}, {"reason": reason}
-        return Call(reading.one(LaneTaskDetail), at=at, query=given(owner=owner), body=body, repeats=True)
+        return Call(read=reading.one(LaneTaskDetail), at=at, query=given(owner=owner), body=body, repeats=True)
 
     # -- the journal ---------------------------------------------------------------------------------------------
 
@@ -329,17 +332,17 @@ class Attention(Room[S]):
     ) -> Call[LaneJournal]:
         """What happened, line by line, after the line *since*; only about one *task* where it is named."""
         query = given(since=since, task=task, limit=limit, owner=owner)
-        return Call(reading.one(LaneJournal), at={"lane": lane}, query=query)
+        return Call(read=reading.one(LaneJournal), at={"lane": lane}, query=query)
 
     @GET("/attention/lanes/{lane}/journal/verify")
     def verify(self, lane: str, *, owner: str | None = None) -> Call[LaneVerified]:
         """Whether the journal is whole and folds back to the tables."""
-        return Call(reading.one(LaneVerified), at={"lane": lane}, query=given(owner=owner))
+        return Call(read=reading.one(LaneVerified), at={"lane": lane}, query=given(owner=owner))
 
     @GET("/attention/lanes/{lane}/at/{seq}")
     def at(self, lane: str, seq: int, *, owner: str | None = None) -> Call[LaneThen]:
         """The lane as it was after a line of its journal."""
-        return Call(reading.one(LaneThen), at={"lane": lane, "seq": seq}, query=given(owner=owner))
+        return Call(read=reading.one(LaneThen), at={"lane": lane, "seq": seq}, query=given(owner=owner))
 
     @STREAM("/attention/lanes/{lane}/stream")
     def follow(self, lane: str, *, since: int | None = None, owner: str | None = None) -> Call[LaneLine]:
@@ -347,4 +350,4 @@ class Attention(Room[S]):
         connection that breaks is made again, and no line is missed.
         """
         query = given(since=since, owner=owner)
-        return Call(reading.one(LaneLine), at={"lane": lane}, query=query, longer=30)  # something comes every 15 s
+        return Call(read=reading.one(LaneLine), at={"lane": lane}, query=query, longer=30)  # something comes every 15 s

@@ -14,13 +14,13 @@ except ModuleNotFoundError as missing:
         f"The client needs {missing.name!r}, which is not installed. Run: pip install 'horae[client]'"
     ) from missing
 
+from horae.api.jobs import Jobs
+from horae.api.operation import AsyncSender, S, Sender
 from horae.client.admin import Admin
 from horae.client.attention import Attention
-from horae.client.calls import AsyncSender, S, Sender
 from horae.client.compat import Compat
 from horae.client.definitions import Definitions
 from horae.client.health import Health
-from horae.client.jobs import Jobs
 from horae.client.limits import Limits
 from horae.client.owners import Owners
 from horae.client.queues import Audit, Queues, Workers

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from horae.api.operation import GET, PUT, Call, Room, S
+from horae.api.values import given
 from horae.client import reading
 from horae.client.answers import Definition
-from horae.client.calls import GET, PUT, Call, Room, S, given
 
 
 class Definitions(Room[S]):
@@ -16,7 +17,7 @@ class Definitions(Room[S]):
     @GET("/definitions")
     def list(self) -> Call[tuple[Definition, ...]]:
         """Every stored definition, by name; a tenant sees those that are open to tenants."""
-        return Call(reading.many(Definition, "definitions"))
+        return Call(read=reading.many(Definition, "definitions"))
 
     @PUT("/definitions")
     def store(self, definitions: Sequence[Mapping[str, Any]], *, app: str = "") -> Call[tuple[Definition, ...]]:
@@ -25,4 +26,4 @@ class Definitions(Room[S]):
         Tenants' jobs are handed to workers of the house only for handlers stored with ``tenants``.
         """
         body = given(app=app or None, definitions=[dict(each) for each in definitions])
-        return Call(reading.many(Definition, "definitions"), body=body)
+        return Call(read=reading.many(Definition, "definitions"), body=body)

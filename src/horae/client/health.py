@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from horae.api.operation import GET, Call, Room, S
 from horae.client import reading
 from horae.client.answers import Ready
-from horae.client.calls import GET, Call, Room, S
 
 
 class Health(Room[S]):
@@ -15,19 +15,19 @@ class Health(Room[S]):
     @GET("/healthz")
     def alive(self) -> Call[dict[str, Any]]:
         """Answers when the process does."""
-        return Call(reading.body)
+        return Call(read=reading.body)
 
     @GET("/readyz")
     def ready(self) -> Call[Ready]:
         """Whether the service can do its work: ready, degraded or unready, and what was looked at."""
-        return Call(reading.one(Ready), accepts=(503,))
+        return Call(read=reading.one(Ready), accepts=(503,))
 
     @GET("/version")
     def version(self) -> Call[str]:
         """Which Horae it is, such as ``0.1.0``."""
-        return Call(lambda answer: str(reading.body(answer)["version"]))
+        return Call(read=lambda answer: str(reading.body(answer)["version"]))
 
     @GET("/metrics")
     def metrics(self) -> Call[str]:
         """The metrics as Prometheus reads them."""
-        return Call(reading.text)
+        return Call(read=reading.text)

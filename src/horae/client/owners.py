@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from horae.api.operation import GET, PAGES, PUT, Call, Listing, Room, S
+from horae.api.values import given
 from horae.client import reading
 from horae.client.answers import Owner
-from horae.client.calls import GET, PAGES, PUT, Call, Listing, Room, S, given
 
 
 class Owners(Room[S]):
@@ -15,12 +16,12 @@ class Owners(Room[S]):
     @PAGES("/owners")
     def list(self, *, limit: int | None = None) -> Listing[Owner]:
         """Tenants by name."""
-        return Listing(Call(reading.page(Owner)), limit)
+        return Listing(Call(read=reading.page(Owner)), limit)
 
     @GET("/owners/{owner}")
     def get(self, owner: str) -> Call[Owner]:
         """What was decided about one tenant."""
-        return Call(reading.one(Owner), at={"owner": owner})
+        return Call(read=reading.one(Owner), at={"owner": owner})
 
     @PUT("/owners/{owner}")
     def put(
@@ -39,4 +40,4 @@ class Owners(Room[S]):
             ports=list(ports),
             max_enabled_tasks=max_enabled_tasks,
         )
-        return Call(reading.one(Owner), at={"owner": owner}, body=body)
+        return Call(read=reading.one(Owner), at={"owner": owner}, body=body)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from horae.api.operation import GET, PAGES, POST, Call, Listing, Room, S
+from horae.api.values import given
 from horae.client import reading
 from horae.client.answers import Entry, Queue, QueueDetail, Worker
-from horae.client.calls import GET, PAGES, POST, Call, Listing, Room, S, given
 
 
 class Queues(Room[S]):
@@ -13,34 +14,34 @@ class Queues(Room[S]):
     @GET("/queues")
     def list(self, *, machinery: bool = False) -> Call[tuple[QueueDetail, ...]]:
         """Every queue that has settings, jobs or a worker; with *machinery* also that of Horae's own jobs."""
-        return Call(reading.many(QueueDetail, "queues"), query=given(machinery=machinery or None))
+        return Call(read=reading.many(QueueDetail, "queues"), query=given(machinery=machinery or None))
 
     @GET("/queues/{name}")
     def get(self, name: str) -> Call[QueueDetail]:
         """One queue."""
-        return Call(reading.one(QueueDetail), at={"name": name})
+        return Call(read=reading.one(QueueDetail), at={"name": name})
 
     @POST("/queues/{name}/pause")
     def pause(self, name: str, *, reason: str = "") -> Call[Queue]:
         """Hand out no more jobs of a queue; running ones go on, enqueueing goes on."""
-        return Call(reading.one(Queue), at={"name": name}, body=given(reason=reason or None), repeats=True)
+        return Call(read=reading.one(Queue), at={"name": name}, body=given(reason=reason or None), repeats=True)
 
     @POST("/queues/{name}/resume")
     def resume(self, name: str, *, reason: str = "") -> Call[Queue]:
         """Hand out jobs of a queue again."""
-        return Call(reading.one(Queue), at={"name": name}, body=given(reason=reason or None), repeats=True)
+        return Call(read=reading.one(Queue), at={"name": name}, body=given(reason=reason or None), repeats=True)
 
     @POST("/queues/{name}/limit")
     def limit(self, name: str, max_running: int | None, *, reason: str = "") -> Call[Queue]:
         """At most so many jobs at once, over all workers; None lifts the limit."""
         body = {"max_running": max_running, **given(reason=reason or None)}
-        return Call(reading.one(Queue), at={"name": name}, body=body, repeats=True)
+        return Call(read=reading.one(Queue), at={"name": name}, body=body, repeats=True)
 
     @POST("/queues/{name}/order")
     def order(self, name: str, order: str, *, reason: str = "") -> Call[Queue]:
         """Serve by ``priority`` first, or by ``run_at`` first."""
         body = given(order=order, reason=reason or None)
-        return Call(reading.one(Queue), at={"name": name}, body=body, repeats=True)
+        return Call(read=reading.one(Queue), at={"name": name}, body=body, repeats=True)
 
 
 class Workers(Room[S]):
@@ -49,7 +50,7 @@ class Workers(Room[S]):
     @GET("/workers")
     def list(self) -> Call[tuple[Worker, ...]]:
         """Who works here; workers that pull over HTTP do not register."""
-        return Call(reading.many(Worker, "workers"))
+        return Call(read=reading.many(Worker, "workers"))
 
 
 class Audit(Room[S]):
@@ -68,4 +69,4 @@ class Audit(Room[S]):
     ) -> Listing[Entry]:
         """Accountable acts, the newest first."""
         query = given(object_type=object_type, object_id=object_id, owner=owner, actor=actor, verb=verb)
-        return Listing(Call(reading.page(Entry, "entries"), query=query), limit)
+        return Listing(Call(read=reading.page(Entry, "entries"), query=query), limit)

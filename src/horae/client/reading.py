@@ -12,7 +12,7 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from horae.client.calls import Answer, Page
+from horae.api.operation import Answer, Page
 from horae.core.instants import from_iso
 from horae.errors import InvalidInput, ServiceUnavailable
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from horae.client.answers import Reason
+from horae.api.jobs import Reason
 from horae.client.reading import Told
 
 

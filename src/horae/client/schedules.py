@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypedDict, Unpack
 
+from horae.api.operation import DELETE, GET, PAGES, PATCH, POST, Call, Listing, Room, S, matching
+from horae.api.values import given, to_json
 from horae.client import reading
-from horae.client.calls import DELETE, GET, PAGES, PATCH, POST, Call, Listing, Room, S, given, matching, plain
 from horae.client.schedule_answers import (
     Backfilled,
     Fire,
@@ -80,34 +81,34 @@ class Schedules(Room[S]):
         query = given(
             owner=owner, group=group, handler=handler, kind=kind, mode=mode, enabled=enabled, declared=declared
         )
-        return Listing(Call(reading.page(Schedule, "schedules"), query=query), limit)
+        return Listing(Call(read=reading.page(Schedule, "schedules"), query=query), limit)
 
     @GET("/schedules/{key}")
     def get(self, key: str, *, owner: str | None = None) -> Call[ScheduleDetail]:
         """One schedule, and how its runs went."""
-        return Call(reading.one(ScheduleDetail), at={"key": key}, query=given(owner=owner))
+        return Call(read=reading.one(ScheduleDetail), at={"key": key}, query=given(owner=owner))
 
     @PAGES("/schedules/{key}/history")
     def history(self, key: str, *, owner: str | None = None, limit: int | None = None) -> Listing[Fire]:
         """What became of each due fire, newest first."""
-        return Listing(Call(reading.page(Fire, "fires"), at={"key": key}, query=given(owner=owner)), limit)
+        return Listing(Call(read=reading.page(Fire, "fires"), at={"key": key}, query=given(owner=owner)), limit)
 
     @GET("/schedules/{key}/versions")
     def versions(self, key: str, *, owner: str | None = None, limit: int | None = None) -> Call[tuple[Version, ...]]:
         """Who changed it, how and why, newest first."""
-        return Call(reading.many(Version, "versions"), at={"key": key}, query=given(owner=owner, limit=limit))
+        return Call(read=reading.many(Version, "versions"), at={"key": key}, query=given(owner=owner, limit=limit))
 
     @GET("/schedules/{key}/preview")
     def preview(self, key: str, *, count: int | None = None, owner: str | None = None) -> Call[Preview]:
         """The next fires, as if it were neither paused nor off."""
-        return Call(reading.one(Preview), at={"key": key}, query=given(count=count, owner=owner))
+        return Call(read=reading.one(Preview), at={"key": key}, query=given(count=count, owner=owner))
 
     @GET("/forecast")
     def forecast(
         self, *, hours: float | None = None, owner: str | None = None, limit: int | None = None
     ) -> Call[Forecast]:
         """What will fire in the next hours, and when many things come together."""
-        return Call(reading.one(Forecast), query=given(hours=hours, owner=owner, limit=limit))
+        return Call(read=reading.one(Forecast), query=given(hours=hours, owner=owner, limit=limit))
 
     # -- make and change -----------------------------------------------------------------------------------------
 
@@ -117,7 +118,7 @@ class Schedules(Room[S]):
     ) -> Call[Schedule]:
         """Make a schedule, such as ``create("nightly", handler="report", cron="0 3 * * *", zone="Europe/Berlin")``."""
         body = {"key": key, **_plain(timing), **given(reason=reason or None)}
-        return Call(reading.one(Schedule), query=given(owner=owner), body=body)
+        return Call(read=reading.one(Schedule), query=given(owner=owner), body=body)
 
     @PATCH("/schedules/{key}")
     def change(
@@ -135,7 +136,7 @@ class Schedules(Room[S]):
         """
         body = {**_plain(timing), **given(reason=reason or None)}
         query, headers = given(owner=owner), matching(version)
-        return Call(reading.one(Schedule), at={"key": key}, query=query, body=body, headers=headers)
+        return Call(read=reading.one(Schedule), at={"key": key}, query=query, body=body, headers=headers)
 
     @POST("/schedules/{key}/pause")
     def pause(self, key: str, *, owner: str | None = None, reason: str = "") -> Call[Schedule]:
@@ -160,7 +161,7 @@ class Schedules(Room[S]):
     @DELETE("/schedules/{key}")
     def delete(self, key: str, *, owner: str | None = None, reason: str = "") -> Call[None]:
         """Forget a schedule and the record of its fires; jobs that it made live on."""
-        return Call(reading.nothing, at={"key": key}, query=given(owner=owner, reason=reason or None))
+        return Call(read=reading.nothing, at={"key": key}, query=given(owner=owner, reason=reason or None))
 
     # -- fire by hand --------------------------------------------------------------------------------------------
 
@@ -175,7 +176,7 @@ class Schedules(Room[S]):
     ) -> Call[ScheduleTriggered]:
         """Run it once, now, on or off; *parameters* win over its own."""
         body = given(parameters=parameters, reason=reason or None)
-        return Call(reading.one(ScheduleTriggered), at={"key": key}, query=given(owner=owner), body=body)
+        return Call(read=reading.one(ScheduleTriggered), at={"key": key}, query=given(owner=owner), body=body)
 
     @POST("/schedules/{key}/backfill")
     def backfill(
@@ -191,18 +192,20 @@ class Schedules(Room[S]):
     ) -> Call[Backfilled]:
         """Make up for fires that never became a job; only counts them unless *dry_run* is False."""
         body = given(start=start, end=end, spread=spread, dry_run=dry_run, reason=reason or None)
-        return Call(reading.one(Backfilled), at={"key": key}, query=given(owner=owner), body=body)
+        return Call(read=reading.one(Backfilled), at={"key": key}, query=given(owner=owner), body=body)
 
 
 def _plain(timing: Timing) -> dict[str, Any]:
-    return {name: plain(value) for name, value in timing.items()}
+    return {name: to_json(value) for name, value in timing.items()}
 
 
 def _act(key: str, owner: str | None, reason: str) -> Call[Schedule]:
     """Pausing or resuming twice ends as once."""
     body = given(reason=reason or None)
-    return Call(reading.one(Schedule), at={"key": key}, query=given(owner=owner), body=body, repeats=True)
+    return Call(read=reading.one(Schedule), at={"key": key}, query=given(owner=owner), body=body, repeats=True)
 
 
 def _act_on_group(group: str, owner: str | None, reason: str) -> Call[Group]:
-    return Call(reading.one(Group), at={"group": group}, query=given(owner=owner), body=given(reason=reason or None))
+    return Call(
+        read=reading.one(Group), at={"group": group}, query=given(owner=owner), body=given(reason=reason or None)
+    )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from horae.api.operation import DELETE, GET, POST, PUT, Call, Room, S
+from horae.api.values import given
 from horae.client import reading
 from horae.client.answers import Secret, SecretMade
-from horae.client.calls import DELETE, GET, POST, PUT, Call, Room, S, given
 
 
 class Secrets(Room[S]):
@@ -13,7 +14,7 @@ class Secrets(Room[S]):
     @GET("/secrets")
     def list(self) -> Call[tuple[Secret, ...]]:
         """Names of your secrets."""
-        return Call(reading.many(Secret, "items"))
+        return Call(read=reading.many(Secret, "items"))
 
     @PUT("/secrets/{name}")
     def put(self, name: str, value: str | None = None, *, keep_previous_for: int | None = None) -> Call[SecretMade]:
@@ -22,19 +23,19 @@ class Secrets(Room[S]):
         For *keep_previous_for* seconds messages are signed with the one before as well.
         """
         body = given(value=value, keep_previous_for=keep_previous_for)
-        return Call(reading.one(SecretMade), at={"name": name}, body=body)
+        return Call(read=reading.one(SecretMade), at={"name": name}, body=body)
 
     @POST("/secrets/{name}/rotate")
     def rotate(self, name: str, *, keep_previous_for: int | None = None) -> Call[SecretMade]:
         """A new signing secret, told once."""
-        return Call(reading.one(SecretMade), at={"name": name}, body=given(keep_previous_for=keep_previous_for))
+        return Call(read=reading.one(SecretMade), at={"name": name}, body=given(keep_previous_for=keep_previous_for))
 
     @DELETE("/secrets/{name}")
     def delete(self, name: str) -> Call[None]:
         """Forget a secret."""
-        return Call(reading.nothing, at={"name": name})
+        return Call(read=reading.nothing, at={"name": name})
 
     @POST("/secrets/reseal")
     def reseal(self) -> Call[int]:
         """Seal all secrets of all tenants with the operator's current key; says how many."""
-        return Call(lambda answer: int(reading.body(answer)["resealed"]), repeats=True)
+        return Call(read=lambda answer: int(reading.body(answer)["resealed"]), repeats=True)

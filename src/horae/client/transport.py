@@ -8,16 +8,17 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, get_origin
 from urllib.parse import SplitResult, urlsplit
 
 import httpx
 
-from horae.client.calls import Answer, Call, Listing
+from horae.api.operation import Answer, Call
+from horae.api.values import Unreadable, from_json
 from horae.client.problems import error_from, retry_after
 from horae.client.streams import Events
 from horae.clock import SystemClock, SystemDice, pause, pause_async
-from horae.errors import InvalidInput, ServiceUnavailable
+from horae.errors import HoraeError, InvalidInput, ServiceUnavailable
 from horae.version import VERSION
 
 T = TypeVar("T")
@@ -122,7 +123,7 @@ class Tries:
         raise error_from(answer.status_code, answer.headers, answer.text, request=self._asked, wait=wait)
 
     def read(self, answer: httpx.Response, call: Call[T]) -> T:
-        return call.read(Answer(answer.status_code, answer.headers, answer.text, _decoded(answer)))
+        return _read(call, Answer(answer.status_code, answer.headers, answer.text, _decoded(answer)))
 
     def heard(self, answer: httpx.Response, said: str, call: Call[T]) -> T:
         """One event of a stream."""
@@ -130,7 +131,7 @@ class Tries:
             body = json.loads(said)
         except ValueError:
             body = None
-        return call.read(Answer(answer.status_code, answer.headers, said, body))
+        return _read(call, Answer(answer.status_code, answer.headers, said, body))
 
     def _another(self) -> bool:
         self._made += 1
@@ -167,6 +168,8 @@ class Tries:
 class Blocking:
     """Sends in the caller's thread; threads may share it."""
 
+    is_async = False
+
     def __init__(self, place: Place, transport: httpx.BaseTransport | None = None) -> None:
         self.place = place
         self.http = httpx.Client(transport=transport, **place.settings)
@@ -182,15 +185,6 @@ class Blocking:
             if (wait := tries.after_answer(answer)) is None:
                 return tries.read(answer, call)
             pause(wait)
-
-    def each(self, listing: Listing[T]) -> Iterator[T]:
-        seen, cursor = 0, None
-        while True:
-            page = self.send(listing.after(cursor, seen))
-            yield from page.items
-            seen, cursor = seen + len(page.items), page.next_cursor
-            if listing.is_over(page, seen):
-                return
 
     def follow(self, call: Call[T]) -> Iterator[T]:
         """What a stream says, for as long as somebody listens; after a break it goes on where it was."""
@@ -214,6 +208,8 @@ class Blocking:
 class Waiting:
     """Sends from an event loop; tasks may share it."""
 
+    is_async = True
+
     def __init__(self, place: Place, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.place = place
         self.http = httpx.AsyncClient(transport=transport, **place.settings)
@@ -229,16 +225,6 @@ class Waiting:
             if (wait := tries.after_answer(answer)) is None:
                 return tries.read(answer, call)
             await pause_async(wait)
-
-    async def each(self, listing: Listing[T]) -> AsyncIterator[T]:
-        seen, cursor = 0, None
-        while True:
-            page = await self.send(listing.after(cursor, seen))
-            for item in page.items:
-                yield item
-            seen, cursor = seen + len(page.items), page.next_cursor
-            if listing.is_over(page, seen):
-                return
 
     async def follow(self, call: Call[T]) -> AsyncIterator[T]:
         """What a stream says, for as long as somebody listens; after a break it goes on where it was."""
@@ -260,6 +246,30 @@ class Waiting:
             except httpx.HTTPError as problem:
                 wait = tries.after_error(problem)
             await pause_async(self.place.patience.backoff if wait is None else wait)
+
+
+def _read(call: Call[T], answer: Answer) -> T:
+    """Read an answer as the type that the operation promises; lists come in one envelope."""
+    if call.read is not None:
+        return call.read(answer)
+    try:
+        value: T = from_json(call.answer, _content(call.answer, answer))
+    except (Unreadable, HoraeError) as problem:
+        raise ServiceUnavailable(
+            f"The service answered {problem}. Is the URL that of a Horae service, and of a release that this client "
+            "knows?"
+        ) from None
+    return value
+
+
+def _content(kind: Any, answer: Answer) -> Any:
+    if get_origin(kind) is tuple:
+        if not isinstance(answer.body, dict) or not isinstance(answer.body.get("items"), list):
+            raise Unreadable("a list", answer.text)
+        return answer.body["items"]
+    if kind is not None and not isinstance(answer.body, dict):
+        raise Unreadable("an object", answer.text)
+    return answer.body
 
 
 def _parts(url: str) -> SplitResult | None:

@@ -106,6 +106,7 @@ class Job:
     schedule_id: int | None = None
     fire_at: datetime | None = None
     progressed_at: datetime | None = None
+    rerun_of: int | None = None  # the job that was run again as this one
 
     @property
     def id(self) -> str:
@@ -189,6 +190,7 @@ class NewJob:
     after: tuple[int, ...] = ()  # the jobs that must succeed first
     request_hash: str = ""
     on_parent_dead: OnParentDead = "cancel"
+    rerun_of: int | None = None
     typed_key: str | None = None  # beside a default key: see :func:`typed_key`
 
 

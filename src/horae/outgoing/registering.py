@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from horae.handles import JobHandle, Jobs
+from horae.handles import Blueprint, JobHandle
 from horae.outgoing import dispatch, webhook
 from horae.outgoing.breakers import Breakers
 from horae.outgoing.calls import Calls, Limits
@@ -54,7 +54,7 @@ class Registered:
     breakers: Breakers
 
 
-def register(app: Jobs, outgoing: Outgoing | None = None) -> Registered:
+def register(app: Blueprint, outgoing: Outgoing | None = None) -> Registered:
     """Declare ``webhook`` and ``dispatch`` in an application; a job of that name that it has already stays.
 
     Nothing is opened before the first of them runs.
@@ -95,6 +95,6 @@ def register(app: Jobs, outgoing: Outgoing | None = None) -> Registered:
     )
 
 
-def _there(app: Jobs, name: str) -> JobHandle[..., Any] | None:
+def _there(app: Blueprint, name: str) -> JobHandle[..., Any] | None:
     found = app.definitions.find(name)
     return None if found is None else JobHandle(app, found)

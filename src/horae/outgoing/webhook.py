@@ -30,7 +30,7 @@ from horae.core.signatures import SigningSecret, signed_headers
 from horae.core.targets import Rules, Target, target_of
 from horae.core.webhooks import checked_headers, signing_name
 from horae.errors import AddressRefused, CallFailed, DeliveryFailed, DeliveryRefused, InvalidInput
-from horae.handles import Jobs
+from horae.handles import Blueprint
 from horae.outgoing.breakers import Breakers
 from horae.outgoing.calls import Answer, Calls, Limits
 from horae.outgoing.keyring import Keyring
@@ -69,7 +69,14 @@ class Webhooks:
     """Delivers webhooks for one application."""
 
     def __init__(
-        self, home: Jobs, calls: Calls, rules_for: RulesFor, keyring: Keyring, *, limits: Limits, breakers: Breakers
+        self,
+        home: Blueprint,
+        calls: Calls,
+        rules_for: RulesFor,
+        keyring: Keyring,
+        *,
+        limits: Limits,
+        breakers: Breakers,
     ) -> None:
         self._home, self._calls, self._rules_for, self._keyring = home, calls, rules_for, keyring
         self._limits, self.breakers = limits, breakers

@@ -11,6 +11,7 @@ from pydantic import AfterValidator
 
 from horae.actions import declaring, firing, logs, schedules, toggles
 from horae.core.access import Caller
+from horae.core.cursors import cursor_from, read_cursor
 from horae.errors import InvalidInput
 from horae.ports import LogFilter, ScheduleFilter, World
 from horae.service.admin_shapes import (
@@ -26,7 +27,7 @@ from horae.service.admin_shapes import (
 )
 from horae.service.inputs import Tenant, Word, among, one_line, storable, whose
 from horae.service.job_shapes import Instant
-from horae.service.paging import Cursor, cursor_from, read_cursor
+from horae.service.paging import Cursor
 from horae.service.problems import refuses
 from horae.service.state import Here, needs
 

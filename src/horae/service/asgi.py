@@ -37,12 +37,16 @@ from horae.service.guard import Guard, untimed
 from horae.service.holders import Holders
 from horae.service.limits import Limits
 from horae.service.options import Options
+from horae.service.routes import held_jobs as held_job_routes
+from horae.service.routes import jobs as job_routes
 from horae.service.state import Service
 
 # One line for each room; the order is the order of the OpenAPI document.
 ROUTERS: tuple[APIRouter, ...] = (
     health.router,
     metrics.router,
+    held_job_routes.router,
+    job_routes.router,
     jobs.router,
     pulling.router,
     definitions.router,

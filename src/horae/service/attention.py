@@ -15,6 +15,7 @@ from fastapi.responses import StreamingResponse
 
 from horae.actions import attending, journal, lanes, looking, waits
 from horae.core.access import Caller
+from horae.core.cursors import cursor_from, read_cursor
 from horae.core.instants import iso
 from horae.errors import Conflict, InvalidInput
 from horae.service.attention_shapes import (
@@ -43,7 +44,7 @@ from horae.service.attention_shapes import (
 )
 from horae.service.inputs import Because, Tenant, among, whose
 from horae.service.job_shapes import MOST
-from horae.service.paging import Cursor, Limit, cursor_from, read_cursor
+from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.state import Here, needs
 from horae.service.streaming import JournalStream, begin_at

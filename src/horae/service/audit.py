@@ -9,10 +9,11 @@ from pydantic import BaseModel, Field
 
 from horae.core.access import Caller
 from horae.core.audit import Entry
+from horae.core.cursors import cursor_from, read_cursor
 from horae.errors import InvalidInput
 from horae.service.inputs import Tenant, Word, among
 from horae.service.job_shapes import Instant
-from horae.service.paging import Cursor, Limit, cursor_from, read_cursor
+from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.state import Here, needs
 

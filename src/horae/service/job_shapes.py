@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import quote
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from horae.actions.jobs import Request
+from horae.actions.keys import prefix_of, shown_key, stored_key
 from horae.core.instants import from_iso, iso
-from horae.core.jobs import SYSTEM, Job, Run, State
+from horae.core.jobs import Job, Run, State
 from horae.core.reasons import Reason
 from horae.core.retry import DEFAULT_RETRY, Retry
 from horae.core.traces import trace_id_of
@@ -338,7 +338,7 @@ class Reasons(BaseModel):
         def told(reason: Reason) -> str:
             if reason.code == "no_worker":  # whoever pulls over HTTP is no process of ours
                 return f"{reason.text} by itself; it waits for somebody to pull"
-            return reason.text.replace(_prefix(job.owner), "") if job.concurrency_key else reason.text
+            return reason.text.replace(prefix_of(job.owner), "") if job.concurrency_key else reason.text
 
         shown = [ReasonShape(code=reason.code, text=told(reason)) for reason in reasons]
         return cls(job_id=job.id, status=WORDS[job.state], reasons=shown)
@@ -378,17 +378,3 @@ class Revived(BaseModel):
     refused: dict[str, str] = Field(description="By job id, what stood in the way.")
     dry_run: bool
     more: bool = Field(description="There are more than one call handles; call again.")
-
-
-def stored_key(owner: str, key: str | None) -> str | None:
-    """A concurrency key as stored: tenants do not share theirs with anybody."""
-    return None if key is None else _prefix(owner) + key
-
-
-def shown_key(owner: str, key: str | None) -> str | None:
-    return None if key is None else key.removeprefix(_prefix(owner))
-
-
-def _prefix(owner: str) -> str:
-    """Nothing for the house; for a tenant a word that no other tenant's name can make."""
-    return "" if owner == SYSTEM else f"@{quote(owner, safe='')}:"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
@@ -13,7 +12,8 @@ from horae.actions import jobs as verbs
 from horae.actions.quotas import enqueue_within
 from horae.actions.reasons import why as explain
 from horae.core.access import Caller
-from horae.core.jobs import Job, request_hash
+from horae.core.cursors import cursor_from, read_cursor
+from horae.core.jobs import Job
 from horae.core.payloads import label, name
 from horae.errors import InvalidInput
 from horae.ports import Filter, World
@@ -36,7 +36,7 @@ from horae.service.job_shapes import (
     RunShape,
     Status,
 )
-from horae.service.paging import Cursor, Limit, cursor_from, read_cursor
+from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.pulling import JobId
 from horae.service.state import Here, How, Service, needs
@@ -64,7 +64,6 @@ Before = Annotated[
 ]
 Words = Annotated[list[Status | Literal["dead"]], Query(max_length=10)]
 NOTHING = Because()
-ROOTED = 250  # so long may the key of a call be for its jobs' keys to begin with it
 REVIVED_AT_ONCE = 1000
 STATES = {word: state for state, word in WORDS.items()} | {"dead": "dead"}  # nothing stays `failed`: see `find_jobs`
 
@@ -116,30 +115,12 @@ def enqueue_many(
     `key_conflict`, and nothing is stored. A job with an `idempotency_key` keeps its own."""
     for each in body.jobs:
         caller.require_queue(each.queue)
-    placed = _place(world, service, caller, _requests(body, caller.owner, key))
+    asked = [each.request(caller.owner) for each in body.jobs]
+    placed = _place(world, service, caller, asked if key is None else verbs.keyed_by_call(asked, key))
     told = [Enqueued.of(each.job, deduplicated=each.deduplicated) for each in placed]
     created = sum(not each.deduplicated for each in placed)
     response.status_code = 201 if created else 200
     return BulkEnqueued(jobs=told, created=created)
-
-
-def _requests(body: Bulk, owner: str, key: str | None) -> list[verbs.Request]:
-    """What a call asks for; *key* is that of its header, and stands for exactly these jobs in this order."""
-    if key is None:
-        return [each.request(owner) for each in body.jobs]
-    call = request_hash({"keys": [each.idempotency_key for each in body.jobs]})
-    return [
-        replace(each.request(owner, key_at(key, place)), part_of=call)
-        if each.idempotency_key is None
-        else each.request(owner)
-        for place, each in enumerate(body.jobs)
-    ]
-
-
-def key_at(key: str, place: int) -> str:
-    """The key of one job of a call: readable where there is room for it, and never too long."""
-    root = label(key, "key")
-    return f"{root if len(root) <= ROOTED else hashlib.sha256(root.encode()).hexdigest()}#{place}"
 
 
 def _place(world: World, service: Service, caller: Caller, requests: Sequence[verbs.Request]) -> list[verbs.Enqueued]:

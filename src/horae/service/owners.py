@@ -9,9 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from horae.actions import owners
 from horae.core.access import Caller
+from horae.core.cursors import cursor_from, read_cursor
 from horae.core.owners import MOST_NETWORKS, MOST_PORTS, MOST_TASKS, OwnerSettings
 from horae.errors import Forbidden
-from horae.service.paging import Cursor, Limit, cursor_from, read_cursor
+from horae.service.paging import Cursor, Limit
 from horae.service.state import Here, needs
 
 router = APIRouter(tags=["owners"])

@@ -25,13 +25,11 @@ from horae.errors import (
     Forbidden,
     HoraeError,
     IntervalRefused,
-    InvalidCron,
     InvalidInput,
     KeysUnavailable,
     LeaseLost,
     NotAllowed,
     NotFound,
-    QuotaExceeded,
     StoreError,
     StoreFull,
     StoreUnavailable,
@@ -125,28 +123,27 @@ def told(request: Request, error: HoraeError) -> JSONResponse:
     status = status_of(error)
     request.state.problem = error.code  # for those who count
     headers: dict[str, str] = {}
-    more: dict[str, Any] = {}
+    more = facts_of(error)
     if isinstance(error, Unauthorized):
         headers["WWW-Authenticate"] = 'Bearer realm="horae"'
     if isinstance(error, TooManyRequests | KeysUnavailable):
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
-    if isinstance(error, TooManyRequests) and error.limit:
-        more |= {"limit": error.limit}
     if isinstance(error, StoreError):
         headers["Retry-After"] = str(RETRY_AFTER)
         log.warning("the store: %s", error, extra={"request_id": request_id(request)})
-    if isinstance(error, QuotaExceeded):
-        more |= {"limit": error.limit, "allowed": error.allowed}
-    if isinstance(error, InvalidCron):
-        more |= {"expression": error.expression, "field": error.field, "position": error.position}
     if status == 500:
         return broken(request, error)
     detail = str(error)
     if isinstance(error, StoreUnavailable) and error.outcome_unknown:
-        detail, more = OUTCOME_UNKNOWN, {"outcome_unknown": True}
+        detail = OUTCOME_UNKNOWN
     elif isinstance(error, StoreError):
         detail = STORE_SAYS.get(error.code, STORE_DOWN)
     return problem(status, error.code, detail, headers, **more)
+
+
+def facts_of(error: HoraeError) -> dict[str, Any]:
+    """Return what an error knows beside its sentence, for programs."""
+    return {name: value for name, value in vars(error).items() if value not in ("", False)}
 
 
 OUTCOME_UNKNOWN = (

@@ -161,10 +161,8 @@ async def pull(body: Pull, request: Request, world: Here, service: How, holders:
         caller.require_queue(queue)
     lease = _lease(service, body.lease_sec)
     want = Want(body.worker_id, queues, body.limit, lease, caller.sees)
-    jobs, _ = await run_in_threadpool(take, world, want)
-    patience = min(timedelta(seconds=body.wait), service.options.longest_wait)
-    if not jobs and patience and not simulated:
-        jobs = await room_of(request.app).wait(world, want, caller, request, patience)
+    patience = timedelta(0) if simulated else min(timedelta(seconds=body.wait), service.options.longest_wait)
+    jobs = await taken(world, want, caller, request, patience)
     holders.note(jobs, caller)
     return Pulled(jobs=[JobShape.of(job) for job in jobs], now=world.clock.now())
 
@@ -256,6 +254,12 @@ def release(job_id: JobId, body: Release, world: Here, caller: Worker) -> JobSha
     """At once, and no attempt is counted."""
     _held(world, job_id, body, caller)
     return JobShape.of(verbs.release(world, job_id, body.token, reason=body.reason, **caller.reach))
+
+
+async def taken(world: World, want: Want, caller: Caller, request: Request, patience: timedelta) -> list[Job]:
+    """Take what is due; where that is nothing, wait for something, but no longer than *patience*."""
+    jobs, _ = await run_in_threadpool(take, world, want)
+    return jobs or (await room_of(request.app).wait(world, want, caller, request, patience) if patience else [])
 
 
 def _lease(service: Service, told: float | None) -> timedelta:

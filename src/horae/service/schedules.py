@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Query, Response
 
 from horae.actions import firing, schedules
 from horae.core.access import Caller
+from horae.core.cursors import cursor_from, read_cursor
 from horae.core.fires import Schedule
 from horae.core.instants import instant, micros
 from horae.core.payloads import name
@@ -16,7 +17,7 @@ from horae.errors import InvalidInput
 from horae.ports import ScheduleFilter
 from horae.service.addresses import GROUPS, only_meaning
 from horae.service.inputs import Because, IfMatch, Key, Tenant, Why, Word, among, etag, version_from, whose
-from horae.service.paging import Cursor, Limit, cursor_from, read_cursor
+from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.schedule_shapes import (
     Backfilled,

@@ -10,13 +10,14 @@ from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 
 from horae.actions import tasks
 from horae.core.access import Caller
+from horae.core.cursors import cursor_from, read_cursor
 from horae.core.instants import micros
 from horae.core.tasks import Terms
 from horae.core.words import Language
 from horae.errors import InvalidInput
 from horae.service.inputs import Because, IfMatch, Tenant, among
 from horae.service.job_shapes import MOST
-from horae.service.paging import Cursor, Limit, cursor_from, read_cursor
+from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.state import Here, How, needs
 from horae.service.task_shapes import (

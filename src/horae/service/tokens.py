@@ -11,10 +11,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from horae.actions import tokens
 from horae.core.access import ID_LENGTH, Caller, Scope
+from horae.core.cursors import cursor_from, read_cursor
 from horae.core.instants import instant, micros
 from horae.errors import InvalidInput
 from horae.service.inputs import storable
-from horae.service.paging import Cursor, Limit, cursor_from, read_cursor
+from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.state import Here, needs
 

@@ -91,6 +91,11 @@ class Jobs:
         ended = self.connection.execute(final).first()
         return None if ended is None else FINISHED_JOBS.read(ended)
 
+    def some(self, numbers: Iterable[int]) -> list[Job]:
+        """Those of these jobs that have not ended."""
+        query = select(*JOBS.select).where(jobs.c.id.in_(sorted(numbers)))
+        return [JOBS.read(row) for row in self.connection.execute(query)]
+
     def lock(self, number: int) -> Job | None:
         """The live or dead job, kept from changing until the transaction ends."""
         row = self.connection.execute(select(*JOBS.select).where(jobs.c.id == number).with_for_update()).first()

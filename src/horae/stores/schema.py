@@ -20,8 +20,8 @@ from horae.stores.dialects import BY_NAME, NO_ROOM
 from horae.stores.tables import job_indexes, metadata
 
 VERSION_TABLE = "horae_version"
-HEAD = "0012"
-KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
+HEAD = "0013"
+KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012", "0013")
 LOCK = 4_715_113_082  # any number nobody else uses: the advisory lock of our migrations
 SCRIPTS = Path(__file__).parent / "migrations"
 

@@ -89,6 +89,7 @@ JOBS = Declaration(
     Field("progressed_at", INSTANT),
     Field("last_error", LONG_TEXT),
     Field("cancel_reason", TEXT, FINAL_RUN),
+    Field("rerun_of", NUMBER, INSERTED | FINAL_RUN),
     absent=("result",),  # only an ended job has one
     make=make_job,
     sqlite_autoincrement=True,

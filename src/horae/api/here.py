@@ -1,0 +1,56 @@
+"""Where and as whom an operation runs in this process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from horae.core.access import SCOPES, Caller, Reach
+from horae.core.jobs import SYSTEM
+from horae.errors import NotFound
+from horae.ports import World
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """A world, and the caller on whose behalf its verbs act."""
+
+    world: World
+    caller: Caller
+    max_unfinished_jobs: int = 0  # of a tenant; 0 means no limit
+
+    @property
+    def actor(self) -> str:
+        """Who acts, for the audit."""
+        return self.caller.actor
+
+    @property
+    def owner(self) -> str:
+        """To whom belongs what is made."""
+        return self.caller.owner
+
+    def among(self, asked: str | None) -> str | None:
+        """Return whose list is meant; None: everybody's, which only an operator sees."""
+        return asked if self.caller.sees is None else self.whose(asked)
+
+    def whose(self, asked: str | None) -> str:
+        """Return whose one thing is meant: an operator's own unless it says otherwise, else always the caller's."""
+        if self.caller.sees is None:
+            return asked or SYSTEM
+        if asked not in (None, self.caller.sees):
+            raise NotFound(f"There is no tenant {asked!r}.")
+        return self.caller.sees
+
+    @property
+    def reach(self) -> Reach:
+        """Whose things, and of which queues, the caller sees."""
+        return self.caller.reach
+
+
+def house(actor: str) -> Caller:
+    """Return a caller that acts for the house and sees everything."""
+    return Caller(SYSTEM, frozenset(SCOPES), actor)
+
+
+def tenant(owner: str, actor: str) -> Caller:
+    """Return a caller that acts for one tenant and sees nothing else."""
+    return Caller(owner, frozenset({"tasks", "worker", "read"}), actor)

@@ -1,0 +1,125 @@
+"""What the operations of the jobs room do in this process, on behalf of a caller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from horae.actions import jobs as verbs
+from horae.actions.jobs import Request
+from horae.actions.keys import stored_key
+from horae.actions.quotas import enqueue_within
+from horae.actions.reasons import why as explain
+from horae.api.here import Here
+from horae.core.cursors import cursor_from, read_cursor
+from horae.core.jobs import Lease
+from horae.core.machinery import refuse_own
+from horae.core.payloads import label, name
+from horae.errors import InvalidInput
+from horae.ports import Filter, World
+
+MOST = 2**63 - 1
+REVIVED_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revived:
+    """How many dead jobs matched, and what became of them; ``more`` says that one call could not handle them all."""
+
+    matched: int
+    revived: int
+    dry_run: bool
+    more: bool
+    refused: dict[str, str]
+
+
+def note(
+    world: World, job_id: str, token: int, *, value: Any, checkpoint: Any, owner: str | None, queues: frozenset[str]
+) -> Any:
+    job = verbs.get(world, job_id, owner=owner, queues=queues)
+    refuse_own(job)
+    hold = Lease(job.number, token)
+    if checkpoint is not None:
+        verbs.checkpoint(world, hold, checkpoint)
+    if value is not None or checkpoint is None:
+        verbs.progress(world, hold, value)
+    return verbs.get(world, job_id)
+
+
+def claim(here: Here, worker_id: str, queues: tuple[str, ...], limit: int, lease: timedelta) -> list[Any]:
+    for queue in queues:
+        here.caller.require_queue(queue)
+    return verbs.pull(here.world, worker_id=worker_id, queues=queues, limit=limit, lease=lease, owner=here.caller.sees)
+
+
+def enqueue(here: Here, requests: list[Request]) -> list[verbs.Enqueued]:
+    """Store jobs for the caller: its queues, its limit of unfinished jobs, its own parents."""
+    caller, allowed = here.caller, 0 if here.caller.is_operator else here.max_unfinished_jobs
+    for request in requests:
+        caller.require_queue(request.queue)
+    for parent in sorted({each for request in requests for each in request.after}):
+        verbs.get(here.world, parent, **here.reach)  # to wait for somebody else's job would tell how it fares
+    owned = [_owned(request, caller.owner) for request in requests]
+    if caller.is_operator:
+        return verbs.enqueue_many(here.world, owned)
+    return enqueue_within(here.world, owned, owner=caller.owner, allowed=allowed, queues=caller.queues)
+
+
+def _owned(request: Request, owner: str) -> Request:
+    if owner == request.owner:
+        return request
+    return replace(request, owner=owner, concurrency_key=stored_key(owner, request.concurrency_key))
+
+
+def find(here: Here, wanted: Filter, cursor: str | None, limit: int) -> tuple[list[Any], str | None]:
+    """Return one page of the jobs that the caller sees."""
+    at = read_cursor(cursor, int)
+    if at is not None and not 0 < at[0] < MOST:
+        raise InvalidInput("This cursor was not made here; use next_cursor of the page before, as it is.")
+    found = verbs.find(here.world, _checked(here, wanted), limit=limit, before=None if at is None else f"job_{at[0]}")
+    return list(found), cursor_from([found[-1].number]) if len(found) == limit else None
+
+
+def _checked(here: Here, wanted: Filter) -> Filter:
+    """A filter as the caller may use it; what no job can have is refused."""
+    return replace(
+        wanted,
+        owner=here.among(wanted.owner),
+        queues=tuple(sorted(here.caller.queues)),
+        queue=None if wanted.queue is None else name(wanted.queue, "queue"),
+        handler=None if wanted.handler is None else name(wanted.handler, "handler", 200),
+        tag=None if wanted.tag is None else label(wanted.tag, "tag", 100),
+        key=None if wanted.key is None else label(wanted.key, "key"),
+        object_type=None if wanted.object_type is None else label(wanted.object_type, "object_type"),
+        object_id=None if wanted.object_id is None else label(wanted.object_id, "object_id"),
+    )
+
+
+def reasons(here: Here, job_id: str) -> tuple[Any, ...]:
+    with here.world.store.moment():
+        job = verbs.get(here.world, job_id, **here.reach)
+        return explain(here.world, job, owner=here.caller.sees)
+
+
+def revive_many(here: Here, wanted: Filter, dry_run: bool, reason: str) -> Revived:
+    found = _first(here, _checked(here, wanted))
+    answers: dict[str, str] = {}
+    if not dry_run:
+        ids = [job.id for job in found[:REVIVED_AT_ONCE]]
+        answers = verbs.each(here.world, verbs.revive, ids, actor=here.actor, reason=reason, **here.reach)
+    return Revived(
+        matched=min(len(found), REVIVED_AT_ONCE),
+        revived=sum(answer == "ok" for answer in answers.values()),
+        refused={job_id: answer for job_id, answer in answers.items() if answer != "ok"},
+        dry_run=dry_run,
+        more=len(found) > REVIVED_AT_ONCE,
+    )
+
+
+def _first(here: Here, wanted: Filter) -> list[Any]:
+    """As many as one call handles, and one more to know whether there are more."""
+    found = verbs.find(here.world, wanted, limit=REVIVED_AT_ONCE)
+    return found + (
+        verbs.find(here.world, wanted, limit=1, before=found[-1].id) if len(found) == REVIVED_AT_ONCE else []
+    )

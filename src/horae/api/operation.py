@@ -1,0 +1,274 @@
+"""What an operation is, said once for every way of running it.
+
+A room is a class whose methods return a :class:`Call`: the verb that does the work here, what to send where the work is
+done elsewhere, and the type of the answer. The decorators ``GET``, ``POST``, … turn such a method into one that runs.
+Who runs it is decided by the room's sender: in this process or over HTTP, waited for or awaited. A method
+of a room with a blocking sender returns its answer, with an asynchronous sender something to await; type checkers
+follow.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+from urllib.parse import quote
+
+from horae.api.here import Here
+
+T = TypeVar("T")
+P = ParamSpec("P")
+S = TypeVar("S")
+A = TypeVar("A")
+B = TypeVar("B")
+R = TypeVar("R")
+PAGE = 100  # rows asked for at once where nobody says how many
+MAX_PAGE = 1000
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a service answered that was no problem."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+    body: Any  # the JSON; None where there is none
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """One operation with its arguments."""
+
+    answer: Any = None  # the type of the answer
+    verb: Callable[[Here], Any] | None = None  # what to do in this process; its result is published as the answer
+    at: Mapping[str, str | int] = field(default_factory=dict)  # what stands in the braces of the path
+    query: Mapping[str, Any] = field(default_factory=dict)
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    creates: bool = False  # sent with an Idempotency-Key, the same in every try
+    key: str | None = None  # the caller's own; one is made otherwise
+    repeats: bool = False  # a second try finds what the first has done
+    accepts: tuple[int, ...] = ()  # statuses that are an answer here and not a problem
+    longer: float = 0.0  # seconds that the server may take by agreement, as a long poll does
+    read: Callable[[Answer], T] | None = None  # how to read an answer that is not plain JSON of the type
+    method: str = "GET"
+    path: str = ""
+    needs: Needs | None = None
+
+    @property
+    def url(self) -> str:
+        return self.path.format(**{name: quote(str(value), safe="") for name, value in self.at.items()})
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether sending it twice is as good as once, so that an answer that was lost can be asked for again."""
+        changes_nothing = self.method in ("GET", "HEAD")
+        same_end = self.method == "PUT" and "If-Match" not in self.headers
+        return changes_nothing or same_end or self.creates or self.repeats
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a caller must hold for an operation: one of these scopes, and whether a limit to queues is obeyed."""
+
+    scopes: tuple[str, ...]
+    by_queue: bool = False  # a caller that is limited to queues is served, within those
+
+
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """Some rows, and where the next ones begin; None at the end."""
+
+    items: tuple[T, ...]
+    next_cursor: str | None = None
+
+
+@dataclass(frozen=True)
+class Listing(Generic[T]):
+    """Rows that come page by page, at most *limit* of them."""
+
+    first: Call[Page[T]]
+    limit: int | None = None
+    rows: Callable[[Here, str | None, int], tuple[list[Any], str | None]] | None = None  # one page, in this process
+    size: str = "limit"  # how the service calls the size of a page
+    most: int = MAX_PAGE  # the largest that it gives
+
+    def after(self, cursor: str | None, seen: int) -> Call[Page[T]]:
+        """Return the call for the page that begins at a cursor, when so many rows have been seen."""
+        return self.page(cursor, PAGE if self.limit is None else min(self.limit - seen, self.most))
+
+    def page(self, cursor: str | None, size: int) -> Call[Page[T]]:
+        """Return the call for one page."""
+        query = {**self.first.query, self.size: size, **({} if cursor is None else {"cursor": cursor})}
+        rows = self.rows
+        verb = None if rows is None else lambda here: Page(*_as_page(rows(here, cursor, size)))
+        return replace(self.first, query=query, verb=verb)
+
+    def is_over(self, page: Page[T], seen: int) -> bool:
+        return page.next_cursor is None or not page.items or (self.limit is not None and seen >= self.limit)
+
+
+def _as_page(found: tuple[list[Any], str | None]) -> tuple[tuple[Any, ...], str | None]:
+    items, cursor = found
+    return tuple(items), cursor
+
+
+class Sender(Protocol):
+    """Runs operations and waits for them."""
+
+    def send(self, call: Call[T]) -> T: ...
+
+    def follow(self, call: Call[T]) -> Iterator[T]: ...
+
+
+class AsyncSender(Protocol):
+    """Runs operations and lets the event loop go on meanwhile."""
+
+    def send(self, call: Call[T]) -> Coroutine[Any, Any, T]: ...
+
+    def follow(self, call: Call[T]) -> AsyncIterator[T]: ...
+
+
+class Pages(Generic[T]):
+    """A list that is fetched page by page: iterate over all its rows, or ask for one :meth:`page`."""
+
+    def __init__(self, sender: Sender, listing: Listing[T]) -> None:
+        self._sender, self._listing = sender, listing
+
+    def page(self, cursor: str | None = None, *, limit: int | None = None) -> Page[T]:
+        """Return the page that begins at a cursor: ``next_cursor`` of the page before, or None for the first."""
+        return self._sender.send(self._listing.page(cursor, limit or self._listing.limit or PAGE))
+
+    def __iter__(self) -> Iterator[T]:
+        seen, cursor = 0, None
+        while True:
+            page = self._sender.send(self._listing.after(cursor, seen))
+            yield from page.items
+            seen, cursor = seen + len(page.items), page.next_cursor
+            if self._listing.is_over(page, seen):
+                return
+
+
+class AsyncPages(Generic[T]):
+    """The same for an event loop: iterate with ``async for``."""
+
+    def __init__(self, sender: AsyncSender, listing: Listing[T]) -> None:
+        self._sender, self._listing = sender, listing
+
+    async def page(self, cursor: str | None = None, *, limit: int | None = None) -> Page[T]:
+        """Return the page that begins at a cursor: ``next_cursor`` of the page before, or None for the first."""
+        return await self._sender.send(self._listing.page(cursor, limit or self._listing.limit or PAGE))
+
+    async def __aiter__(self) -> AsyncIterator[T]:
+        seen, cursor = 0, None
+        while True:
+            page = await self._sender.send(self._listing.after(cursor, seen))
+            for item in page.items:
+                yield item
+            seen, cursor = seen + len(page.items), page.next_cursor
+            if self._listing.is_over(page, seen):
+                return
+
+
+class Room(Generic[S]):
+    """Operations that belong together, and who runs them."""
+
+    def __init__(self, sender: S) -> None:
+        self._sender = sender
+
+
+class Method(Generic[P, B, R, A]):
+    """A method that builds what is to be done (B), turned into one that does it: it returns R, or A to await."""
+
+    def __init__(self, method: str, path: str, needs: Needs, build: Callable[Concatenate[Any, P], B]) -> None:
+        self.__doc__, self.__name__, self.__wrapped__ = build.__doc__, getattr(build, "__name__", ""), build
+        self.method, self.path, self.needs = method, path, needs
+        self._build = build
+
+    @overload
+    def __get__(self, room: None, kind: type) -> Self: ...
+
+    @overload
+    def __get__(self, room: Room[Sender], kind: type) -> Callable[P, R]: ...
+
+    @overload
+    def __get__(self, room: Room[AsyncSender], kind: type) -> Callable[P, A]: ...
+
+    def __get__(self, room: Any, kind: type) -> Any:
+        if room is None:
+            return self
+
+        @functools.wraps(self._build)
+        def run(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return self._run(room._sender, self._build(room, *args, **kwargs))
+
+        return run
+
+    def _run(self, sender: Any, built: B) -> Any:
+        raise NotImplementedError
+
+    def _placed(self, call: Call[T]) -> Call[T]:
+        """The call with the method and path that its decorator names."""
+        return replace(call, method=self.method, path=self.path, needs=self.needs)
+
+
+class Operation(Method[P, Call[T], T, Coroutine[Any, Any, T]]):
+    """Describes a call, and runs it."""
+
+    def _run(self, sender: Any, built: Call[T]) -> Any:
+        return sender.send(self._placed(built))
+
+
+class Listed(Method[P, Listing[T], Pages[T], AsyncPages[T]]):
+    """Describes a list, and fetches it page by page."""
+
+    def _run(self, sender: Any, built: Listing[T]) -> Any:
+        listing = replace(built, first=self._placed(built.first))
+        return AsyncPages(sender, listing) if sender.is_async else Pages(sender, listing)
+
+
+class Streamed(Method[P, Call[T], Iterator[T], AsyncIterator[T]]):
+    """Describes a stream, and iterates over what comes."""
+
+    def _run(self, sender: Any, built: Call[T]) -> Any:
+        return sender.follow(self._placed(built))
+
+
+Build = Callable[Concatenate[Any, P], Call[T]]
+
+
+def GET(path: str, *scopes: str, by_queue: bool = False) -> Callable[[Build[P, T]], Operation[P, T]]:
+    return functools.partial(Operation, "GET", path, Needs(scopes, by_queue))
+
+
+def POST(path: str, *scopes: str, by_queue: bool = False) -> Callable[[Build[P, T]], Operation[P, T]]:
+    return functools.partial(Operation, "POST", path, Needs(scopes, by_queue))
+
+
+def PUT(path: str, *scopes: str, by_queue: bool = False) -> Callable[[Build[P, T]], Operation[P, T]]:
+    return functools.partial(Operation, "PUT", path, Needs(scopes, by_queue))
+
+
+def PATCH(path: str, *scopes: str, by_queue: bool = False) -> Callable[[Build[P, T]], Operation[P, T]]:
+    return functools.partial(Operation, "PATCH", path, Needs(scopes, by_queue))
+
+
+def DELETE(path: str, *scopes: str, by_queue: bool = False) -> Callable[[Build[P, T]], Operation[P, T]]:
+    return functools.partial(Operation, "DELETE", path, Needs(scopes, by_queue))
+
+
+def STREAM(path: str, *scopes: str, by_queue: bool = False) -> Callable[[Build[P, T]], Streamed[P, T]]:
+    return functools.partial(Streamed, "GET", path, Needs(scopes, by_queue))
+
+
+def PAGES(
+    path: str, *scopes: str, by_queue: bool = False
+) -> Callable[[Callable[Concatenate[Any, P], Listing[T]]], Listed[P, T]]:
+    return functools.partial(Listed, "GET", path, Needs(scopes, by_queue))
+
+
+def matching(version: int | None) -> dict[str, str]:
+    """Return the header that lets a change through only if the thing is still of that version."""
+    return {} if version is None else {"If-Match": f'"{version}"'}

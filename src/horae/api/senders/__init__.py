@@ -1,0 +1,1 @@
+"""Who runs the operations of a room in this process: waiting, or in threads beside an event loop."""

@@ -1,0 +1,67 @@
+"""Models of what callers send, generated from the dataclasses that the operations take.
+
+A name that means nothing is refused, because it was meant to mean something; so is a value of another JSON type.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Collection
+from dataclasses import MISSING, fields
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from pydantic import Field, create_model
+
+from horae.api.values import from_json, is_value
+from horae.errors import DefinitionError, InvalidInput
+from horae.service.job_shapes import Body, Instant, Seconds
+
+
+class Model(Body):
+    """What somebody sends for a value of ``KIND``."""
+
+
+def model_of(kind: Any, name: str, *, without: Collection[str] = (), example: Any = None) -> type[Model]:
+    """Make the model of a dataclass: its fields by their names, instants as text, spans in seconds."""
+    hints = get_type_hints(kind)
+    found: dict[str, Any] = {}
+    for each in fields(kind):
+        if each.name in without:
+            continue
+        default = each.default if each.default is not MISSING else ... if each.default_factory is MISSING else None
+        hint = _hint(hints[each.name])
+        found[each.name] = (hint, default if isinstance(default, str | int | float | bool | None) else Field(default))
+    made: type[Model] = create_model(name, __base__=Model, __doc__=kind.__doc__, **found)
+    if example is not None:
+        made.model_config = {**made.model_config, "json_schema_extra": {"examples": [example]}}
+        made.model_rebuild(force=True)
+    return made
+
+
+def value_of(kind: Any, model: Model) -> Any:
+    """Return the value that was sent; what was not sent has its default."""
+    try:
+        return from_json(kind, model.model_dump(exclude_unset=True))
+    except DefinitionError as problem:  # a policy that cannot work; in a declaration it would be the programmer's
+        raise InvalidInput(str(problem)) from None
+
+
+@cache
+def _nested(kind: Any) -> type[Model]:
+    return model_of(kind, kind.__name__)
+
+
+def _hint(hint: Any) -> Any:
+    """A type as JSON can have it."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint is datetime:
+        return Instant
+    if hint is timedelta:
+        return Seconds
+    if origin in (Union, types.UnionType):
+        return Union[tuple(_hint(each) for each in inner)]  # noqa: UP007 - made of parts
+    if origin is tuple:
+        return list[_hint(inner[0])]  # type: ignore[misc]
+    return _nested(hint) if is_value(hint) else hint

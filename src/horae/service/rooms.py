@@ -1,0 +1,37 @@
+"""The rooms of whoever calls: each endpoint is a line over one operation."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import Depends, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
+
+from horae.api.here import Here
+from horae.api.operation import AsyncSender, Method
+from horae.api.rooms import Rooms
+from horae.api.senders.local_async import LocalAsync
+from horae.api.values import to_json
+from horae.core.access import Caller
+from horae.service.state import needs, service_of, world_of
+
+Asked = Rooms[AsyncSender]
+
+
+def may(operation: Method[..., Any, Any, Any]) -> Any:
+    """Return a dependency: the rooms of the caller, who holds what the operation needs."""
+    allowed = needs(*operation.needs.scopes, by_queue=operation.needs.by_queue)
+
+    async def rooms(request: Request, caller: Caller = Depends(allowed)) -> Asked:
+        here = Here(world_of(request), caller, service_of(request).options.max_unfinished_jobs)
+        return Rooms(LocalAsync(lambda: here, run_in_threadpool))
+
+    return Depends(rooms)
+
+
+def answer(value: Any, status: int = 200, **headers: str) -> Response:
+    """Return a public value as JSON; a list goes into the envelope of all lists."""
+    body = {"items": to_json(value), "next_cursor": None} if isinstance(value, tuple) else to_json(value)
+    return Response(json.dumps(body, ensure_ascii=False, separators=(",", ":")), status, headers, "application/json")

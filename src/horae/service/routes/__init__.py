@@ -1,0 +1,1 @@
+"""Our own endpoints, room by room: each is one line over an operation of ``horae.api``."""

@@ -1,0 +1,166 @@
+"""``/jobs``, a worker's side: claim, renew, and say how it ended."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, BackgroundTasks, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
+from pydantic import Field
+
+from horae.actions import jobs as verbs
+from horae.actions.held_jobs import Ending, Hold, Renewal, Settled
+from horae.actions.jobs import HTTP_LEASE, MAX_PULL
+from horae.api.jobs import Job, Jobs
+from horae.api.operation import Page
+from horae.api.values import published
+from horae.service.inputs import Why
+from horae.service.job_shapes import Body, Instant, Lease, Seconds, Token
+from horae.service.models import Model, model_of, value_of
+from horae.service.problems import refuses
+from horae.service.pulling import JobId, taken
+from horae.service.rooms import Asked, answer, may
+from horae.service.state import service_of, world_of
+from horae.service.waiting import Want
+
+router = APIRouter(prefix="/jobs", tags=["workers"])
+DEFAULT_LEASE = HTTP_LEASE.total_seconds()
+if TYPE_CHECKING:
+    EndingBody = Model
+    HoldBody = Model
+else:
+    EndingBody = model_of(Ending, "Ending")
+    HoldBody = model_of(Hold, "Hold")
+
+
+class Claim(Body):
+    """Which jobs, how many, and for how long."""
+
+    worker_id: Annotated[str, Field(min_length=1, max_length=200, examples=["worker-1"])]
+    queues: list[Annotated[str, Field(max_length=100)]] = Field(default=["default"], min_length=1, max_length=20)
+    limit: Annotated[int, Field(ge=1, le=MAX_PULL)] = 100
+    lease: Lease = Field(default=DEFAULT_LEASE, description="Seconds for which the jobs are yours.")
+    wait: Annotated[float, Field(ge=0, le=30, allow_inf_nan=False)] = Field(
+        default=0, description="Seconds to wait for a job when none is due."
+    )
+
+
+class Renew(Body):
+    holds: Annotated[list[HoldBody], Field(min_length=1, max_length=MAX_PULL)]
+    lease: Lease = Field(default=DEFAULT_LEASE, description="Seconds, counted from now.")
+
+
+class Settle(Body):
+    endings: Annotated[list[EndingBody], Field(min_length=1, max_length=MAX_PULL)]
+
+
+class Held(Body):
+    token: Token
+
+
+class Ack(Held):
+    result: Any = None
+    next_action_at: Instant | None = None
+    audit_event_id: Annotated[str, Field(max_length=100)] | None = None
+
+
+class Fail(Held):
+    error: Annotated[str, Field(max_length=100_000)]
+    retry_delay: Seconds | None = Field(default=None, description="Seconds until the next try; else the job's policy.")
+    final: bool = Field(default=False, description="Do not try again: straight to the dead letters.")
+
+
+class Release(Held):
+    reason: Why = ""
+
+
+class Progress(Held):
+    value: Any = Field(default=None, description="How far it is, as any JSON.", examples=[{"done": 3, "of": 10}])
+    checkpoint: Any = Field(default=None, description="What a later attempt needs to go on from here.")
+
+
+@router.post(
+    "/claim", operation_id="claim", summary="Take due jobs under a lease", response_model=Page[Job],
+    responses=refuses(409),
+)  # fmt: skip
+async def claim(body: Claim, request: Request, rooms: Asked = may(Jobs.claim)) -> Response:
+    """Returns what is due and marks it running. With `wait` it answers as soon as there is something, or with nothing
+    when the time is up; with 401 when its token is revoked or expires meanwhile.
+    """
+    caller, service = request.state.caller, service_of(request)
+    queues = tuple(dict.fromkeys(body.queues))
+    for queue in queues:
+        caller.require_queue(queue)
+    want = Want(body.worker_id, queues, body.limit, timedelta(seconds=body.lease), caller.sees)
+    patience = min(timedelta(seconds=body.wait), service.options.longest_wait)
+    return answer(published(tuple[Job, ...], await taken(world_of(request), want, caller, request, patience)))
+
+
+@router.post("/renew", operation_id="renew", summary="Keep jobs for longer", response_model=Page[Renewal])
+async def renew(body: Renew, rooms: Asked = may(Jobs.renew)) -> Response:
+    """Renew at a third of the lease. `held: false` means that the job is somebody else's now; `cancel_requested` asks
+    you to stop; `busy` that its row was locked: renew again in a moment.
+    """
+    return answer(await rooms.jobs.renew([value_of(Hold, each) for each in body.holds], lease=body.lease))
+
+
+@router.post("/settle", operation_id="settle", summary="Say how attempts ended", response_model=Page[Settled])
+async def settle(body: Settle, request: Request, later: BackgroundTasks, rooms: Asked = may(Jobs.settle)) -> Response:
+    """Each ending is answered by itself. `accepted: false` means that the job is somebody else's now, or has ended."""
+    settled = await rooms.jobs.settle([value_of(Ending, each) for each in body.endings])
+    tell_dead(request, later, [each.job_id for each in settled if each.state == "dead"])
+    return answer(settled)
+
+
+@router.post(
+    "/{job_id}/ack", operation_id="ack", summary="The job is done", response_model=Job, responses=refuses(404, 409)
+)
+async def ack(job_id: JobId, body: Ack, rooms: Asked = may(Jobs.ack)) -> Response:
+    """409 `lease_lost` means that somebody else holds the job now; drop the result."""
+    due, link = body.next_action_at, body.audit_event_id
+    done = await rooms.jobs.ack(job_id, body.token, result=body.result, next_action_at=due, audit_event_id=link)
+    return answer(done)
+
+
+@router.post(
+    "/{job_id}/fail", operation_id="fail", summary="The attempt failed", response_model=Job, responses=refuses(404, 409)
+)
+async def fail(
+    job_id: JobId, body: Fail, request: Request, later: BackgroundTasks, rooms: Asked = may(Jobs.fail)
+) -> Response:
+    """It is tried again by its policy or after `retry_delay`, or is dead when its attempts are used up."""
+    job = await rooms.jobs.fail(job_id, **body.model_dump())
+    tell_dead(request, later, [job.id] if job.state == "dead" else [])
+    return answer(job)
+
+
+@router.post(
+    "/{job_id}/release", operation_id="release", summary="Give the job back to its queue", response_model=Job,
+    responses=refuses(404, 409),
+)  # fmt: skip
+async def release(job_id: JobId, body: Release, rooms: Asked = may(Jobs.release)) -> Response:
+    """At once, and no attempt is counted."""
+    return answer(await rooms.jobs.release(job_id, body.token, reason=body.reason))
+
+
+@router.post(
+    "/{job_id}/progress", operation_id="progress", summary="Show how far the job is", response_model=Job,
+    responses=refuses(404, 409),
+)  # fmt: skip
+async def progress(job_id: JobId, body: Progress, rooms: Asked = may(Jobs.progress)) -> Response:
+    """And keep in `checkpoint` what a later attempt needs to go on from there."""
+    return answer(await rooms.jobs.progress(job_id, **body.model_dump()))
+
+
+def tell_dead(request: Request, later: BackgroundTasks, job_ids: list[str]) -> None:
+    """Tell of dead letters after the answer, so that no listener delays it (S0-20)."""
+    died, world = service_of(request).options.died, world_of(request)
+
+    async def tell(job_id: str) -> None:
+        if died is not None:
+            await died(await run_in_threadpool(verbs.get, world, job_id))
+
+    for job_id in job_ids if died is not None else ():
+        later.add_task(tell, job_id)

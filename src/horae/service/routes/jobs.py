@@ -1,0 +1,211 @@
+"""``/jobs``: the job queue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import Response
+from pydantic import Field
+
+from horae.actions.jobs import Request as NewJob
+from horae.actions.jobs import keyed_by_call
+from horae.api.jobs import NOT_SENT, Enqueued, Job, Jobs, Reason, Run, options_of
+from horae.api.local_jobs import Revived
+from horae.api.operation import Page
+from horae.core.jobs import State
+from horae.errors import InvalidInput
+from horae.service.inputs import Because, Tenant, Word
+from horae.service.job_shapes import Body, Instant
+from horae.service.models import Model, model_of, value_of
+from horae.service.paging import Cursor, Limit
+from horae.service.problems import refuses
+from horae.service.pulling import JobId
+from horae.service.rooms import Asked, answer, may
+
+router = APIRouter(prefix="/jobs", tags=["jobs"])
+EXAMPLE = {"handler": "resize", "payload": {"image": 7}, "delay": 60, "key": "resize:7"}
+if TYPE_CHECKING:
+    JobBody = Model
+else:
+    JobBody = model_of(NewJob, "NewJob", without=NOT_SENT, example=EXAMPLE)
+Key = Annotated[
+    str | None, Header(alias="Idempotency-Key", max_length=255, description="The same as `key` in the body.")
+]
+CallKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        max_length=255,
+        description="For the whole call: a job without a `key` gets one from it and from its place.",
+    ),
+]
+States = Annotated[list[State], Query(max_length=5)]
+NOTHING = Because()
+
+
+class Batch(Body):
+    """Jobs that are stored together: all of them, or none."""
+
+    jobs: Annotated[list[JobBody], Field(min_length=1, max_length=1000)]
+
+
+class Reschedule(Because):
+    """Where a waiting job is moved to."""
+
+    run_at: Instant | None = None
+    priority: Literal["high", "medium", "low"] | None = None
+
+
+class Rerun(Because):
+    """What the new job gets; without `payload` that of the old one."""
+
+    payload: Any = None
+
+
+AGAIN = Rerun()
+
+
+class ReviveMany(Because):
+    """Which dead jobs; every word narrows. Only `dry_run: false` changes anything."""
+
+    queue: str | None = None
+    handler: str | None = None
+    tag: str | None = None
+    object_type: str | None = None
+    object_id: str | None = None
+    dry_run: bool = True
+
+
+@router.post(
+    "",
+    operation_id="enqueue",
+    summary="Store a job",
+    status_code=201,
+    response_model=Enqueued,
+    responses={
+        200: {"model": Enqueued, "description": "It was there before: same key, same request."},
+        **refuses(404, 409),
+    },
+)
+async def enqueue(request: Request, body: JobBody, key: Key = None, rooms: Asked = may(Jobs.enqueue)) -> Response:
+    """One job, due at `run_at`, after `delay` seconds, or now. The same `key` with the same request answers 200 with
+    the job that is there; with another request 409 `key_conflict`.
+    """
+    made = await rooms.jobs.enqueue(**options_of(_keyed(value_of(NewJob, body), key)))
+    place = f"{request.scope.get('root_path', '')}/jobs/{made.id}"
+    return answer(made, 200 if made.deduplicated else 201, Location=place)
+
+
+@router.post(
+    "/batch",
+    operation_id="enqueue_batch",
+    summary="Store up to a thousand jobs, all or none",
+    status_code=201,
+    response_model=Page[Enqueued],
+    responses=refuses(404, 409),
+)
+async def enqueue_many(body: Batch, key: CallKey = None, rooms: Asked = may(Jobs.enqueue_many)) -> Response:
+    """The same `Idempotency-Key` with the same jobs answers with those that are there; with other jobs 409
+    `key_conflict`, and nothing is stored.
+    """
+    asked = [value_of(NewJob, each) for each in body.jobs]
+    return answer(await rooms.jobs.enqueue_many(asked if key is None else keyed_by_call(asked, key)), 201)
+
+
+@router.get(
+    "", operation_id="list_jobs", summary="Jobs, newest first", response_model=Page[Job], responses=refuses(404)
+)
+async def list_(
+    state: States = [],  # noqa: B006 - FastAPI copies it
+    queue: Word = None,
+    handler: Word = None,
+    tag: Word = None,
+    key: Word = None,
+    object_type: Word = None,
+    object_id: Word = None,
+    owner: Tenant = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    rooms: Asked = may(Jobs.list),
+) -> Response:
+    """Every word narrows the list."""
+    found = rooms.jobs.list(
+        state=state, queue=queue, handler=handler, tag=tag, key=key,
+        object_type=object_type, object_id=object_id, owner=owner,
+    )  # fmt: skip
+    return answer(await found.page(cursor, limit=limit))
+
+
+@router.post("/revive", operation_id="revive_dead", summary="Revive many dead jobs", response_model=Revived)
+async def revive_many(body: ReviveMany, rooms: Asked = may(Jobs.revive_many)) -> Response:
+    """Says how many match; changes them only with `dry_run: false`. One refusal stops nobody else."""
+    return answer(await rooms.jobs.revive_many(**body.model_dump()))
+
+
+@router.get("/{job_id}", operation_id="get", summary="One job", response_model=Job, responses=refuses(404))
+async def get(job_id: JobId, rooms: Asked = may(Jobs.get)) -> Response:
+    return answer(await rooms.jobs.get(job_id))
+
+
+@router.get(
+    "/{job_id}/runs", operation_id="runs", summary="Every attempt, the oldest first", response_model=Page[Run],
+    responses=refuses(404),
+)  # fmt: skip
+async def runs(job_id: JobId, rooms: Asked = may(Jobs.runs)) -> Response:
+    return answer(await rooms.jobs.runs(job_id))
+
+
+@router.get(
+    "/{job_id}/why", operation_id="why", summary="Why a job stands where it stands", response_model=Page[Reason],
+    responses=refuses(404),
+)  # fmt: skip
+async def why(job_id: JobId, rooms: Asked = may(Jobs.why)) -> Response:
+    return answer(await rooms.jobs.why(job_id))
+
+
+@router.post(
+    "/{job_id}/cancel", operation_id="cancel", summary="End a job that is not needed any more", response_model=Job,
+    responses=refuses(404, 409),
+)  # fmt: skip
+async def cancel(job_id: JobId, body: Because = NOTHING, rooms: Asked = may(Jobs.cancel)) -> Response:
+    """A waiting job ends at once; a running one is asked to stop (`cancel_requested` in its renewals)."""
+    return answer(await rooms.jobs.cancel(job_id, reason=body.reason))
+
+
+@router.post(
+    "/{job_id}/revive", operation_id="revive", summary="Give a dead job a new life", response_model=Job,
+    responses=refuses(404, 409),
+)  # fmt: skip
+async def revive(job_id: JobId, body: Because = NOTHING, rooms: Asked = may(Jobs.revive)) -> Response:
+    """All its attempts again, due now."""
+    return answer(await rooms.jobs.revive(job_id, reason=body.reason))
+
+
+@router.post(
+    "/{job_id}/reschedule", operation_id="reschedule", summary="Move a waiting job", response_model=Job,
+    responses=refuses(404, 409),
+)  # fmt: skip
+async def reschedule(job_id: JobId, body: Reschedule, rooms: Asked = may(Jobs.reschedule)) -> Response:
+    """To another time or priority; its planned time and its key stay what they were."""
+    return answer(await rooms.jobs.reschedule(job_id, run_at=body.run_at, priority=body.priority, reason=body.reason))
+
+
+@router.post(
+    "/{job_id}/rerun",
+    operation_id="rerun",
+    summary="Run an ended job again as a new one",
+    status_code=201,
+    response_model=Enqueued,
+    responses=refuses(404, 409),
+)
+async def rerun(job_id: JobId, body: Rerun = AGAIN, rooms: Asked = may(Jobs.rerun)) -> Response:
+    """With its payload, or with another one; `rerun_of` of the new job names the old one."""
+    return answer(await rooms.jobs.rerun(job_id, payload=body.payload, reason=body.reason), 201)
+
+
+def _keyed(request: NewJob, key: str | None) -> NewJob:
+    if key is not None and request.key not in (None, key):
+        raise InvalidInput("The header Idempotency-Key and the field key differ; send one of them.")
+    return request if key is None else replace(request, key=key)

@@ -1,0 +1,97 @@
+"""One world behind four senders: in this process and over HTTP, waited for and awaited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import horae
+from horae.api.acting import Acting
+from horae.api.here import Here, house
+from horae.api.operation import AsyncPages, Page
+from horae.service.options import Options
+from tests.support.serving import Served, serving
+
+SENDERS = ("local", "local async", "http", "http async")
+
+
+class Waited:
+    """A room whose operations are awaited, called as if they were not."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, room: Any) -> None:
+        self._loop, self._room = loop, room
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        operation = getattr(self._room, name)
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            found = operation(*args, **kwargs)
+            return WaitedPages(self._loop, found) if isinstance(found, AsyncPages) else self._wait(found)
+
+        return run
+
+    def _wait(self, awaited: Coroutine[Any, Any, Any]) -> Any:
+        return self._loop.run_until_complete(awaited)
+
+
+class WaitedPages:
+    def __init__(self, loop: asyncio.AbstractEventLoop, pages: AsyncPages[Any]) -> None:
+        self._loop, self._pages = loop, pages
+
+    def page(self, *args: Any, **kwargs: Any) -> Page[Any]:
+        return self._loop.run_until_complete(self._pages.page(*args, **kwargs))
+
+    def __iter__(self) -> Iterator[Any]:
+        async def all_of_them() -> list[Any]:
+            return [each async for each in self._pages]
+
+        return iter(self._loop.run_until_complete(all_of_them()))
+
+
+@dataclass
+class Sent:
+    """The rooms of the house and of one tenant, over one sender."""
+
+    house: Any
+    alice: Any
+
+
+class WaitedRooms:
+    def __init__(self, loop: asyncio.AbstractEventLoop, rooms: Any) -> None:
+        self._loop, self._rooms = loop, rooms
+
+    def __getattr__(self, name: str) -> Waited:
+        return Waited(self._loop, getattr(self._rooms, name))
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("rooms")
+    with serving(f"sqlite:///{folder / 'horae.db'}", Options(version="test")) as running:
+        yield running
+
+
+@pytest.fixture(params=SENDERS)
+def rooms(request: pytest.FixtureRequest, served: Served) -> Iterator[Sent]:
+    """The same rooms over each sender in turn."""
+    near = Acting(lambda: Here(served.world, house("app/test")))
+    tokens = served.token("system", "admin"), served.token("alice", "tasks", "worker")
+    if request.param == "local":
+        yield Sent(near, near.for_owner("alice"))
+    elif request.param == "http":
+        with horae.Client(served.url, tokens[0]) as ours, horae.Client(served.url, tokens[1]) as hers:
+            yield Sent(ours, hers)
+    else:
+        loop = asyncio.new_event_loop()
+        if request.param == "local async":
+            yield Sent(WaitedRooms(loop, near.aio), WaitedRooms(loop, near.for_owner("alice").aio))
+        else:
+            clients = [horae.AsyncClient(served.url, token) for token in tokens]
+            yield Sent(*(WaitedRooms(loop, client) for client in clients))
+            for client in clients:
+                loop.run_until_complete(client.aclose())
+        loop.close()

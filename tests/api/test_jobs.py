@@ -1,0 +1,221 @@
+"""Every operation of the jobs room, through all four senders: equal values, equal errors."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pytest
+
+from horae import Retry
+from horae.actions.held_jobs import Ending, Hold
+from horae.actions.jobs import Request
+from horae.api import jobs as room
+from horae.api.jobs import Enqueued, Job, Run
+from horae.core import jobs as core
+from horae.errors import (
+    Forbidden,
+    InvalidInput,
+    KeyConflict,
+    LeaseLost,
+    NotAllowed,
+    NotFound,
+)
+from tests.api.conftest import Sent
+
+LATER = datetime(2040, 1, 7, 6, tzinfo=UTC)
+queues = (f"q{number}" for number in count())
+
+
+@pytest.fixture
+def queue() -> str:
+    """A queue of this test alone."""
+    return next(queues)
+
+
+def test_a_job_is_stored_as_it_was_asked_for(rooms: Sent, queue: str) -> None:
+    made = rooms.house.jobs.enqueue(
+        "resize", {"image": 7}, queue=queue, priority="high", run_at=LATER, key=f"resize:{queue}", tags=["thumb"],
+        retry=Retry.exponential(2, attempts=4), timeout=90, concurrency_key="disk", trace_id="a" * 32,
+    )  # fmt: skip
+
+    job = rooms.house.jobs.get(made.id)
+
+    assert made == Enqueued(made.id, "queued", LATER)
+    assert isinstance(job, Job)
+    assert (job.id, job.state, job.payload, job.queue, job.priority) == (made.id, "queued", {"image": 7}, queue, "high")
+    assert (job.run_at, job.planned_at, job.key, job.tags) == (LATER, LATER, f"resize:{queue}", ("thumb",))
+    assert (job.retry, job.timeout) == (Retry.exponential(2, attempts=4), timedelta(seconds=90))
+    assert (job.concurrency_key, job.trace_id, job.owner) == ("disk", "a" * 32, "system")
+    assert [each.id for each in rooms.house.jobs.list(queue=queue)] == [made.id]
+
+
+def test_the_same_key_is_the_same_job_and_another_request_is_refused(rooms: Sent, queue: str) -> None:
+    first = rooms.house.jobs.enqueue("a", {"n": 1}, queue=queue, key=f"k:{queue}")
+    again = rooms.house.jobs.enqueue("a", {"n": 1}, queue=queue, key=f"k:{queue}")
+    with pytest.raises(KeyConflict) as refused:
+        rooms.house.jobs.enqueue("a", {"n": 2}, queue=queue, key=f"k:{queue}")
+
+    assert (again.id, first.deduplicated, again.deduplicated) == (first.id, False, True)
+    assert (refused.value.key, refused.value.job_id) == (f"k:{queue}", first.id)
+
+
+def test_many_jobs_are_stored_together_or_not_at_all(rooms: Sent, queue: str) -> None:
+    asked = [Request("a", {"n": n}, queue=queue, delay=timedelta(hours=1)) for n in (1, 2)]
+    made = rooms.house.jobs.enqueue_many(asked)
+    with pytest.raises(InvalidInput):
+        rooms.house.jobs.enqueue_many([Request("a", queue=queue), Request("a", queue=queue, tags=("x" * 300,))])
+    with pytest.raises(InvalidInput):
+        rooms.house.jobs.enqueue_many([])
+
+    assert [each.id for each in rooms.house.jobs.list(queue=queue)] == [each.id for each in reversed(made)]
+
+
+def test_pages_go_on_where_the_one_before_ended(rooms: Sent, queue: str) -> None:
+    made = [rooms.house.jobs.enqueue("a", queue=queue).id for _ in range(5)]
+
+    first = rooms.house.jobs.list(queue=queue).page(limit=2)
+    second = rooms.house.jobs.list(queue=queue).page(first.next_cursor, limit=2)
+
+    assert [each.id for each in (*first.items, *second.items)] == made[:0:-1]
+    assert [each.id for each in rooms.house.jobs.list(queue=queue, limit=3)] == made[:1:-1]
+    with pytest.raises(InvalidInput):
+        rooms.house.jobs.list(queue=queue).page("nonsense")
+
+
+def test_a_job_goes_from_its_claim_to_its_result(rooms: Sent, queue: str) -> None:
+    made = rooms.alice.jobs.enqueue("resize", {"image": 7}, queue=queue)
+    (job,) = rooms.alice.jobs.claim("w1", queues=[queue], lease=60)
+    assert (job.id, job.state, job.worker_id, job.owner) == (made.id, "running", "w1", "alice")
+
+    (renewal,) = rooms.alice.jobs.renew([Hold(job.id, job.token)], lease=90)
+    noted = rooms.alice.jobs.progress(job.id, job.token, {"done": 1}, checkpoint={"at": 1})
+    done = rooms.alice.jobs.ack(job.id, job.token, result={"bytes": 9}, next_action_at=LATER, audit_event_id="aud_1")
+
+    assert (renewal.held, renewal.cancel_requested) == (True, False)
+    assert (noted.progress, noted.checkpoint) == ({"done": 1}, {"at": 1})
+    assert (done.state, done.result) == ("succeeded", {"bytes": 9})
+    (run,) = rooms.alice.jobs.runs(job.id)
+    assert isinstance(run, Run)
+    assert (run.id, run.job_id, run.outcome, run.result) == (job.run_id, job.id, "succeeded", {"bytes": 9})
+    assert (run.next_action_at, run.audit_event_id) == (LATER, "aud_1")
+    assert [reason.code for reason in rooms.alice.jobs.why(job.id)] == ["succeeded"]
+    with pytest.raises(LeaseLost) as late:
+        rooms.alice.jobs.ack(job.id, job.token)
+    assert (late.value.job_id, late.value.token) == (job.id, job.token)
+
+
+def test_endings_are_answered_one_by_one(rooms: Sent, queue: str) -> None:
+    for _ in range(3):
+        rooms.house.jobs.enqueue("a", queue=queue, retry=Retry.none())
+    first, second, third = sorted(rooms.house.jobs.claim("w", queues=[queue]), key=lambda job: job.run_id)
+
+    settled = rooms.house.jobs.settle(
+        [
+            Ending(first.id, first.token, "succeeded", result=1),
+            Ending(second.id, second.token + 1, "succeeded"),
+            Ending(third.id, third.token, "failed", error="no"),
+            Ending("job_999999999", 1, "succeeded"),
+            Ending("no id", 1, "succeeded"),
+        ]
+    )
+
+    assert [(each.accepted, each.state) for each in settled] == [
+        (True, "succeeded"), (False, None), (True, "dead"), (False, None), (False, None),
+    ]  # fmt: skip
+    assert rooms.house.jobs.get(second.id).state == "running"
+    (lost,) = rooms.house.jobs.renew([Hold(first.id, first.token)])
+    assert lost.held is False
+
+
+def test_a_failed_attempt_is_tried_again_or_dead(rooms: Sent, queue: str) -> None:
+    rooms.house.jobs.enqueue("a", queue=queue, retry=Retry.fixed(300, attempts=2))
+    (job,) = rooms.house.jobs.claim("w", queues=[queue])
+    back = rooms.house.jobs.fail(job.id, job.token, "timeout", retry_delay=0)
+    assert (back.state, back.attempt, back.last_error) == ("queued", 1, "timeout")
+
+    (again,) = rooms.house.jobs.claim("w", queues=[queue])
+    released = rooms.house.jobs.release(again.id, again.token, reason="not now")
+    assert (released.state, released.attempt) == ("queued", 1)
+
+    (last,) = rooms.house.jobs.claim("w", queues=[queue])
+    dead = rooms.house.jobs.fail(last.id, last.token, "no", final=True)
+    assert dead.state == "dead"
+
+    counted = rooms.house.jobs.revive_many(queue=queue)
+    assert (counted.matched, counted.revived, counted.dry_run) == (1, 0, True)
+    assert rooms.house.jobs.revive(dead.id, reason="mended").state == "queued"
+
+
+def test_a_waiting_job_is_moved_and_cancelled(rooms: Sent, queue: str) -> None:
+    made = rooms.house.jobs.enqueue("a", queue=queue)
+    moved = rooms.house.jobs.reschedule(made.id, run_at=LATER, priority="low", reason="later")
+    assert (moved.run_at, moved.priority) == (LATER, "low")
+    assert "scheduled" in [reason.code for reason in rooms.house.jobs.why(made.id)]
+
+    ended = rooms.house.jobs.cancel(made.id, reason="not needed")
+
+    assert (ended.state, ended.cancel_reason) == ("cancelled", "not needed")
+    with pytest.raises(NotAllowed):
+        rooms.house.jobs.reschedule(made.id, run_at=LATER)
+
+
+def test_an_ended_job_is_run_again_as_a_new_one(rooms: Sent, queue: str) -> None:
+    made = rooms.house.jobs.enqueue("a", {"n": 1}, queue=queue, tags=["x"], retry=Retry.none(), priority="high")
+    with pytest.raises(NotAllowed):
+        rooms.house.jobs.rerun(made.id)
+    (job,) = rooms.house.jobs.claim("w", queues=[queue])
+    rooms.house.jobs.fail(job.id, job.token, "no")
+
+    same, other = rooms.house.jobs.rerun(made.id), rooms.house.jobs.rerun(made.id, payload={"n": 2}, reason="mended")
+
+    first, second = rooms.house.jobs.get(same.id), rooms.house.jobs.get(other.id)
+    assert (first.payload, second.payload) == ({"n": 1}, {"n": 2})
+    assert (first.rerun_of, first.queue, first.tags, first.priority) == (made.id, queue, ("x",), "high")
+    assert rooms.house.jobs.get(made.id).state == "dead"
+    rooms.house.jobs.cancel(other.id)
+    assert rooms.house.jobs.get(other.id).rerun_of == made.id
+    with pytest.raises(NotFound):
+        rooms.alice.jobs.rerun(made.id)
+
+
+def test_nobody_reaches_somebody_elses_job(rooms: Sent, queue: str) -> None:
+    theirs = rooms.house.jobs.enqueue("a", queue=queue)
+    for act in (rooms.alice.jobs.get, rooms.alice.jobs.runs, rooms.alice.jobs.why, rooms.alice.jobs.cancel):
+        with pytest.raises(NotFound):
+            act(theirs.id)
+    with pytest.raises(NotFound):
+        rooms.alice.jobs.enqueue("a", queue=queue, after=[theirs.id])
+    assert list(rooms.alice.jobs.list(queue=queue)) == []
+    assert rooms.alice.jobs.claim("w", queues=[queue]) == ()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"handler": "no spaces"}, {"handler": "a", "queue": ""}, {"handler": "a", "timeout": 0},
+     {"handler": "a", "delay": -1}, {"handler": "a", "concurrency_limit": 0}],
+    ids=str,
+)  # fmt: skip
+def test_what_cannot_be_stored_is_refused_alike(rooms: Sent, wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput):
+        rooms.house.jobs.enqueue(**wrong)
+
+
+def test_horaes_own_queue_is_refused(rooms: Sent) -> None:
+    with pytest.raises((NotAllowed, Forbidden)):
+        rooms.house.jobs.enqueue("a", queue="horae")
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("public", "stored", "hidden"),
+    [(room.Job, core.Job, room.HIDDEN), (room.Run, core.Run, room.HIDDEN_RUN)],
+    ids=["job", "run"],
+)
+def test_every_stored_field_is_public_or_hidden(public: type, stored: type, hidden: set[str]) -> None:
+    names, shown = ({each.name for each in fields(kind)} for kind in (stored, public))
+    assert names - shown == hidden
+    assert all(hasattr(stored, name) for name in shown)
