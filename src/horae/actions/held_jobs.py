@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from horae.actions.jobs import DEFAULT_LEASE, MAX_LEASE, MAX_PULL, renew, settle, shown
+from horae.actions.jobs import DEFAULT_LEASE, MAX_PULL, check_lease, is_in_reach, renew, settle, shown
 from horae.core.instants import aware
 from horae.core.jobs import Job, Lease, Outcome, State, job_number
 from horae.core.machinery import MACHINERY
@@ -81,8 +81,7 @@ def renew_held(
 ) -> list[Renewal]:
     """Keep jobs for longer, counted from now."""
     _check_size(len(holds))
-    if not timedelta(seconds=1) <= lease <= MAX_LEASE:
-        raise InvalidInput(f"A lease of {lease} is outside one second to {MAX_LEASE.days} days.")
+    check_lease(lease)
     found = _held(world, {each.job_id: each.token for each in holds}, owner, queues)
     renewed = renew(world, [Lease(job.number, job.token) for job in found.values()], lease=lease)
     numbers = {job_id: job.number for job_id, job in found.items()}
@@ -107,8 +106,7 @@ def _held(world: World, tokens: dict[str, int], owner: str | None, queues: Colle
         if job.state == "running"
         and job.token == tokens[numbers[job.number]]
         and job.queue != MACHINERY
-        and (owner is None or job.owner == owner)
-        and (not queues or job.queue in queues)
+        and is_in_reach(job, owner, queues)
     }
 
 

@@ -349,10 +349,7 @@ def pull(
     """
     if not 1 <= limit <= MAX_PULL:
         raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PULL}.")
-    if not timedelta(seconds=1) <= lease <= MAX_LEASE:
-        raise InvalidInput(
-            f"A lease of {lease} is outside one second to {MAX_LEASE.days} days; a long job renews its own."
-        )
+    check_lease(lease)
     if order is not None and order not in ORDERS:
         raise InvalidInput(f"Unknown order {order!r}; choose one of {', '.join(ORDERS)}.")
     taken: list[Job] = []
@@ -363,6 +360,14 @@ def pull(
             claim = Claim(queue_name(queue), room, who, lease, order, owner, steady)
             taken += world.store.claim(claim, now=world.clock.now())
     return taken
+
+
+def check_lease(lease: timedelta) -> None:
+    """Refuse a lease that nobody can keep, or that would keep a dead worker's job for ever."""
+    if not timedelta(seconds=1) <= lease <= MAX_LEASE:
+        raise InvalidInput(
+            f"A lease of {lease} is outside one second to {MAX_LEASE.days} days; a long job renews its own."
+        )
 
 
 def settle(world: World, endings: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
@@ -555,12 +560,12 @@ def get(world: World, job_id: str, *, owner: str | None = None, queues: Collecti
     """One job, live or finished; with *owner*, somebody else's does not exist, with *queues*, none of another queue."""
     number = job_number(job_id)
     job = world.store.read(lambda tx: tx.jobs.get(number))
-    if job is None or not _is_in_reach(job, owner, queues):
+    if job is None or not is_in_reach(job, owner, queues):
         raise NotFound(f"There is no job {job_id}. It may have been cleaned up; `horae job list` shows what there is.")
     return with_wall_lease(world, job)
 
 
-def _is_in_reach(job: Job, owner: str | None, queues: Collection[str]) -> bool:
+def is_in_reach(job: Job, owner: str | None, queues: Collection[str]) -> bool:
     """Whether whoever sees only this tenant's jobs, and only these queues, sees the job; none named means any."""
     return (owner is None or job.owner == owner) and (not queues or job.queue in queues)
 
@@ -707,7 +712,7 @@ def rerun(
 
     def write(tx: Tx) -> Enqueued:
         job = tx.jobs.get(job_number(job_id))
-        if job is None or not _is_in_reach(job, owner, queues):
+        if job is None or not is_in_reach(job, owner, queues):
             raise NotFound(f"There is no job {job_id}.")
         refuse_own(job)
         if job.state in LIVE:
@@ -767,7 +772,7 @@ def settle_children(world: World, *, limit: int = CHILDREN) -> int:
 def _locked(tx: Tx, job_id: str, owner: str | None, queues: Collection[str]) -> Job:
     number = job_number(job_id)
     job = tx.jobs.lock(number) or tx.jobs.get(number)
-    if job is None or not _is_in_reach(job, owner, queues):
+    if job is None or not is_in_reach(job, owner, queues):
         raise NotFound(f"There is no job {job_id}.")
     refuse_own(job)
     return job

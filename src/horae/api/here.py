@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from horae.core.access import SCOPES, Caller, Reach
 from horae.core.jobs import SYSTEM
-from horae.errors import NotFound
 from horae.ports import World
 
 
@@ -27,18 +26,6 @@ class Here:
     def owner(self) -> str:
         """To whom belongs what is made."""
         return self.caller.owner
-
-    def among(self, asked: str | None) -> str | None:
-        """Return whose list is meant; None: everybody's, which only an operator sees."""
-        return asked if self.caller.sees is None else self.whose(asked)
-
-    def whose(self, asked: str | None) -> str:
-        """Return whose one thing is meant: an operator's own unless it says otherwise, else always the caller's."""
-        if self.caller.sees is None:
-            return asked or SYSTEM
-        if asked not in (None, self.caller.sees):
-            raise NotFound(f"There is no tenant {asked!r}.")
-        return self.caller.sees
 
     @property
     def reach(self) -> Reach:

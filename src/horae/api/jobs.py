@@ -299,22 +299,31 @@ class Jobs(Room[S]):
         """
         names, held_for, patience = tuple(dict.fromkeys(queues)), span(lease), span(wait)
         body = given(worker_id=worker_id, queues=names, limit=limit, lease=held_for, wait=patience or None)
-        verb = lambda here: local_jobs.claim(here, worker_id, names, limit, held_for)  # noqa: E731
-        return Call(tuple[Job, ...], verb, body=body, longer=patience.total_seconds())
+        return Call(
+            tuple[Job, ...],
+            lambda here: local_jobs.claim(here, worker_id, names, limit, held_for),
+            body=body,
+            longer=patience.total_seconds(),
+        )
 
     @POST("/jobs/renew", "worker", by_queue=True)
     def renew(self, holds: Iterable[Hold], *, lease: timedelta | float = verbs.HTTP_LEASE) -> Call[tuple[Renewal, ...]]:
         """Keep jobs for longer, counted from now; each is answered by itself."""
         held, until = list(holds), span(lease)
-        verb = lambda here: renew_held(here.world, held, lease=until, **here.reach)  # noqa: E731
-        return Call(tuple[Renewal, ...], verb, body=given(holds=held, lease=until), repeats=True)
+        return Call(
+            tuple[Renewal, ...],
+            lambda here: renew_held(here.world, held, lease=until, **here.reach),
+            body=given(holds=held, lease=until),
+            repeats=True,
+        )
 
     @POST("/jobs/settle", "worker", by_queue=True)
     def settle(self, endings: Iterable[Ending]) -> Call[tuple[Settled, ...]]:
         """Say how attempts ended; each is answered by itself, and one that came too late stops no other."""
         told = list(endings)
-        verb = lambda here: settle_held(here.world, told, **here.reach)  # noqa: E731
-        return Call(tuple[Settled, ...], verb, body=given(endings=told))
+        return Call(
+            tuple[Settled, ...], lambda here: settle_held(here.world, told, **here.reach), body=given(endings=told)
+        )
 
     @POST("/jobs/{job_id}/ack", "worker", by_queue=True)
     def ack(

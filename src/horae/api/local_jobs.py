@@ -13,9 +13,10 @@ from horae.actions.quotas import enqueue_within
 from horae.actions.reasons import why as explain
 from horae.api.here import Here
 from horae.core.cursors import cursor_from, read_cursor
-from horae.core.jobs import Lease
+from horae.core.jobs import Job, Lease
 from horae.core.machinery import refuse_own
 from horae.core.payloads import label, name
+from horae.core.reasons import Reason
 from horae.errors import InvalidInput
 from horae.ports import Filter, World
 
@@ -36,7 +37,7 @@ class Revived:
 
 def note(
     world: World, job_id: str, token: int, *, value: Any, checkpoint: Any, owner: str | None, queues: frozenset[str]
-) -> Any:
+) -> Job:
     job = verbs.get(world, job_id, owner=owner, queues=queues)
     refuse_own(job)
     hold = Lease(job.number, token)
@@ -47,7 +48,7 @@ def note(
     return verbs.get(world, job_id)
 
 
-def claim(here: Here, worker_id: str, queues: tuple[str, ...], limit: int, lease: timedelta) -> list[Any]:
+def claim(here: Here, worker_id: str, queues: tuple[str, ...], limit: int, lease: timedelta) -> list[Job]:
     for queue in queues:
         here.caller.require_queue(queue)
     return verbs.pull(here.world, worker_id=worker_id, queues=queues, limit=limit, lease=lease, owner=here.caller.sees)
@@ -61,8 +62,6 @@ def enqueue(here: Here, requests: list[Request]) -> list[verbs.Enqueued]:
     for parent in sorted({each for request in requests for each in request.after}):
         verbs.get(here.world, parent, **here.reach)  # to wait for somebody else's job would tell how it fares
     owned = [_owned(request, caller.owner) for request in requests]
-    if caller.is_operator:
-        return verbs.enqueue_many(here.world, owned)
     return enqueue_within(here.world, owned, owner=caller.owner, allowed=allowed, queues=caller.queues)
 
 
@@ -72,20 +71,23 @@ def _owned(request: Request, owner: str) -> Request:
     return replace(request, owner=owner, concurrency_key=stored_key(owner, request.concurrency_key))
 
 
-def find(here: Here, wanted: Filter, cursor: str | None, limit: int) -> tuple[list[Any], str | None]:
-    """Return one page of the jobs that the caller sees."""
+def find(
+    here: Here, wanted: Filter, cursor: str | None, limit: int, before: str | None = None
+) -> tuple[list[Job], str | None]:
+    """Return one page of the jobs that the caller sees, those older than *before*; a cursor wins over it."""
     at = read_cursor(cursor, int)
     if at is not None and not 0 < at[0] < MOST:
         raise InvalidInput("This cursor was not made here; use next_cursor of the page before, as it is.")
-    found = verbs.find(here.world, _checked(here, wanted), limit=limit, before=None if at is None else f"job_{at[0]}")
-    return list(found), cursor_from([found[-1].number]) if len(found) == limit else None
+    after = before if at is None else f"job_{at[0]}"
+    found = verbs.find(here.world, _checked(here, wanted), limit=limit, before=after)
+    return found, cursor_from([found[-1].number]) if len(found) == limit else None
 
 
 def _checked(here: Here, wanted: Filter) -> Filter:
     """A filter as the caller may use it; what no job can have is refused."""
     return replace(
         wanted,
-        owner=here.among(wanted.owner),
+        owner=here.caller.among(wanted.owner),
         queues=tuple(sorted(here.caller.queues)),
         queue=None if wanted.queue is None else name(wanted.queue, "queue"),
         handler=None if wanted.handler is None else name(wanted.handler, "handler", 200),
@@ -96,10 +98,15 @@ def _checked(here: Here, wanted: Filter) -> Filter:
     )
 
 
-def reasons(here: Here, job_id: str) -> tuple[Any, ...]:
+def reasons(here: Here, job_id: str) -> tuple[Reason, ...]:
+    return explained(here, job_id)[1]
+
+
+def explained(here: Here, job_id: str) -> tuple[Job, tuple[Reason, ...]]:
+    """Return a job and why it stands where it stands, of one moment."""
     with here.world.store.moment():
         job = verbs.get(here.world, job_id, **here.reach)
-        return explain(here.world, job, owner=here.caller.sees)
+        return job, explain(here.world, job, owner=here.caller.sees)
 
 
 def revive_many(here: Here, wanted: Filter, dry_run: bool, reason: str) -> Revived:
@@ -117,7 +124,7 @@ def revive_many(here: Here, wanted: Filter, dry_run: bool, reason: str) -> Reviv
     )
 
 
-def _first(here: Here, wanted: Filter) -> list[Any]:
+def _first(here: Here, wanted: Filter) -> list[Job]:
     """As many as one call handles, and one more to know whether there are more."""
     found = verbs.find(here.world, wanted, limit=REVIVED_AT_ONCE)
     return found + (

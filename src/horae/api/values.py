@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from horae.core.instants import aware, from_iso, iso
-from horae.errors import HoraeError
+from horae.errors import DefinitionError
 
 T = TypeVar("T")
 Get = Callable[[Any], Any]
@@ -105,11 +105,11 @@ def given(**values: Any) -> dict[str, Any]:
 def from_json(hint: Any, raw: Any) -> Any:
     """Read a value of that type. Fields that this release does not know are ignored; missing ones get their default."""
     origin, inner = get_origin(hint), get_args(hint)
-    if hint in (Any, None, type(None)) or raw is None:
+    if hint in (Any, None, type(None)):
         return raw
     if origin in (Union, types.UnionType):
         kinds = [kind for kind in inner if kind is not type(None)]
-        return from_json(kinds[0], raw) if len(kinds) == 1 else raw
+        return None if raw is None else from_json(kinds[0], raw) if len(kinds) == 1 else raw
     if hint is datetime:
         return raw if isinstance(raw, datetime) else from_iso(raw)
     if hint is timedelta:
@@ -118,7 +118,7 @@ def from_json(hint: Any, raw: Any) -> Any:
         return raw
     if origin is tuple:
         return tuple(from_json(inner[0], each) for each in raw)
-    if origin is dict:
+    if origin is dict and raw is not None:
         return {name: from_json(inner[1], each) for name, each in raw.items()}
     return _object(hint, raw) if is_dataclass(origin or hint) else raw
 
@@ -127,14 +127,16 @@ def _object(kind: Any, raw: Any) -> Any:
     title = getattr(kind, "__name__", str(kind))
     if not isinstance(raw, dict):
         raise Unreadable(f"a {title}", raw)
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"raw": raw} if getattr(kind, "KEEPS_RAW", False) else {}
     for name, hint, is_needed in _fields(kind):
+        if name in found:
+            continue
         if name in raw:
             try:
                 found[name] = from_json(hint, raw[name])
-            except (HoraeError, Unreadable):
+            except (DefinitionError, Unreadable):
                 raise
-            except (TypeError, ValueError, AttributeError):
+            except (TypeError, ValueError, AttributeError):  # InvalidInput is a ValueError
                 raise Unreadable(f"the {name} of a {title}", raw[name]) from None
         elif is_needed:
             raise Unreadable(f"a {title} with {name}", sorted(raw))

@@ -16,6 +16,7 @@ import httpx
 from horae.api.operation import Answer, Call
 from horae.api.values import Unreadable, from_json
 from horae.client.problems import error_from, retry_after
+from horae.client.reading import strange
 from horae.client.streams import Events
 from horae.clock import SystemClock, SystemDice, pause, pause_async
 from horae.errors import HoraeError, InvalidInput, ServiceUnavailable
@@ -255,10 +256,7 @@ def _read(call: Call[T], answer: Answer) -> T:
     try:
         value: T = from_json(call.answer, _content(call.answer, answer))
     except (Unreadable, HoraeError) as problem:
-        raise ServiceUnavailable(
-            f"The service answered {problem}. Is the URL that of a Horae service, and of a release that this client "
-            "knows?"
-        ) from None
+        raise strange(problem) from None
     return value
 
 

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypedDict, get_args
 
 from horae.core.instants import iso
 from horae.core.jobs import SYSTEM
-from horae.errors import Forbidden, InvalidInput
+from horae.errors import Forbidden, InvalidInput, NotFound
 
 Scope = Literal["tasks", "worker", "read", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -59,6 +59,18 @@ class Caller:
     @property
     def reach(self) -> Reach:
         return {"owner": self.sees, "queues": self.queues}
+
+    def whose(self, asked: str | None) -> str:
+        """The tenant whose one thing is meant: an operator's own unless it says otherwise, else always the caller's."""
+        if self.sees is None:
+            return asked or SYSTEM
+        if asked not in (None, self.sees):
+            raise NotFound(f"There is no tenant {asked!r}.")
+        return self.sees
+
+    def among(self, asked: str | None) -> str | None:
+        """The tenant whose list is meant; None: everybody's, which only an operator sees."""
+        return asked if self.sees is None else self.whose(asked)
 
     @property
     def identity(self) -> str:

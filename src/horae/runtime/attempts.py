@@ -18,8 +18,6 @@ from horae.runtime.tracebacks import for_log
 
 log = logging.getLogger("horae.worker")
 Ask = Callable[[Callable[[], float | None]], Awaitable[float | None]]
-
-log = logging.getLogger("horae.worker")
 TRACEBACK = re.compile(
     r"\s*^[ |+]*(?:Exception Group )?Traceback \(most recent call last\):\n.*", re.MULTILINE | re.DOTALL
 )

@@ -25,7 +25,7 @@ from horae.service.admin_shapes import (
     UpdateStatus,
     outcomes_of,
 )
-from horae.service.inputs import Tenant, Word, among, one_line, storable, whose
+from horae.service.inputs import Tenant, Word, one_line, storable
 from horae.service.job_shapes import Instant
 from horae.service.paging import Cursor
 from horae.service.problems import refuses
@@ -49,7 +49,7 @@ def list_jobs(
 ) -> list[JobState]:
     """In the order of their ids; `after` is the last id of the page before."""
     with world.store.moment():
-        found = schedules.find(world, ScheduleFilter(owner=whose(caller, owner)), limit=limit, after=after)
+        found = schedules.find(world, ScheduleFilter(owner=caller.whose(owner)), limit=limit, after=after)
         return [JobState.of(*pair) for pair in zip(found, declaring.statuses(world, found), strict=True)]
 
 
@@ -58,7 +58,7 @@ def list_jobs(
 )
 def get_job(world: Here, caller: Admin, key: JobKey, owner: Tenant = None) -> JobDetail:
     with world.store.moment():
-        found = schedules.get(world, key, owner=whose(caller, owner))
+        found = schedules.get(world, key, owner=caller.whose(owner))
         return JobDetail.of(found, declaring.statuses(world, [found])[0])
 
 
@@ -74,7 +74,7 @@ def trigger_job(
     """Enabled or not. The body holds parameters that win over the stored ones. It obeys overlap, leaves the rhythm
     alone and is not retried (C-23).
     """
-    done = firing.trigger(world, key, parameters, owner=whose(caller, owner), actor=caller.actor, reason=reason)
+    done = firing.trigger(world, key, parameters, owner=caller.whose(owner), actor=caller.actor, reason=reason)
     return TriggeredJob(id=key, triggered=done.ran, jobId=done.job_id, reason=done.fire.reason)
 
 
@@ -91,7 +91,7 @@ def update_status(world: Here, caller: Admin, told: UpdateStatus, owner: Tenant 
         told.id,
         told.enabled,
         ephemeral=told.ephemeral,
-        owner=whose(caller, owner),
+        owner=caller.whose(owner),
         actor=caller.actor,
         reason=told.reason,
     )
@@ -115,7 +115,7 @@ def page_log(
 ) -> LogPage:
     """By number, as document 003's origin pages, or with `cursor` as far as you like."""
     wanted = replace(
-        _wanted(world, jobId, among(caller, owner)),
+        _wanted(world, jobId, caller.among(owner)),
         outcomes=() if status is None else outcomes_of(status),
         started_after=began,
         started_before=to,
@@ -160,7 +160,7 @@ def clean_log(
         raise InvalidInput("Give before or olderThanDays, not both.")
     now = world.clock.now()
     edge = before or now - (logs.KEEP if olderThanDays is None else timedelta(days=olderThanDays))
-    wanted = _wanted(world, jobId, among(caller, owner))
+    wanted = _wanted(world, jobId, caller.among(owner))
     if before is None and olderThanDays is None and not (dry_run or confirm):
         would = logs.clean(world, edge, wanted)
         raise InvalidInput(

@@ -42,7 +42,7 @@ from horae.service.attention_shapes import (
     States,
     Switches,
 )
-from horae.service.inputs import Because, Tenant, among, whose
+from horae.service.inputs import Because, Tenant
 from horae.service.job_shapes import MOST
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
@@ -78,7 +78,7 @@ NOT_OURS = "This cursor was not made here; use next_cursor of the page before, a
 @router.get("", operation_id="list_lanes", summary="Agents' lanes, the oldest first", responses=refuses(404))
 def list_lanes(world: Here, caller: User, owner: Tenant = None, limit: Limit = 100, cursor: Cursor = None) -> LanePage:
     """A lane is made by the first task or event. An operator sees everybody's, or those of `owner`."""
-    found = lanes.find_lanes(world, owner=among(caller, owner), limit=limit, after=_number(cursor) or 0)
+    found = lanes.find_lanes(world, owner=caller.among(owner), limit=limit, after=_number(cursor) or 0)
     more = cursor_from([found[-1].number]) if len(found) == limit else None
     return LanePage(items=[LaneShape.of(each) for each in found], next_cursor=more)
 
@@ -382,7 +382,7 @@ def get_lane(lane: LaneName, world: Here, caller: User, owner: Tenant = None, li
 
 def _home(caller: Caller, asked: str | None) -> str:
     """Whose lane is meant: the caller's own, unless an operator names somebody."""
-    return caller.owner if asked is None else whose(caller, asked)
+    return caller.owner if asked is None else caller.whose(asked)
 
 
 def _number(cursor: str | None) -> int | None:

@@ -11,7 +11,7 @@ from horae.core.access import Caller
 from horae.core.audit import Entry
 from horae.core.cursors import cursor_from, read_cursor
 from horae.errors import InvalidInput
-from horae.service.inputs import Tenant, Word, among
+from horae.service.inputs import Tenant, Word
 from horae.service.job_shapes import Instant
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
@@ -62,7 +62,7 @@ def list_audit(
     begin = read_cursor(cursor, int)
     if begin is not None and not 0 <= begin[0] < 2**63:
         raise InvalidInput("This cursor was not made here; use next_cursor of the page before, as it is.")
-    mine = among(caller, owner)
+    mine = caller.among(owner)
     found = world.store.read(
         lambda tx: tx.audit.find(
             object_id=object_id,

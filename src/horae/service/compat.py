@@ -27,7 +27,7 @@ from horae.service.compat_shapes import (
     TimeOfDay,
     Triggered,
 )
-from horae.service.inputs import Word, one_line, seconds_text, whose
+from horae.service.inputs import Word, one_line, seconds_text
 from horae.service.problems import refuses
 from horae.service.state import Here, How, Service, needs
 
@@ -116,7 +116,7 @@ def status(world: Here, service: How, caller: Admin) -> SchedulerStatus:
     now = world.clock.now()
     with world.store.moment():
         nodes = world.store.read(lambda tx: tx.nodes.all())
-        mine = schedules.find(world, ScheduleFilter(owner=whose(caller, None), enabled=True), limit=schedules.MAX_PAGE)
+        mine = schedules.find(world, ScheduleFilter(owner=caller.whose(None), enabled=True), limit=schedules.MAX_PAGE)
     return SchedulerStatus(
         is_running=any(node.seen_at > now - SILENT for node in nodes),
         jobs=[ScheduledJob.of(each) for each in mine if each.is_active],

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from horae.actions.forecast import LONGEST, forecast
 from horae.core.access import Caller
-from horae.service.inputs import Tenant, among
+from horae.service.inputs import Tenant
 from horae.service.job_shapes import Instant
 from horae.service.paging import Limit
 from horae.service.problems import refuses
@@ -51,7 +51,7 @@ def get_forecast(
 ) -> ForecastShape:
     """As the rules say now: what is paused or off does not fire, and nobody knows what else will be changed."""
     now = world.clock.now()
-    told = forecast(world, hours, owner=among(caller, owner), queues=caller.queues, limit=limit)
+    told = forecast(world, hours, owner=caller.among(owner), queues=caller.queues, limit=limit)
     return ForecastShape(
         since=now,
         until=told.until,

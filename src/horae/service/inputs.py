@@ -10,9 +10,7 @@ from typing import Annotated
 from fastapi import Header, Path, Query
 from pydantic import AfterValidator, Field
 
-from horae.core.access import Caller
-from horae.core.jobs import SYSTEM
-from horae.errors import InvalidInput, NotFound
+from horae.errors import InvalidInput
 from horae.service.job_shapes import Body
 
 _ETAG = re.compile(r'(?:W/)?"([0-9]{1,9})"')
@@ -53,20 +51,6 @@ class Because(Body):
     """An act by hand, and why."""
 
     reason: Why = ""
-
-
-def whose(caller: Caller, asked: str | None) -> str:
-    """The tenant whose one thing is meant: an operator's own unless it says otherwise, else always the caller's."""
-    if caller.sees is None:
-        return asked or SYSTEM
-    if asked not in (None, caller.sees):
-        raise NotFound(f"There is no tenant {asked!r}.")
-    return caller.sees
-
-
-def among(caller: Caller, asked: str | None) -> str | None:
-    """The tenant whose list is meant; None: everybody's, which only an operator sees."""
-    return asked if caller.sees is None else whose(caller, asked)
 
 
 def seconds_text(seconds: float) -> str:

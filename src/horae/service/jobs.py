@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 from horae.actions import jobs as verbs
-from horae.actions.quotas import enqueue_within
-from horae.actions.reasons import why as explain
+from horae.api import here as api
+from horae.api import local_jobs
 from horae.core.access import Caller
-from horae.core.cursors import cursor_from, read_cursor
-from horae.core.jobs import Job
-from horae.core.payloads import label, name
-from horae.errors import InvalidInput
 from horae.ports import Filter, World
-from horae.service.inputs import Tenant, among
+from horae.service.inputs import Tenant
 from horae.service.job_shapes import (
-    MOST,
     WORDS,
     Because,
     Bulk,
@@ -64,7 +58,6 @@ Before = Annotated[
 ]
 Words = Annotated[list[Status | Literal["dead"]], Query(max_length=10)]
 NOTHING = Because()
-REVIVED_AT_ONCE = 1000
 STATES = {word: state for state, word in WORDS.items()} | {"dead": "dead"}  # nothing stays `failed`: see `find_jobs`
 
 
@@ -94,8 +87,7 @@ def enqueue(
     there; with another request 409 `key_conflict`. The house's workers run a tenant's job only where its handler is
     open to tenants (`GET /definitions`); until then it is held, and only a worker with a token of that tenant gets it.
     """
-    caller.require_queue(body.queue)
-    (placed,) = _place(world, service, caller, [body.request(caller.owner, key)])
+    (placed,) = local_jobs.enqueue(_here(world, service, caller), [body.request(caller.owner, key)])
     response.status_code = 200 if placed.deduplicated else 201
     response.headers["Location"] = f"{request.scope.get('root_path', '')}/scheduler/jobs/{placed.id}"
     return Enqueued.of(placed.job, deduplicated=placed.deduplicated)
@@ -113,21 +105,17 @@ def enqueue_many(
 ) -> BulkEnqueued:
     """The same `Idempotency-Key` with the same jobs answers 200 with those that are there; with other jobs 409
     `key_conflict`, and nothing is stored. A job with an `idempotency_key` keeps its own."""
-    for each in body.jobs:
-        caller.require_queue(each.queue)
     asked = [each.request(caller.owner) for each in body.jobs]
-    placed = _place(world, service, caller, asked if key is None else verbs.keyed_by_call(asked, key))
+    requests = asked if key is None else verbs.keyed_by_call(asked, key)
+    placed = local_jobs.enqueue(_here(world, service, caller), requests)
     told = [Enqueued.of(each.job, deduplicated=each.deduplicated) for each in placed]
     created = sum(not each.deduplicated for each in placed)
     response.status_code = 201 if created else 200
     return BulkEnqueued(jobs=told, created=created)
 
 
-def _place(world: World, service: Service, caller: Caller, requests: Sequence[verbs.Request]) -> list[verbs.Enqueued]:
-    allowed = 0 if caller.is_operator else service.options.max_unfinished_jobs
-    for parent in sorted({each for request in requests for each in request.after}):
-        verbs.get(world, parent, **caller.reach)  # to wait for somebody else's job would tell how it fares
-    return enqueue_within(world, requests, owner=caller.owner, allowed=allowed, queues=caller.queues)
+def _here(world: World, service: Service, caller: Caller) -> api.Here:
+    return api.Here(world, caller, service.options.max_unfinished_jobs)
 
 
 # -- look --------------------------------------------------------------------------------------------------------
@@ -136,6 +124,7 @@ def _place(world: World, service: Service, caller: Caller, requests: Sequence[ve
 @router.get("/jobs", operation_id="find_jobs", summary="Jobs, newest first", responses=refuses(404))
 def find(
     world: Here,
+    service: How,
     caller: Somebody,
     status: Words = [],  # noqa: B006 - FastAPI copies it
     state: Words = [],  # noqa: B006
@@ -155,17 +144,14 @@ def find(
     states = tuple(dict.fromkeys(STATES[word] for word in words if word in STATES))
     if words and not states:
         return JobPage(jobs=[], next_cursor=None)
-    wanted = replace(
-        _wanted(caller, states, queue, handler, tag, object_type, object_id),
-        owner=among(caller, owner),
-        key=None if idempotency_key is None else label(idempotency_key, "key"),
-    )
-    return _page(world, wanted, limit, cursor, before)
+    wanted = Filter(states, queue, handler, owner, tag, idempotency_key, object_type, object_id)
+    return _page(_here(world, service, caller), wanted, limit, cursor, before)
 
 
 @router.get("/dead-letters", operation_id="find_dead_letters", summary="Jobs that gave up, newest first")
 def dead_letters(
     world: Here,
+    service: How,
     caller: Somebody,
     queue: Queue = None,
     handler: Handler = None,
@@ -175,7 +161,8 @@ def dead_letters(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> JobPage:
-    return _page(world, _wanted(caller, ("dead",), queue, handler, tag, object_type, object_id), limit, cursor)
+    wanted = Filter(("dead",), queue, handler, None, tag, None, object_type, object_id)
+    return _page(_here(world, service, caller), wanted, limit, cursor)
 
 
 @router.get("/jobs/{job_id}", operation_id="get_job", summary="One job", responses=refuses(404))
@@ -197,67 +184,23 @@ def runs(job_id: JobId, world: Here, caller: Somebody) -> Runs:
 @router.get(
     "/jobs/{job_id}/why", operation_id="explain_job", summary="Why a job stands where it stands", responses=refuses(404)
 )
-def why(job_id: JobId, world: Here, caller: Somebody) -> Reasons:
-    with world.store.moment():
-        job = verbs.get(world, job_id, **caller.reach)
-        return Reasons.of(job, explain(world, job, owner=caller.sees))
+def why(job_id: JobId, world: Here, service: How, caller: Somebody) -> Reasons:
+    return Reasons.of(*local_jobs.explained(_here(world, service, caller), job_id))
 
 
-def _wanted(caller: Caller, states: tuple[str, ...], *words: str | None) -> Filter:
-    queue, handler, tag, object_type, object_id = words
-    return Filter(
-        states=states,
-        owner=caller.sees,
-        queues=tuple(sorted(caller.queues)),
-        queue=None if queue is None else name(queue, "queue"),
-        handler=None if handler is None else name(handler, "handler", 200),
-        tag=None if tag is None else label(tag, "tag", 100),
-        object_type=None if object_type is None else label(object_type, "object_type"),
-        object_id=None if object_id is None else label(object_id, "object_id"),
-    )
-
-
-def _page(world: World, wanted: Filter, limit: int, cursor: str | None, before: str | None = None) -> JobPage:
-    found = verbs.find(world, wanted, limit=limit, before=_before(cursor) or before)
-    following = cursor_from([found[-1].number]) if len(found) == limit else None
+def _page(here: api.Here, wanted: Filter, limit: int, cursor: str | None, before: str | None = None) -> JobPage:
+    found, following = local_jobs.find(here, wanted, cursor, limit, before)
     return JobPage(jobs=[JobShape.of(job) for job in found], next_cursor=following)
-
-
-def _before(cursor: str | None) -> str | None:
-    values = read_cursor(cursor, int)
-    if values is None:
-        return None
-    if not 0 < values[0] < MOST:
-        raise InvalidInput("This cursor was not made here; use next_cursor of the page before, as it is.")
-    return f"job_{values[0]}"
 
 
 # -- act ---------------------------------------------------------------------------------------------------------
 
 
 @router.post("/jobs/revive", operation_id="revive_jobs", summary="Give many dead letters a new life")
-def revive_many(body: ReviveMany, world: Here, caller: Somebody) -> Revived:
+def revive_many(body: ReviveMany, world: Here, service: How, caller: Somebody) -> Revived:
     """Says how many match; changes them only with `dry_run: false`. One refusal stops nobody else."""
-    words = (body.queue, body.handler, body.tag, body.object_type, body.object_id)
-    wanted = _wanted(caller, ("dead",), *words)
-    found = _first(world, wanted)
-    told: dict[str, str] = {}
-    if not body.dry_run:
-        ids = [job.id for job in found[:REVIVED_AT_ONCE]]
-        told = verbs.each(world, verbs.revive, ids, actor=caller.actor, reason=body.reason, **caller.reach)
-    return Revived(
-        matched=min(len(found), REVIVED_AT_ONCE),
-        revived=sum(answer == "ok" for answer in told.values()),
-        refused={job_id: answer for job_id, answer in told.items() if answer != "ok"},
-        dry_run=body.dry_run,
-        more=len(found) > REVIVED_AT_ONCE,
-    )
-
-
-def _first(world: World, wanted: Filter) -> list[Job]:
-    """As many as one call handles, and one more to know whether there are more."""
-    found = verbs.find(world, wanted, limit=REVIVED_AT_ONCE)
-    return found + (verbs.find(world, wanted, limit=1, before=found[-1].id) if len(found) == REVIVED_AT_ONCE else [])
+    wanted = Filter(("dead",), body.queue, body.handler, None, body.tag, None, body.object_type, body.object_id)
+    return Revived(**asdict(local_jobs.revive_many(_here(world, service, caller), wanted, body.dry_run, body.reason)))
 
 
 @router.post(

@@ -16,7 +16,7 @@ from horae.core.payloads import name
 from horae.errors import InvalidInput
 from horae.ports import ScheduleFilter
 from horae.service.addresses import GROUPS, only_meaning
-from horae.service.inputs import Because, IfMatch, Key, Tenant, Why, Word, among, etag, version_from, whose
+from horae.service.inputs import Because, IfMatch, Key, Tenant, Why, Word, etag, version_from
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.schedule_shapes import (
@@ -61,7 +61,7 @@ def list_schedules(
     cursor: Cursor = None,
 ) -> SchedulePage:
     wanted = ScheduleFilter(
-        owner=among(caller, owner),
+        owner=caller.among(owner),
         group=group,
         handler=handler,
         kind=kind,
@@ -85,7 +85,7 @@ def list_schedules(
     "", operation_id="create_schedule", summary="Make a schedule", status_code=201, responses=refuses(404, 409)
 )
 def create(world: Here, caller: Admin, told: NewSchedule, response: Response, owner: Tenant = None) -> ScheduleShape:
-    new = told.schedule(whose(caller, owner))
+    new = told.schedule(caller.whose(owner))
     return _shown(schedules.create(world, new, actor=caller.actor, reason=told.reason), response)
 
 
@@ -96,7 +96,7 @@ def create(world: Here, caller: Admin, told: NewSchedule, response: Response, ow
     responses=refuses(404, 409),
 )
 def pause_group(world: Here, caller: Admin, group: str, told: Because | None = None, owner: Tenant = None) -> Group:
-    named, mine = name(group, "group"), whose(caller, owner)
+    named, mine = name(group, "group"), caller.whose(owner)
     only_meaning(world, f"the group {named!r}", f"{GROUPS}/{named}", mine)
     done = schedules.pause_group(world, named, owner=mine, actor=caller.actor, reason=_why(told))
     return Group(group=group, changed=[each.key for each in done])
@@ -109,7 +109,7 @@ def pause_group(world: Here, caller: Admin, group: str, told: Because | None = N
     responses=refuses(404, 409),
 )
 def resume_group(world: Here, caller: Admin, group: str, told: Because | None = None, owner: Tenant = None) -> Group:
-    named, mine = name(group, "group"), whose(caller, owner)
+    named, mine = name(group, "group"), caller.whose(owner)
     only_meaning(world, f"the group {named!r}", f"{GROUPS}/{named}", mine)
     done = schedules.resume_group(world, named, owner=mine, actor=caller.actor, reason=_why(told))
     return Group(group=group, changed=[each.key for each in done])
@@ -121,7 +121,7 @@ def resume_group(world: Here, caller: Admin, group: str, told: Because | None = 
 def pause(
     world: Here, caller: Admin, key: Key, response: Response, told: Because | None = None, owner: Tenant = None
 ) -> ScheduleShape:
-    mine = whose(caller, owner)
+    mine = caller.whose(owner)
     return _shown(schedules.pause(world, key, owner=mine, actor=caller.actor, reason=_why(told)), response)
 
 
@@ -131,7 +131,7 @@ def pause(
 def resume(
     world: Here, caller: Admin, key: Key, response: Response, told: Because | None = None, owner: Tenant = None
 ) -> ScheduleShape:
-    mine = whose(caller, owner)
+    mine = caller.whose(owner)
     return _shown(schedules.resume(world, key, owner=mine, actor=caller.actor, reason=_why(told)), response)
 
 
@@ -140,7 +140,7 @@ def trigger(
     world: Here, caller: Admin, key: Key, told: TriggerSchedule | None = None, owner: Tenant = None
 ) -> TriggeredSchedule:
     """Enabled or not; it obeys overlap, leaves the rhythm alone and is not retried (C-23)."""
-    given, mine = told or TriggerSchedule(), whose(caller, owner)
+    given, mine = told or TriggerSchedule(), caller.whose(owner)
     done = firing.trigger(world, key, given.parameters, owner=mine, actor=caller.actor, reason=given.reason)
     return TriggeredSchedule(key=key, triggered=done.ran, job_id=done.job_id, reason=done.fire.reason)
 
@@ -157,7 +157,7 @@ def backfill(world: Here, caller: Admin, key: Key, told: BackfillRange, owner: T
         told.end,
         dry_run=told.dry_run,
         spread=timedelta(seconds=told.spread),
-        owner=whose(caller, owner),
+        owner=caller.whose(owner),
         actor=caller.actor,
         reason=told.reason,
     )
@@ -176,7 +176,7 @@ def backfill(world: Here, caller: Admin, key: Key, told: BackfillRange, owner: T
 def preview(
     world: Here, caller: Reader, key: Key, count: Annotated[int, Query(ge=1, le=1000)] = 5, owner: Tenant = None
 ) -> Preview:
-    mine = whose(caller, owner)
+    mine = caller.whose(owner)
     only_meaning(world, f"the next fires of {key!r}", f"{key}/preview", mine)
     found = schedules.get(world, key, owner=mine, queues=caller.queues)
     return Preview(key=key, fires=schedules.preview(world, found, count))
@@ -195,7 +195,7 @@ def history(
     begin = read_cursor(cursor, int)
     if begin is not None and not 0 <= begin[0] <= FARTHEST // 100:
         raise InvalidInput("This cursor was not made here; use next_cursor of the page before, as it is.")
-    before, mine = None if begin is None else instant(begin[0]), whose(caller, owner)
+    before, mine = None if begin is None else instant(begin[0]), caller.whose(owner)
     only_meaning(world, f"the history of {key!r}", f"{key}/history", mine)
     found = schedules.history(world, key, owner=mine, queues=caller.queues, limit=limit, before=before)
     more = cursor_from([micros(found[-1][0].fire_at)]) if len(found) >= limit else None
@@ -209,7 +209,7 @@ def history(
     responses=refuses(404, 409),
 )
 def versions(world: Here, caller: Reader, key: Key, limit: Limit = 50, owner: Tenant = None) -> Versions:
-    mine = whose(caller, owner)
+    mine = caller.whose(owner)
     only_meaning(world, f"the versions of {key!r}", f"{key}/versions", mine)
     found = schedules.versions(world, key, owner=mine, queues=caller.queues, limit=limit)
     return Versions(versions=[Version.of(each) for each in found])
@@ -220,7 +220,7 @@ def versions(world: Here, caller: Reader, key: Key, limit: Limit = 50, owner: Te
 )
 def get(world: Here, caller: Reader, key: Key, response: Response, owner: Tenant = None) -> ScheduleDetail:
     with world.store.moment():
-        found = schedules.get(world, key, owner=whose(caller, owner), queues=caller.queues)
+        found = schedules.get(world, key, owner=caller.whose(owner), queues=caller.queues)
         tally = schedules.tally(world, found)
     response.headers["ETag"] = etag(found.version)
     return ScheduleDetail.of(found).model_copy(update={"runs": TallyShape.of(tally)})
@@ -243,7 +243,7 @@ def change(
         world,
         key,
         told.values(),
-        owner=whose(caller, owner),
+        owner=caller.whose(owner),
         version=version_from(if_match),
         actor=caller.actor,
         reason=told.reason,
@@ -260,7 +260,7 @@ def change(
 )
 def delete(world: Here, caller: Admin, key: Key, owner: Tenant = None, reason: Annotated[Why, Query()] = "") -> None:
     """Its fires go with it; jobs that it made live on."""
-    schedules.delete(world, key, owner=whose(caller, owner), actor=caller.actor, reason=reason)
+    schedules.delete(world, key, owner=caller.whose(owner), actor=caller.actor, reason=reason)
 
 
 def _shown(schedule: Schedule, response: Response) -> ScheduleShape:

@@ -15,7 +15,7 @@ from horae.core.instants import micros
 from horae.core.tasks import Terms
 from horae.core.words import Language
 from horae.errors import InvalidInput
-from horae.service.inputs import Because, IfMatch, Tenant, among
+from horae.service.inputs import Because, IfMatch, Tenant
 from horae.service.job_shapes import MOST
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
@@ -82,7 +82,7 @@ def list_tasks(
     """An operator sees everybody's, user by user, or those of `user_id`."""
     after = read_cursor(cursor, str, int, int)
     where = None if after is None else (_owner(after[0]), _number(after[1]), _number(after[2]))
-    found = tasks.find(world, owner=among(caller, user_id), queues=caller.queues, limit=limit, after=where)
+    found = tasks.find(world, owner=caller.among(user_id), queues=caller.queues, limit=limit, after=where)
     last = found[-1].schedule if len(found) == limit else None
     following = None
     if last is not None and last.updated_at is not None:
