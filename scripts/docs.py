@@ -25,8 +25,10 @@ from horae import errors
 from horae.api.jobs import Job as PublicJob
 from horae.api.jobs import Run as PublicRun
 from horae.api.operation import Method, Operation, Room
+from horae.api.queues import Queue as PublicQueue
+from horae.api.queues import RunningLimit as PublicLimit
 from horae.api.values import published, to_json
-from horae.cli import attention_showing, schedule_shapes, shapes
+from horae.cli import attention_showing, schedule_shapes
 from horae.cli.failures import CODES, MEANING
 from horae.cli.main import command_tree
 from horae.cli.terminal import SHARED
@@ -210,10 +212,10 @@ def json_section() -> str:
             '"job_ids": [id]}`',
         ),
         ("`schedule delete`", '`{"dry_run": bool, "verb": "delete", "schedule": SCHEDULE}`'),
-        ("`queue list`", '`{"queues": [QUEUE with "jobs": {state: count} and "workers": [id]]}`'),
-        ("`queue pause`, `resume`, `limit`", '`{"queue": QUEUE}`'),
-        ("`limit list`", '`{"limits": [LIMIT]}`'),
-        ("`limit set`, `reset`", '`{"limit": LIMIT}`'),
+        ("`queue list`", '`{"items": [QUEUE with "jobs": {state: count} and "workers": [id]]}`'),
+        ("`queue pause`, `resume`, `limit`", "QUEUE"),
+        ("`limit list`", '`{"items": [LIMIT]}`'),
+        ("`limit set`, `reset`", "LIMIT"),
         ("`db migrate`", '`{"schema": {"found", "wanted", "migrated": bool}}`'),
         ("`db check`", '`{"schema": {"found", "wanted", "current": bool}}`'),
         ("`db isolate`", '`{"isolated": bool, "tables": [name]}`'),
@@ -267,8 +269,8 @@ def json_section() -> str:
     shown = {
         "JOB": to_json(published(PublicJob, job)),
         "RUN": to_json(published(PublicRun, run)),
-        "QUEUE": shapes.queue(Queue("mail")),
-        "LIMIT": shapes.limit(RunningLimit("global")),
+        "QUEUE": to_json(published(PublicQueue, Queue("mail"))),
+        "LIMIT": to_json(published(PublicLimit, RunningLimit("global"))),
         "SCHEDULE": schedule_shapes.schedule(daily),
         "RESULTS": schedule_shapes.tally(Tally()),
         "FIRE": schedule_shapes.fire(Fire(now, "ran"), "job_12"),

@@ -105,10 +105,7 @@ def test_the_list_shows_queues_with_settings_and_queues_with_jobs(world: World) 
     queues.pause_queue(world, "a")
     jobs.enqueue(world, a_request(queue="b"))
 
-    told = {
-        view.queue.name: (view.queue.paused_at is not None, view.counts.get("queued", 0))
-        for view in queues.list_queues(world)
-    }
+    told = {view.name: (view.paused_at is not None, view.jobs.get("queued", 0)) for view in queues.list_queues(world)}
 
     assert told == {"a": (True, 0), "b": (False, 1)}
 

@@ -100,7 +100,7 @@ def test_a_queue_s_own_verb_sets_the_same_limit(world: World) -> None:
     declared(world, "shop", queue_mail=9)
     assert queues.resume_queue(world, "mail").max_running == 4
     reset_limit(world, "queue:mail")
-    assert queues.get_queue(world, "mail").queue.max_running == 9
+    assert queues.get_queue(world, "mail").max_running == 9
 
 
 def test_a_limit_says_who_set_it(world: World) -> None:

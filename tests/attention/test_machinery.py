@@ -201,8 +201,8 @@ def test_lists_and_counts_hide_them_unless_asked(app: Horae, clock: VirtualClock
     assert (jobs.counts(world), jobs.counts(world, owner="alice")) == ({}, {})
     assert set(jobs.counts(world, queue=MACHINERY)) == set(jobs.counts(world, machinery=True)) == {MACHINERY}
     assert queues.list_queues(world) == queues.list_queues(world, owner="alice") == []
-    assert [view.queue.name for view in queues.list_queues(world, machinery=True)] == [MACHINERY]
-    assert queues.get_queue(world, MACHINERY).counts["queued"] == 0
+    assert [view.name for view in queues.list_queues(world, machinery=True)] == [MACHINERY]
+    assert queues.get_queue(world, MACHINERY).jobs["queued"] == 0
     assert jobs.metrics(world)["jobs_due_count"] == 0
     told = survey(world)
     assert (told.depths, told.waiting, told.endings) == ({}, {}, [])
@@ -496,7 +496,7 @@ def test_jobs_of_before_move_into_their_queue_and_a_queue_of_that_name_makes_roo
     assert jobs.get(app.world, theirs.id).queue == "horae-own"
     assert schedules.get(app.world, "s").queue == "horae-own"
     view = queues.get_queue(app.world, "horae-own")
-    assert (view.queue.max_running, view.queue.paused_at) == (3, clock.now())
+    assert (view.max_running, view.paused_at) == (3, clock.now())
     clock.advance(HOUR)
     agent.run()
     assert [task.state for task in attending_tasks(app)] == ["completed"]

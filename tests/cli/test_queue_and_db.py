@@ -20,8 +20,8 @@ def test_nobody_stops_horaes_own_jobs_from_a_shell(database: Path, horae: Comman
     (job,) = horae("job", "list", "--queue", "horae", "--json").json["items"]
 
     assert horae("job", "list", "--json").json["items"] == []
-    assert horae("queue", "list", "--json").json["queues"] == []
-    assert [each["name"] for each in horae("queue", "list", "--machinery", "--json").json["queues"]] == ["horae"]
+    assert horae("queue", "list", "--json").json["items"] == []
+    assert [each["name"] for each in horae("queue", "list", "--machinery", "--json").json["items"]] == ["horae"]
     for command in (["job", "cancel", job["id"]], ["queue", "pause", "horae"], ["queue", "limit", "horae", "1"],
                     ["job", "enqueue", "work", "--queue", "horae"]):  # fmt: skip
         refused = horae(*command)
@@ -62,15 +62,15 @@ def test_a_paused_queue_says_who_and_resumes(database: Path, horae: Command, mon
 
     paused = horae("queue", "list")
     horae("queue", "resume", "mail")
-    (resumed,) = horae("queue", "list", "--json").json["queues"]
+    (resumed,) = horae("queue", "list", "--json").json["items"]
 
     assert "paused by ada" in paused.out
     assert resumed["paused_at"] is None
 
 
 def test_a_queue_is_limited_and_the_limit_is_lifted(database: Path, horae: Command) -> None:
-    limited = horae("queue", "limit", "mail", "2", "--json").json["queue"]
-    lifted = horae("queue", "limit", "mail", "none", "--json").json["queue"]
+    limited = horae("queue", "limit", "mail", "2", "--json").json
+    lifted = horae("queue", "limit", "mail", "none", "--json").json
 
     assert limited["max_running"] == 2
     assert lifted["max_running"] is None

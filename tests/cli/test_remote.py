@@ -114,7 +114,7 @@ def test_jobs_are_cancelled_revived_and_tried_again(near: Command, far: Command,
 
 def test_queues_are_steered(near: Command, far: Command) -> None:
     assert far("queue", "pause", "mail", "--reason", "moving").out.startswith("mail is paused")
-    assert told(far("queue", "limit", "mail", "2", "--json"))["queue"]["max_running"] == 2
+    assert told(far("queue", "limit", "mail", "2", "--json"))["max_running"] == 2
     same(near, far, "queue", "list")
     assert told(far("queue", "limit", "mail", "none", "--json"))["queue"]["max_running"] is None
     assert told(far("queue", "resume", "mail", "--json"))["queue"]["paused_at"] is None

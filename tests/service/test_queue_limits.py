@@ -117,7 +117,7 @@ def test_lists_and_counts_are_of_its_own_queues(narrow: TestClient, whole: TestC
     assert narrow.get(JOBS, params={"queue": "other"}).json()["jobs"] == []
     assert narrow.get("/scheduler/dead-letters").json()["jobs"] == []
     assert narrow.get(TASKS).json()["items"] == []
-    assert [queue["name"] for queue in narrow.get("/queues").json()["queues"]] == ["mail"]
+    assert [queue["name"] for queue in narrow.get("/queues").json()["items"]] == ["mail"]
     assert narrow.get("/queues/other").status_code == 404
     assert narrow.get("/forecast").json()["fires"] == []
     revived = narrow.post(f"{JOBS}/revive", json={"dry_run": False}).json()

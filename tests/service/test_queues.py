@@ -18,8 +18,8 @@ def test_the_queue_of_horaes_own_jobs_is_hidden_and_nobody_touches_it(
     attending.add(world, "ops", "report", delay=timedelta(hours=1), owner="alice")
     (own,) = operator.get("/scheduler/jobs?queue=horae").json()["jobs"]
 
-    assert operator.get("/queues").json()["queues"] == []
-    assert [each["name"] for each in operator.get("/queues?machinery=true").json()["queues"]] == ["horae"]
+    assert operator.get("/queues").json()["items"] == []
+    assert [each["name"] for each in operator.get("/queues?machinery=true").json()["items"]] == ["horae"]
     assert operator.get("/queues/horae").json()["jobs"]["queued"] == 1
     assert operator.get("/scheduler/jobs").json()["jobs"] == alice.get("/scheduler/jobs").json()["jobs"] == []
     mine = f"/scheduler/jobs/{own['job_id']}"
@@ -51,7 +51,7 @@ def test_a_queue_tells_its_jobs_and_who_serves_it(world: World, operator: TestCl
     jobs.enqueue_many(world, [a_request(queue="mail") for _ in range(2)])
     world.store.transact(lambda tx: tx.nodes.put(Node("n1", "host", 1, "0", NOON, NOON, {"mail": 5})))
 
-    [told] = operator.get("/queues").json()["queues"]
+    [told] = operator.get("/queues").json()["items"]
 
     assert (told["name"], told["jobs"]["queued"], told["workers"]) == ("mail", 2, ["n1"])
     assert operator.get("/queues/mail").json() == told
@@ -89,7 +89,7 @@ def test_a_tenant_sees_queues_with_jobs_of_its_own_and_counts_only_them(world: W
     world.store.transact(lambda tx: tx.nodes.put(Node("n1", "host", 1, "0", NOON, NOON, {"mail": 5})))
     alice = connect("alice", "read")
 
-    [told] = alice.get("/queues").json()["queues"]
+    [told] = alice.get("/queues").json()["items"]
 
     assert (told["name"], told["jobs"]["queued"], told["workers"]) == ("mail", 1, [])
     assert alice.get("/queues/x").status_code == 404
@@ -100,9 +100,9 @@ def test_a_tenant_sees_queues_with_jobs_of_its_own_and_counts_only_them(world: W
 def test_a_worker_that_is_not_seen_any_more_is_silent(world: World, clock: VirtualClock, operator: TestClient) -> None:
     world.store.transact(lambda tx: tx.nodes.put(Node("n1", "host", 71, "0.1", NOON, NOON, {"mail": 5})))
 
-    [told] = operator.get("/workers").json()["workers"]
+    [told] = operator.get("/workers").json()["items"]
     clock.advance(timedelta(minutes=3))
-    [later] = operator.get("/workers").json()["workers"]
+    [later] = operator.get("/workers").json()["items"]
 
     assert (told["id"], told["state"], told["queues"], told["pid"]) == ("n1", "running", {"mail": 5}, 71)
     assert later["state"] == "silent"

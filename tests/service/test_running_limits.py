@@ -13,7 +13,7 @@ def test_a_limit_is_set_read_with_its_origin_and_reset(world: World, operator: T
 
     done = operator.put("/limits/group:etl", json={"max_running": 2, "reason": "the disk is slow"}).json()
     lifted = operator.put("/limits/global", json={"max_running": None}).json()
-    listed = operator.get("/limits").json()["limits"]
+    listed = operator.get("/limits").json()["items"]
     reset = operator.delete("/limits/group:etl").json()
 
     assert done == {
@@ -47,7 +47,7 @@ def test_what_names_no_limit_or_cannot_be_kept_is_refused(
     operator: TestClient, name: str, body: dict[str, object]
 ) -> None:
     assert operator.put(f"/limits/{name}", json=body).status_code == 422
-    assert operator.get("/limits").json()["limits"] == []
+    assert operator.get("/limits").json()["items"] == []
 
 
 def test_only_an_operator_may_see_or_set_them(alice: TestClient) -> None:

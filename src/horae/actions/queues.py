@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from horae.actions.jobs import counts
@@ -18,12 +18,11 @@ from horae.ports import Node, Queue, Tx, World
 
 
 @dataclass(frozen=True, slots=True)
-class QueueView:
+class QueueView(Queue):
     """A queue as people see it: its settings, its jobs by state, and who serves it."""
 
-    queue: Queue
-    counts: dict[str, int]
-    workers: tuple[str, ...]
+    jobs: dict[str, int] = field(default_factory=dict)
+    workers: tuple[str, ...] = ()
 
 
 def pause_queue(world: World, queue: str, *, actor: str = SYSTEM, reason: str = "") -> Queue:
@@ -71,15 +70,20 @@ def list_queues(
     if owner is not None:
         names, nodes = sorted(numbers), []  # which machines there are is the operator's business
     names = [each for each in names if not queues or each in queues]
-    return [QueueView(known.get(each, Queue(each)), numbers.get(each, {}), _servers(nodes, each)) for each in names]
+    return [_view(known.get(each, Queue(each)), numbers.get(each, {}), _servers(nodes, each)) for each in names]
 
 
 def get_queue(world: World, queue: str, *, owner: str | None = None, queues: Collection[str] = ()) -> QueueView:
     seen = list_queues(world, owner=owner, queues=queues, machinery=queue == MACHINERY)
-    found = next((view for view in seen if view.queue.name == queue), None)
+    found = next((view for view in seen if view.name == queue), None)
     if found is None:
         raise NotFound(f"There is no queue {queue!r} with settings, jobs or a worker.")
     return found
+
+
+def _view(queue: Queue, jobs: dict[str, int], workers: tuple[str, ...]) -> QueueView:
+    settings: dict[str, Any] = {each.name: getattr(queue, each.name) for each in fields(queue)}
+    return QueueView(**settings, jobs=jobs, workers=workers)
 
 
 def _servers(nodes: list[Node], queue: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import Generic
 
 from horae.api.jobs import Jobs
 from horae.api.operation import S
+from horae.api.queues import Limits, Queues, Workers
 
 
 class Rooms(Generic[S]):
@@ -13,3 +14,6 @@ class Rooms(Generic[S]):
 
     def __init__(self, sender: S) -> None:
         self.jobs: Jobs[S] = Jobs(sender)
+        self.queues: Queues[S] = Queues(sender)
+        self.limits: Limits[S] = Limits(sender)
+        self.workers: Workers[S] = Workers(sender)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -87,6 +87,11 @@ def to_json(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [to_json(each) for each in value]
     return value
+
+
+def as_list(values: Sequence[Any]) -> dict[str, Any]:
+    """Return values in the envelope of all lists."""
+    return {"items": to_json(list(values)), "next_cursor": None}
 
 
 @functools.cache

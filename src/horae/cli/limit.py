@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from horae.cli import shapes, words
+from horae.api.values import as_list, to_json
+from horae.cli import words
 from horae.cli.acting import Reason
-from horae.cli.terminal import Terminal, actor, command
+from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
 from horae.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from horae.core.running_limits import RunningLimit
+    from horae.api.queues import RunningLimit
 
 group = typer.Typer(help="Limit how many jobs run at once.", no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="global, group:NAME or queue:NAME.")]
@@ -25,10 +26,10 @@ ORIGINS = {"api": "set by hand", "file": "jobs.conf", "code": "code"}
 def list_(terminal: Terminal) -> None:
     """Every limit, who set it, and how many jobs run under it."""
     with reached(terminal) as here:
-        found = here.limits.list_limits()
+        found = here.limits.list()
     headers = ("LIMIT", "AT MOST", "RUNNING", "ORIGIN", "INSTEAD OF")
     text = terminal.table(headers, [_row(limit) for limit in found]) if found else "No limit yet."
-    terminal.result({"limits": [shapes.limit(limit) for limit in found]}, text)
+    terminal.result(as_list(found), text)
 
 
 def _row(limit: RunningLimit) -> tuple[str, ...]:
@@ -38,11 +39,11 @@ def _row(limit: RunningLimit) -> tuple[str, ...]:
     return (limit.name, str(limit.max_running or "none"), str(limit.running), origin, ", ".join(others) or "-")
 
 
-def _said(max_running: int | None, source: str, app: str) -> str:
+def _said(max_running: int | None, source: str, app: str | None) -> str:
     return f"{max_running or 'none'} ({_origin(source, app)})"
 
 
-def _origin(source: str, app: str) -> str:
+def _origin(source: str, app: str | None) -> str:
     return ORIGINS[source] + (f" of {app}" if app else "")
 
 
@@ -54,21 +55,21 @@ def set_(terminal: Terminal, name: Name, max_running: Most, reason: Reason = "")
     """
     most = max_running_from(max_running)
     with reached(terminal) as here:
-        changed = here.limits.set_limit(name, most, actor=actor(terminal), reason=reason)
+        changed = here.limits.set(name, most, reason=reason)
     told = "has no limit" if most is None else f"runs at most {words.count(most, 'job')} at once"
-    terminal.result({"limit": shapes.limit(changed)}, f"{name} {told}")
+    terminal.result(to_json(changed), f"{name} {told}")
 
 
 @command(group, "reset", by_url=True)
 def reset(terminal: Terminal, name: Name, reason: Reason = "") -> None:
     """Forget what was set by hand: jobs.conf and code decide again."""
     with reached(terminal) as here:
-        changed = here.limits.reset_limit(name, actor=actor(terminal), reason=reason)
+        changed = here.limits.reset(name, reason=reason)
     decisive = changed.decisive
     told = "has no limit"
     if decisive is not None:
         told = f"runs at most {_said(decisive.max_running, decisive.source, decisive.app)} at once"
-    terminal.result({"limit": shapes.limit(changed)}, f"{name} {told}")
+    terminal.result(to_json(changed), f"{name} {told}")
 
 
 def max_running_from(text: str) -> int | None:

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from horae.cli import shapes, words
+from horae.api.values import as_list, to_json
+from horae.cli import words
 from horae.cli.acting import Reason
 from horae.cli.limit import max_running_from
-from horae.cli.terminal import Terminal, actor, command
+from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
 
 if TYPE_CHECKING:
-    from horae.actions.queues import QueueView
+    from horae.api.queues import QueueDetail
 
 group = typer.Typer(help="See, pause, resume and limit queues.", no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The queue.")]
@@ -28,17 +29,17 @@ def list_(
 ) -> None:
     """Every queue with settings, jobs or a worker."""
     with reached(terminal) as here:
-        found = here.queues.list_queues(machinery=machinery)
+        found = here.queues.list(machinery=machinery)
     headers = ("QUEUE", "STATUS", "WAITING", "RUNNING", "DEAD", "SUCCEEDED", "CANCELLED", "LIMIT", "WORKERS")
-    text = terminal.table(headers, [_row(view) for view in found]) if found else "No queue yet."
-    terminal.result({"queues": [shapes.queue_view(view) for view in found]}, text)
+    text = terminal.table(headers, [_row(each) for each in found]) if found else "No queue yet."
+    terminal.result(as_list(found), text)
 
 
-def _row(view: QueueView) -> tuple[str, ...]:
-    queue, jobs = view.queue, view.counts
+def _row(queue: QueueDetail) -> tuple[str, ...]:
+    jobs = queue.jobs
     status = "open" if queue.paused_at is None else f"paused by {queue.paused_by}"
     numbers = (str(jobs.get(state, 0)) for state in ("queued", "running", "dead", "succeeded", "cancelled"))
-    return (queue.name, status, *numbers, str(queue.max_running or "-"), str(len(view.workers)))
+    return (queue.name, status, *numbers, str(queue.max_running or "-"), str(len(queue.workers)))
 
 
 @command(group, "pause", by_url=True)
@@ -48,16 +49,16 @@ def pause(terminal: Terminal, name: Name, reason: Reason = "") -> None:
     Running jobs go on, enqueueing goes on.
     """
     with reached(terminal) as here:
-        changed = here.queues.pause_queue(name, actor=actor(terminal), reason=reason)
-    terminal.result({"queue": shapes.queue(changed)}, f"{name} is paused; `horae queue resume {name}` lets it go on")
+        changed = here.queues.pause(name, reason=reason)
+    terminal.result(to_json(changed), f"{name} is paused; `horae queue resume {name}` lets it go on")
 
 
 @command(group, "resume", by_url=True)
 def resume(terminal: Terminal, name: Name, reason: Reason = "") -> None:
     """Hand out jobs of a paused queue again."""
     with reached(terminal) as here:
-        changed = here.queues.resume_queue(name, actor=actor(terminal), reason=reason)
-    terminal.result({"queue": shapes.queue(changed)}, f"{name} is open")
+        changed = here.queues.resume(name, reason=reason)
+    terminal.result(to_json(changed), f"{name} is open")
 
 
 @command(group, "limit", by_url=True)
@@ -73,6 +74,6 @@ def limit(
     """
     number = max_running_from(max_running)
     with reached(terminal) as here:
-        changed = here.queues.limit_queue(name, number, actor=actor(terminal), reason=reason)
+        changed = here.queues.limit(name, number, reason=reason)
     told = "has no limit" if number is None else f"runs at most {words.count(number, 'job')} at once"
-    terminal.result({"queue": shapes.queue(changed)}, f"{name} {told}")
+    terminal.result(to_json(changed), f"{name} {told}")

@@ -13,19 +13,17 @@ from itertools import dropwhile, islice
 from typing import Any
 
 from horae.actions.firing import Backfill, Triggered
-from horae.actions.queues import QueueView
 from horae.actions.tokens import unknown
 from horae.cli import remote_values as values
 from horae.cli.terminal import Terminal
-from horae.cli.verbs import FiringVerbs, LimitVerbs, QueueVerbs, ScheduleVerbs, TokenVerbs
+from horae.cli.verbs import FiringVerbs, ScheduleVerbs, TokenVerbs
 from horae.client.client import Client
 from horae.clock import SystemClock
 from horae.core.access import Token
 from horae.core.audit import Entry
 from horae.core.fires import Fire, Schedule
-from horae.core.running_limits import RunningLimit
 from horae.errors import Forbidden, Unauthorized
-from horae.ports import Queue, ScheduleFilter, Tally
+from horae.ports import ScheduleFilter, Tally
 
 
 @contextmanager
@@ -60,47 +58,10 @@ class Far:
         self.now = SystemClock().now
         self.moment = nullcontext
         self.jobs = client.jobs
-        self.queues: QueueVerbs = FarQueues(client)
-        self.limits: LimitVerbs = FarLimits(client)
+        self.queues, self.limits = client.queues, client.limits
         self.schedules: ScheduleVerbs = FarSchedules(client)
         self.firing: FiringVerbs = FarFiring(client)
         self.tokens: TokenVerbs = FarTokens(client)
-
-
-class FarQueues:
-    """Queues of a service."""
-
-    def __init__(self, client: Client) -> None:
-        self._queues = client.queues
-
-    def list_queues(self, *, machinery: bool = False) -> list[QueueView]:
-        found = self._queues.list(machinery=machinery)
-        return [QueueView(values.queue(each), each.jobs, each.workers) for each in found]
-
-    def pause_queue(self, queue: str, /, *, actor: str, reason: str) -> Queue:
-        return values.queue(self._queues.pause(queue, reason=reason))
-
-    def resume_queue(self, queue: str, /, *, actor: str, reason: str) -> Queue:
-        return values.queue(self._queues.resume(queue, reason=reason))
-
-    def limit_queue(self, queue: str, max_running: int | None, /, *, actor: str, reason: str) -> Queue:
-        return values.queue(self._queues.limit(queue, max_running, reason=reason))
-
-
-class FarLimits:
-    """Limits of a service."""
-
-    def __init__(self, client: Client) -> None:
-        self._limits = client.limits
-
-    def list_limits(self) -> list[RunningLimit]:
-        return [values.limit(each) for each in self._limits.list()]
-
-    def set_limit(self, name: str, max_running: int | None, /, *, actor: str, reason: str) -> RunningLimit:
-        return values.limit(self._limits.set(name, max_running, reason=reason))
-
-    def reset_limit(self, name: str, /, *, actor: str, reason: str) -> RunningLimit:
-        return values.limit(self._limits.reset(name, reason=reason))
 
 
 class FarSchedules:

@@ -11,8 +11,7 @@ from horae.core.access import Token
 from horae.core.fires import Fire, FireKind, Schedule, Verdict
 from horae.core.instants import from_iso
 from horae.core.retry import Retry
-from horae.core.running_limits import BY_HAND, LimitSource, RunningLimit, Source
-from horae.ports import Queue, Tally
+from horae.ports import Tally
 
 if TYPE_CHECKING:
     from horae.client import answers, schedule_answers
@@ -36,18 +35,6 @@ SAID = (*(name for name in SAME if name in (
 
 
 # -- jobs --------------------------------------------------------------------------------------------------------
-
-
-def queue(told: answers.Queue) -> Queue:
-    return Queue(**{each.name: getattr(told, each.name) for each in fields(Queue)})
-
-
-def limit(told: answers.RunningLimit) -> RunningLimit:
-    sources = tuple(
-        LimitSource(told.name, each.app or BY_HAND, cast("Source", each.source), each.max_running)
-        for each in told.sources
-    )
-    return RunningLimit(told.name, sources, told.running)
 
 
 def token(told: answers.Token) -> Token:

@@ -18,36 +18,13 @@ from horae.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from horae.actions.firing import Backfill, Triggered
-    from horae.actions.queues import QueueView
     from horae.api.jobs import Jobs
     from horae.api.operation import Sender
+    from horae.api.queues import Limits, Queues
     from horae.core.access import Token
     from horae.core.audit import Entry
     from horae.core.fires import Fire, Schedule
-    from horae.core.running_limits import RunningLimit
-    from horae.ports import Queue, ScheduleFilter, Tally, World
-
-
-class QueueVerbs(Protocol):
-    """Of ``horae.actions.queues``."""
-
-    def list_queues(self, *, machinery: bool = False) -> list[QueueView]: ...
-
-    def pause_queue(self, queue: str, /, *, actor: str, reason: str) -> Queue: ...
-
-    def resume_queue(self, queue: str, /, *, actor: str, reason: str) -> Queue: ...
-
-    def limit_queue(self, queue: str, max_running: int | None, /, *, actor: str, reason: str) -> Queue: ...
-
-
-class LimitVerbs(Protocol):
-    """Of ``horae.actions.running_limits``."""
-
-    def list_limits(self) -> list[RunningLimit]: ...
-
-    def set_limit(self, name: str, max_running: int | None, /, *, actor: str, reason: str) -> RunningLimit: ...
-
-    def reset_limit(self, name: str, /, *, actor: str, reason: str) -> RunningLimit: ...
+    from horae.ports import ScheduleFilter, Tally, World
 
 
 class ScheduleVerbs(Protocol):
@@ -129,8 +106,8 @@ class Verbs(Protocol):
     """Everything that a command may want done."""
 
     jobs: Jobs[Sender]
-    queues: QueueVerbs
-    limits: LimitVerbs
+    queues: Queues[Sender]
+    limits: Limits[Sender]
     schedules: ScheduleVerbs
     firing: FiringVerbs
     tokens: TokenVerbs
@@ -164,9 +141,7 @@ class Near:
         self.moment = world.store.moment
         caller = house(actor) if owner in (None, SYSTEM) else tenant(str(owner), actor)
         rooms: Rooms[Sender] = Rooms(Local(lambda: Here(world, caller)))
-        self.jobs = rooms.jobs
-        self.queues = cast("QueueVerbs", Bound(world, "queues"))
-        self.limits = cast("LimitVerbs", Bound(world, "running_limits"))
+        self.jobs, self.queues, self.limits = rooms.jobs, rooms.queues, rooms.limits
         self.schedules = cast("ScheduleVerbs", Bound(world, "schedules"))
         self.firing = cast("FiringVerbs", Bound(world, "firing"))
         self.tokens = cast("TokenVerbs", Bound(world, "tokens"))

@@ -8,61 +8,7 @@ from typing import Any
 
 from horae.client.reading import Told
 
-# -- queues ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Queue(Told):
-    """A queue and how it is served."""
-
-    name: str
-    order: str
-    max_running: int | None = None
-    paused_at: datetime | None = None
-    paused_by: str | None = None
-    pause_reason: str | None = None
-
-
-@dataclass(frozen=True)
-class QueueDetail(Queue):
-    """A queue with its jobs by state, and who serves it."""
-
-    jobs: dict[str, int] = field(default_factory=dict)
-    workers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class LimitSource(Told):
-    """What one source says about a limit; ``app`` is None where somebody set it by hand."""
-
-    source: str
-    max_running: int | None = None
-    app: str | None = None
-
-
-@dataclass(frozen=True)
-class RunningLimit(Told):
-    """How many jobs may run at once, and who says so: ``api``, ``file`` or ``code``."""
-
-    name: str
-    running: int
-    sources: tuple[LimitSource, ...]
-    max_running: int | None = None
-    source: str | None = None
-
-
-@dataclass(frozen=True)
-class Worker(Told):
-    """A process that takes part."""
-
-    id: str
-    host: str
-    pid: int
-    version: str
-    state: str
-    started_at: datetime
-    seen_at: datetime
-    queues: dict[str, int]
+# -- audit -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

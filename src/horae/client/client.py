@@ -16,14 +16,14 @@ except ModuleNotFoundError as missing:
 
 from horae.api.jobs import Jobs
 from horae.api.operation import AsyncSender, S, Sender
+from horae.api.queues import Limits, Queues, Workers
 from horae.client.admin import Admin
 from horae.client.attention import Attention
+from horae.client.audit import Audit
 from horae.client.compat import Compat
 from horae.client.definitions import Definitions
 from horae.client.health import Health
-from horae.client.limits import Limits
 from horae.client.owners import Owners
-from horae.client.queues import Audit, Queues, Workers
 from horae.client.schedules import Schedules
 from horae.client.secrets import Secrets
 from horae.client.tasks import Tasks

@@ -25,13 +25,10 @@ from horae.service import (
     owners,
     problems,
     pulling,
-    queues,
-    running_limits,
     schedules,
     secrets,
     tasks,
     tokens,
-    workers,
 )
 from horae.service.guard import Guard, untimed
 from horae.service.holders import Holders
@@ -39,6 +36,7 @@ from horae.service.limits import Limits
 from horae.service.options import Options
 from horae.service.routes import held_jobs as held_job_routes
 from horae.service.routes import jobs as job_routes
+from horae.service.routes import queues as queue_routes
 from horae.service.state import Service
 
 # One line for each room; the order is the order of the OpenAPI document.
@@ -57,9 +55,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     schedules.router,
     compat.router,
     admin.router,
-    queues.router,
-    running_limits.router,
-    workers.router,
+    queue_routes.router,
     tokens.router,
     audit.router,
     forecast.router,

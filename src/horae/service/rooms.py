@@ -13,7 +13,7 @@ from horae.api.here import Here
 from horae.api.operation import AsyncSender, Method
 from horae.api.rooms import Rooms
 from horae.api.senders.local_async import LocalAsync
-from horae.api.values import to_json
+from horae.api.values import as_list, to_json
 from horae.core.access import Caller
 from horae.service.state import needs, service_of, world_of
 
@@ -33,5 +33,5 @@ def may(operation: Method[..., Any, Any, Any]) -> Any:
 
 def answer(value: Any, status: int = 200, **headers: str) -> Response:
     """Return a public value as JSON; a list goes into the envelope of all lists."""
-    body = {"items": to_json(value), "next_cursor": None} if isinstance(value, tuple) else to_json(value)
+    body = as_list(value) if isinstance(value, tuple) else to_json(value)
     return Response(json.dumps(body, ensure_ascii=False, separators=(",", ":")), status, headers, "application/json")

@@ -1,0 +1,169 @@
+"""Queues, how many jobs run at once, and the workers that serve them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Literal
+
+from horae.actions import nodes, queues, running_limits
+from horae.api.here import Here
+from horae.api.operation import DELETE, GET, POST, PUT, Call, Room, S
+from horae.api.values import PYDANTIC, Get, given
+from horae.core.jobs import Order
+
+ADMIN = ("admin",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queue:
+    """A queue and how it is served."""
+
+    __pydantic_config__ = PYDANTIC
+
+    name: str
+    order: Order = "priority"
+    max_running: int | None = None
+    paused_at: datetime | None = None
+    paused_by: str | None = None
+    pause_reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueDetail(Queue):
+    """A queue with its jobs by state, and who serves it."""
+
+    jobs: dict[str, int] = field(default_factory=dict)
+    workers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitSource:
+    """What one source says about a limit; ``app`` is None where somebody set it by hand."""
+
+    __pydantic_config__ = PYDANTIC
+    DERIVED: ClassVar[dict[str, Get]] = {"app": lambda source: source.app or None}
+
+    source: Literal["api", "file", "code"]
+    max_running: int | None = None
+    app: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningLimit:
+    """How many jobs may run at once, how many do, and which source decides."""
+
+    __pydantic_config__ = PYDANTIC
+
+    name: str
+    running: int = 0
+    sources: tuple[LimitSource, ...] = ()
+    max_running: int | None = None
+    source: Literal["api", "file", "code"] | None = None
+
+    @property
+    def decisive(self) -> LimitSource | None:
+        """The source that decides; None where nobody says anything."""
+        said = (self.source, self.max_running)
+        return next((each for each in self.sources if (each.source, each.max_running) == said), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worker:
+    """A process that takes part; silent when it has not been seen for three minutes."""
+
+    __pydantic_config__ = PYDANTIC
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    state: Literal["running", "stopping", "silent"]
+    started_at: datetime
+    seen_at: datetime
+    queues: dict[str, int] = field(default_factory=dict)
+
+
+class Queues(Room[S]):
+    """Queues; needs the scope ``admin``."""
+
+    @GET("/queues", *ADMIN, by_queue=True)
+    def list(self, *, machinery: bool = False) -> Call[tuple[QueueDetail, ...]]:
+        """List every queue that has settings, jobs or a worker; with *machinery* also that of Horae's own jobs."""
+
+        def look(here: Here) -> Any:
+            return queues.list_queues(here.world, **here.reach, machinery=machinery)
+
+        return Call(tuple[QueueDetail, ...], look, query=given(machinery=machinery or None))
+
+    @GET("/queues/{name}", *ADMIN, by_queue=True)
+    def get(self, name: str) -> Call[QueueDetail]:
+        """Return one queue."""
+        return Call(QueueDetail, lambda here: queues.get_queue(here.world, name, **here.reach), at={"name": name})
+
+    @POST("/queues/{name}/pause", *ADMIN, by_queue=True)
+    def pause(self, name: str, *, reason: str = "") -> Call[Queue]:
+        """Hand out no more jobs of a queue; running ones go on, enqueueing goes on."""
+        return _change(queues.pause_queue, name, reason)
+
+    @POST("/queues/{name}/resume", *ADMIN, by_queue=True)
+    def resume(self, name: str, *, reason: str = "") -> Call[Queue]:
+        """Hand out jobs of a queue again."""
+        return _change(queues.resume_queue, name, reason)
+
+    @POST("/queues/{name}/limit", *ADMIN, by_queue=True)
+    def limit(self, name: str, max_running: int | None, *, reason: str = "") -> Call[Queue]:
+        """Let at most so many jobs of a queue run at once, over all workers; None lifts the limit."""
+        return _change(queues.limit_queue, name, reason, max_running=max_running)
+
+    @POST("/queues/{name}/order", *ADMIN, by_queue=True)
+    def order(self, name: str, order: Order, *, reason: str = "") -> Call[Queue]:
+        """Serve by ``priority`` first, or by ``run_at`` first."""
+        return _change(queues.order_queue, name, reason, order=order)
+
+
+class Limits(Room[S]):
+    """How many jobs run at once; a limit is named ``global``, ``group:etl`` or ``queue:mail``."""
+
+    @GET("/limits", *ADMIN)
+    def list(self) -> Call[tuple[RunningLimit, ...]]:
+        """List every limit, who set it, and how many jobs run under it."""
+        return Call(tuple[RunningLimit, ...], lambda here: running_limits.list_limits(here.world))
+
+    @PUT("/limits/{name}", *ADMIN)
+    def set(self, name: str, max_running: int | None, *, reason: str = "") -> Call[RunningLimit]:
+        """Let at most so many jobs run at once, whatever ``jobs.conf`` and code say; None means no limit."""
+
+        def act(here: Here) -> Any:
+            return running_limits.set_limit(here.world, name, max_running, actor=here.actor, reason=reason)
+
+        body = {"max_running": max_running, **given(reason=reason or None)}
+        return Call(RunningLimit, act, at={"name": name}, body=body)
+
+    @DELETE("/limits/{name}", *ADMIN)
+    def reset(self, name: str, *, reason: str = "") -> Call[RunningLimit]:
+        """Forget what was set by hand: file and code decide again."""
+
+        def act(here: Here) -> Any:
+            return running_limits.reset_limit(here.world, name, actor=here.actor, reason=reason)
+
+        return Call(RunningLimit, act, at={"name": name}, query=given(reason=reason or None), repeats=True)
+
+
+class Workers(Room[S]):
+    """The processes that take part; those that claim over HTTP do not register."""
+
+    @GET("/workers", *ADMIN)
+    def list(self) -> Call[tuple[Worker, ...]]:
+        """List who works here; to a tenant, none of them is its own."""
+        return Call(tuple[Worker, ...], lambda here: nodes.list_workers(here.world, owner=here.caller.sees))
+
+
+def _change(verb: Callable[..., Any], name: str, reason: str, **changes: Any) -> Call[Queue]:
+    def act(here: Here) -> Any:
+        here.caller.require_queue(name)
+        return verb(here.world, name, *changes.values(), actor=here.actor, reason=reason)
+
+    body = {**changes, **given(reason=reason or None)}
+    return Call(Queue, act, at={"name": name}, body=body, repeats=True)

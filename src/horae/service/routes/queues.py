@@ -1,0 +1,128 @@
+"""``/queues``, ``/limits`` and ``/workers``: what waits, how much of it runs at once, and who serves it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from fastapi.responses import Response
+from pydantic import AfterValidator, Field
+
+from horae.api.operation import Page
+from horae.api.queues import Limits, Queue, QueueDetail, Queues, RunningLimit, Worker, Workers
+from horae.core.jobs import Order
+from horae.core.running_limits import MOST
+from horae.service.inputs import Because, one_line, storable
+from horae.service.problems import refuses
+from horae.service.rooms import Asked, answer, may
+
+router = APIRouter(tags=["queues"])
+Name = Annotated[str, Path(min_length=1, max_length=100, examples=["mail"]), AfterValidator(one_line)]
+LimitName = Annotated[str, Path(min_length=1, max_length=200, examples=["group:etl"]), AfterValidator(one_line)]
+Number = Annotated[int, Field(ge=1, le=MOST)]
+NOTHING = Because()
+
+
+class LimitQueue(Because):
+    """How many jobs of a queue run at once."""
+
+    max_running: Number | None = Field(description="null lifts the limit.")
+
+
+class OrderQueue(Because):
+    """Which job of a queue comes first."""
+
+    order: Order
+
+
+class SetLimit(Because):
+    """How many jobs run at once."""
+
+    max_running: Number | None = Field(description="null: no limit, whatever code says.")
+
+
+@router.get(
+    "/queues", operation_id="list_queues", summary="Every queue that has settings, jobs or a worker",
+    response_model=Page[QueueDetail],
+)  # fmt: skip
+async def list_queues(
+    machinery: Annotated[bool, Query(description="Also the queue of Horae's own jobs.")] = False,
+    rooms: Asked = may(Queues.list),
+) -> Response:
+    return answer(await rooms.queues.list(machinery=machinery))
+
+
+@router.get(
+    "/queues/{name:path}", operation_id="get_queue", summary="One queue", response_model=QueueDetail,
+    responses=refuses(404),
+)  # fmt: skip
+async def get(name: Name, rooms: Asked = may(Queues.get)) -> Response:
+    return answer(await rooms.queues.get(name))
+
+
+@router.post(
+    "/queues/{name:path}/pause", operation_id="pause_queue", summary="Hand out no more jobs of a queue",
+    response_model=Queue, responses=refuses(409),
+)  # fmt: skip
+async def pause(name: Name, body: Because = NOTHING, rooms: Asked = may(Queues.pause)) -> Response:
+    """Running jobs go on, enqueueing goes on."""
+    return answer(await rooms.queues.pause(name, reason=body.reason))
+
+
+@router.post(
+    "/queues/{name:path}/resume", operation_id="resume_queue", summary="Hand out jobs of a queue again",
+    response_model=Queue, responses=refuses(409),
+)  # fmt: skip
+async def resume(name: Name, body: Because = NOTHING, rooms: Asked = may(Queues.resume)) -> Response:
+    return answer(await rooms.queues.resume(name, reason=body.reason))
+
+
+@router.post(
+    "/queues/{name:path}/limit", operation_id="limit_queue", summary="At most so many jobs at once",
+    response_model=Queue, responses=refuses(409),
+)  # fmt: skip
+async def limit(name: Name, body: LimitQueue, rooms: Asked = may(Queues.limit)) -> Response:
+    return answer(await rooms.queues.limit(name, body.max_running, reason=body.reason))
+
+
+@router.post(
+    "/queues/{name:path}/order", operation_id="order_queue", summary="Which job comes first", response_model=Queue,
+    responses=refuses(409),
+)  # fmt: skip
+async def order(name: Name, body: OrderQueue, rooms: Asked = may(Queues.order)) -> Response:
+    return answer(await rooms.queues.order(name, body.order, reason=body.reason))
+
+
+@router.get(
+    "/limits", operation_id="list_limits", summary="Every limit, who set it, and how many jobs run under it",
+    response_model=Page[RunningLimit],
+)  # fmt: skip
+async def list_limits(rooms: Asked = may(Limits.list)) -> Response:
+    return answer(await rooms.limits.list())
+
+
+@router.put(
+    "/limits/{name:path}", operation_id="set_limit", summary="Let at most so many jobs run at once",
+    response_model=RunningLimit, responses=refuses(409),
+)  # fmt: skip
+async def set_limit(name: LimitName, body: SetLimit, rooms: Asked = may(Limits.set)) -> Response:
+    """Over all workers, and over what `jobs.conf` and code say, until it is reset."""
+    return answer(await rooms.limits.set(name, body.max_running, reason=body.reason))
+
+
+@router.delete(
+    "/limits/{name:path}", operation_id="reset_limit", summary="Let file and code decide about a limit again",
+    response_model=RunningLimit, responses=refuses(409),
+)  # fmt: skip
+async def reset_limit(
+    name: LimitName,
+    reason: Annotated[str, Query(max_length=2000), AfterValidator(storable)] = "",
+    rooms: Asked = may(Limits.reset),
+) -> Response:
+    return answer(await rooms.limits.reset(name, reason=reason))
+
+
+@router.get("/workers", operation_id="list_workers", summary="Who works here", response_model=Page[Worker])
+async def list_workers(rooms: Asked = may(Workers.list)) -> Response:
+    """For operators; to a tenant, none of them is its own. Workers that claim over HTTP do not register."""
+    return answer(await rooms.workers.list())

@@ -1,0 +1,80 @@
+"""Every operation of queues, limits and workers, through all four senders."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from itertools import count
+
+import pytest
+
+from horae import ports
+from horae.api import queues as room
+from horae.api.queues import Queue, QueueDetail, RunningLimit
+from horae.errors import Forbidden, InvalidInput, NotAllowed, NotFound
+from tests.api.conftest import Sent
+
+names = (f"line{number}" for number in count())
+
+
+@pytest.fixture
+def name() -> str:
+    """A queue of this test alone."""
+    return next(names)
+
+
+def test_a_queue_is_paused_and_resumed(rooms: Sent, name: str) -> None:
+    rooms.house.jobs.enqueue("a", queue=name)
+    paused = rooms.house.queues.pause(name, reason="mending")
+    seen = rooms.house.queues.get(name)
+    resumed = rooms.house.queues.resume(name)
+
+    assert isinstance(paused, Queue)
+    assert (paused.pause_reason, resumed.paused_at, resumed.pause_reason) == ("mending", None, None)
+    assert isinstance(seen, QueueDetail)
+    assert (seen.name, seen.jobs["queued"], seen.paused_at) == (name, 1, paused.paused_at)
+    assert name in [each.name for each in rooms.house.queues.list()]
+    assert "horae" not in [each.name for each in rooms.house.queues.list()]
+    assert "horae" in [each.name for each in rooms.house.queues.list(machinery=True)]
+
+
+def test_a_queue_is_limited_and_ordered(rooms: Sent, name: str) -> None:
+    limited = rooms.house.queues.limit(name, 2, reason="slow disk")
+    ordered = rooms.house.queues.order(name, "run_at")
+    lifted = rooms.house.queues.limit(name, None)
+
+    assert (limited.max_running, ordered.order, lifted.max_running) == (2, "run_at", None)
+    with pytest.raises(InvalidInput):
+        rooms.house.queues.limit(name, 0)
+    with pytest.raises(InvalidInput):
+        rooms.house.queues.order(name, "alphabet")
+    with pytest.raises(NotFound):
+        rooms.house.queues.get(f"{name}-never")
+    with pytest.raises(NotAllowed):
+        rooms.house.queues.pause("horae")
+
+
+def test_a_limit_is_set_and_forgotten(rooms: Sent, name: str) -> None:
+    limit = rooms.house.limits.set(f"group:{name}", 3, reason="slow disk")
+    listed = {each.name: each for each in rooms.house.limits.list()}
+    gone = rooms.house.limits.reset(f"group:{name}")
+
+    assert isinstance(limit, RunningLimit)
+    assert (limit.max_running, limit.source, limit.running) == (3, "api", 0)
+    assert listed[f"group:{name}"] == limit
+    assert limit.decisive is not None
+    assert (limit.decisive.app, gone.max_running, gone.decisive) == (None, None, None)
+    with pytest.raises(InvalidInput):
+        rooms.house.limits.set("somewhere", 3)
+
+
+def test_tenants_change_no_queue_and_see_no_worker(rooms: Sent, name: str) -> None:
+    for act in (rooms.alice.queues.pause, rooms.alice.queues.resume):
+        with pytest.raises(Forbidden):
+            act(name)
+    with pytest.raises(Forbidden):
+        rooms.alice.limits.set("global", 1)
+    assert rooms.house.workers.list() == ()
+
+
+def test_every_stored_field_of_a_queue_is_public() -> None:
+    assert {each.name for each in fields(ports.Queue)} == {each.name for each in fields(room.Queue)}
