@@ -94,7 +94,7 @@ def test_a_tenant_sees_queues_with_jobs_of_its_own_and_counts_only_them(world: W
     assert (told["name"], told["jobs"]["queued"], told["workers"]) == ("mail", 1, [])
     assert alice.get("/queues/x").status_code == 404
     assert alice.post("/queues/mail/pause").status_code == 403
-    assert alice.get("/workers").json() == {"workers": []}
+    assert alice.get("/workers").json() == {"items": [], "next_cursor": None}
 
 
 def test_a_worker_that_is_not_seen_any_more_is_silent(world: World, clock: VirtualClock, operator: TestClient) -> None:
