@@ -28,7 +28,7 @@ SECOND = timedelta(seconds=1)
 TICK = timedelta(microseconds=1)
 BUSY = Unfinished(running=(1,))
 WAITING = Unfinished(waiting=(2,))
-RETRYING = Unfinished(retrying=(3,))
+RETRYING = Unfinished(retrying={3: NOON})
 ALL_MINUTES = ",".join(map(str, range(60)))
 
 
@@ -219,8 +219,16 @@ def test_a_job_that_waits_for_a_retry_yields_to_the_new_occurrence(overlap: Any)
     assert ([fire.verdict for fire in firing.fires], firing.dropped) == (["ran"], (3,))
 
 
+def test_a_retry_that_was_due_before_the_occurrence_waits_for_a_worker_only() -> None:
+    """C-13: it crosses nothing, so it does not yield."""
+    unfinished = Unfinished(waiting=(2,), retrying={3: NOON - SECOND, 4: NOON}).at(NOON)
+
+    assert (unfinished.waiting, unfinished.retrying) == ((2, 3), {4: NOON})
+    assert RETRYING.at(NOON) is RETRYING
+
+
 def test_a_retry_is_kept_when_the_new_occurrence_does_not_run_anyway() -> None:
-    firing = decided(a_schedule(), unfinished=Unfinished(running=(1,), retrying=(3,)))
+    firing = decided(a_schedule(), unfinished=Unfinished(running=(1,), retrying={3: NOON}))
 
     assert ([fire.verdict for fire in firing.fires], firing.dropped) == (["skipped"], ())
 
@@ -235,7 +243,7 @@ def test_a_retry_is_kept_when_the_new_occurrence_does_not_run_anyway() -> None:
         ("queue_one", BUSY, True),
         ("queue_one", WAITING, False),
         ("queue_one", RETRYING, False),
-        ("allow", Unfinished(running=(1,), waiting=(2,), retrying=(3,)), True),
+        ("allow", Unfinished(running=(1,), waiting=(2,), retrying={3: NOON}), True),
     ],
 )
 def test_a_run_by_hand_obeys_overlap(overlap: Any, unfinished: Unfinished, may: bool) -> None:

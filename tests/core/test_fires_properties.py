@@ -46,7 +46,7 @@ def schedules(draw: st.DrawFn) -> Schedule:
 @st.composite
 def unfinished(draw: st.DrawFn) -> Unfinished:
     groups = st.lists(st.integers(1, 3), unique=True, max_size=2).map(tuple)
-    return Unfinished(draw(groups), draw(groups), draw(groups))
+    return Unfinished(draw(groups), draw(groups), dict.fromkeys(draw(groups), START))
 
 
 def due_fires(schedule: Schedule, now: datetime) -> list[datetime]:

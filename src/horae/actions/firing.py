@@ -55,7 +55,8 @@ def fire_due(world: World, limit: int = FIRE_BATCH) -> list[tuple[Firing, list[s
     now = world.clock.now()
 
     def decided(due: list[Schedule], unfinished: dict[int, Unfinished]) -> list[tuple[Firing, list[NewJob]]]:
-        return [_decided(world, each, now, unfinished.get(each.number, Unfinished())) for each in due]
+        read_at = world.clock.now()
+        return [_decided(world, each, now, unfinished.get(each.number, Unfinished()).at(read_at)) for each in due]
 
     made = world.store.fire(decided, now=now, limit=limit)
     queues = {firing.schedule.queue for firing, numbers in made if numbers}
@@ -94,7 +95,7 @@ def trigger(
 
     def write(tx: Tx) -> Triggered:
         schedule = locked(tx, key, owner)
-        busy = not admits(schedule, tx.schedules.unfinished(schedule.number))
+        busy = not admits(schedule, tx.schedules.unfinished(schedule.number).at(world.clock.now()))
         fire = Fire(now, "skipped", "manual", reason="running") if busy else Fire(now, "ran", "manual", due_at=now)
         number = None
         if not busy:

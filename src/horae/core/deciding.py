@@ -37,7 +37,7 @@ def decide(schedule: Schedule, now: datetime, unfinished: Unfinished, roll: floa
     follows = None
     if not spent.is_spent and not (schedule.rests and ran):
         follows = next_fire(schedule, max(recent[-1], now) if schedule.rests else recent[-1])
-    dropped = unfinished.retrying if ran and schedule.overlap != "allow" else ()
+    dropped = tuple(unfinished.retrying) if ran and schedule.overlap != "allow" else ()
     return Firing(schedule, tuple(fires), follows, due_at(schedule, follows, roll), spent.fire_count, dropped, silent)
 
 

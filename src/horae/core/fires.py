@@ -7,7 +7,7 @@ A fire is identified by its schedule and its nominal instant. What becomes of it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Literal
@@ -178,13 +178,24 @@ class Unfinished:
 
     running: tuple[int, ...] = ()
     waiting: tuple[int, ...] = ()
-    retrying: tuple[int, ...] = ()
+    retrying: Mapping[int, datetime] = field(default_factory=dict)  # and when they are due
     locked_out: tuple[int, ...] = ()  # put back because of their lock; a new occurrence takes their place
     seen_at: Mapping[int, datetime] = field(default_factory=dict)  # when a running one last showed progress
 
     @property
     def busy(self) -> bool:
         return bool(self.running or self.waiting)
+
+    def at(self, now: datetime) -> Unfinished:
+        """Return the same as it stands *now*, read after it: a retry that is due already waits for a worker only.
+
+        So a job that has lost its worker does not yield to the next occurrence (C-13).
+        """
+        due = tuple(job for job, run_at in self.retrying.items() if run_at < now)
+        if not due:
+            return self
+        later = {job: run_at for job, run_at in self.retrying.items() if run_at >= now}
+        return replace(self, waiting=(*self.waiting, *due), retrying=later)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ Decide = Callable[[list[Schedule], dict[int, Unfinished]], list[tuple[Firing, li
 AddJobs = Callable[[Driver, Sequence[NewJob], datetime], list[int]]
 MOVED = ("next_fire_at", "next_due_at", "fire_count", "last_fire_at", "tzdata")
 LIVE_JOBS = (
-    "SELECT schedule_id, id, state, attempt, started_at, progressed_at, held_for FROM horae_jobs "
+    "SELECT schedule_id, id, state, attempt, run_at, started_at, progressed_at, held_for FROM horae_jobs "
     "WHERE state IN ('queued', 'running')"
 )
 YIELDED = "its retry would have met the next occurrence"
@@ -89,7 +89,7 @@ class Firings:
             number: replace(
                 each,
                 running=(*each.running, *(job for job in (*each.retrying, *each.locked_out) if job not in held)),
-                retrying=tuple(job for job in each.retrying if job in held),
+                retrying={job: run_at for job, run_at in each.retrying.items() if job in held},
                 locked_out=tuple(job for job in each.locked_out if job in held),
             )
             for number, each in told.items()

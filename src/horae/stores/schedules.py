@@ -10,7 +10,7 @@ from sqlalchemy import Connection, and_, delete, func, insert, not_, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from horae.core.fires import Fire, FireKind, Schedule, Unfinished
-from horae.core.instants import micros
+from horae.core.instants import instant, micros
 from horae.core.locks import LOCK
 from horae.errors import Conflict, VersionConflict
 from horae.ports import ScheduleFilter, Tally
@@ -103,7 +103,8 @@ class Schedules:
 
     def unfinished(self, number: int) -> Unfinished:
         columns = (
-            jobs.c.id, jobs.c.state, jobs.c.attempt, jobs.c.started_at, jobs.c.progressed_at, jobs.c.held_for
+            jobs.c.id, jobs.c.state, jobs.c.attempt, jobs.c.run_at, jobs.c.started_at, jobs.c.progressed_at,
+            jobs.c.held_for,
         )  # fmt: skip
         query = select(*columns).where(jobs.c.schedule_id == number, jobs.c.state.in_(("queued", "running")))
         return unfinished_from(self.connection.execute(query).all())
@@ -205,21 +206,24 @@ class Schedules:
 
 
 def unfinished_from(rows: Iterable[Sequence[Any]]) -> Unfinished:
-    """Sort rows of (number, state, attempt, started_at, progressed_at, held_for).
+    """Sort rows of (number, state, attempt, run_at, started_at, progressed_at, held_for).
 
     A queued job that waits for its lock, or that has failed before and waits for its retry, yields to a new
     occurrence.
     """
-    running, waiting, retrying, locked_out = list[int](), list[int](), list[int](), list[int]()
+    running, waiting, locked_out = list[int](), list[int](), list[int]()
+    retrying: dict[int, datetime] = {}
     seen: dict[int, datetime] = {}
-    for number, state, attempt, started_at, progressed_at, held_for in rows:
+    for number, state, attempt, run_at, started_at, progressed_at, held_for in rows:
         if state == "running":
             running.append(number)
         elif held_for == LOCK:
             locked_out.append(number)
+        elif attempt > 0:
+            retrying[number] = instant(run_at)
         else:
-            (retrying if attempt > 0 else waiting).append(number)
+            waiting.append(number)
         latest = at(max((moment for moment in (started_at, progressed_at) if moment is not None), default=None))
         if latest is not None:
             seen[number] = latest
-    return Unfinished(tuple(running), tuple(waiting), tuple(retrying), tuple(locked_out), seen)
+    return Unfinished(tuple(running), tuple(waiting), retrying, tuple(locked_out), seen)

@@ -20,7 +20,7 @@ from horae.errors import Conflict, LeaseLost
 from horae.ports import ScheduleFilter, World
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, VirtualClock
-from horae.testing.conformance_support import HOSTILE, at_once, end, lease_of, take
+from horae.testing.conformance_support import HOSTILE, at_once, end, lease_of, lose, take
 from horae.testing.conformance_world import InVirtualTime, run, told
 
 MINUTE = timedelta(minutes=1)
@@ -254,6 +254,23 @@ class ScheduleConformance(InVirtualTime):
         )
         assert dropped.cancel_reason is not None
         assert told(world, "minutely") == [("ran", None, 1), ("ran", None, 1)]
+
+    def test_a_job_that_lost_its_worker_and_is_due_again_does_not_yield(
+        self, world: World, clock: VirtualClock
+    ) -> None:
+        """C-13: its retry crosses nothing, and attempts are left."""
+        schedules.create(world, a_schedule(retry=Retry.fixed(3600, attempts=5)))
+        clock.advance(MINUTE)
+        firing.fire_due(world)
+        [lost] = take(world.store, now=clock.now(), lease=SECOND)
+        clock.advance(2 * SECOND)
+        lose(world.store, clock.now())
+        clock.advance(MINUTE)
+
+        firing.fire_due(world)
+
+        assert [job.number for job in take(world.store, now=clock.now())] == [lost.number]
+        assert told(world, "minutely") == [("ran", None, 1), ("skipped", "running", 1)]
 
     def test_one_waits_behind_the_running_one_and_never_beside_it(self, world: World, clock: VirtualClock) -> None:
         schedules.create(world, a_schedule(overlap="queue_one"))
