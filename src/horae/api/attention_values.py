@@ -30,6 +30,7 @@ HIDDEN = {
     "Event": {"lane", "data", "closed_at", "actor"},
     "Line": {"lane"},
 }  # fmt: skip
+LONGEST_GOAL = 4000
 
 
 def task_id(number: int | None) -> str | None:
@@ -38,6 +39,14 @@ def task_id(number: int | None) -> str | None:
 
 def _decoded(text: str | None) -> Any:
     return None if text is None else decode(text)
+
+
+def _goal(payload: str) -> str | None:
+    if '"goal"' not in payload:  # so that large payloads of others are not decoded for nothing
+        return None
+    found = decode(payload)
+    goal = found.get("goal") if isinstance(found, dict) else None
+    return goal[:LONGEST_GOAL] if isinstance(goal, str) else None
 
 
 def _intent(wait: Any) -> dict[str, Any]:
@@ -63,20 +72,25 @@ class Lane:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A task as it stands, without what it is about.
+    """A task as it stands, without its payload, context and result, which may be large.
 
-    ``turn`` counts the decisions about it, ``step`` the actions that were begun; ``note`` is a cue that the agent left
-    for coming back to it; ``reason`` says why it failed, was cancelled, or is left alone.
+    ``goal`` is what its payload calls so: what shall be achieved, in plain words. ``turn`` counts the decisions about
+    it, ``step`` the actions that were begun; ``note`` is a cue that the agent left for coming back to it; ``reason``
+    says why it failed, was cancelled, or is left alone.
     """
 
     __pydantic_config__ = PYDANTIC
-    DERIVED: ClassVar[dict[str, Get]] = {"priority": lambda task: task.base}
+    DERIVED: ClassVar[dict[str, Get]] = {
+        "priority": lambda task: task.base,
+        "goal": lambda task: _goal(task.payload),
+    }
 
     id: str
     kind: str
     state: TaskState
     phase: Phase = "think"
     priority: int = 0
+    goal: str | None = None
     key: str | None = None
     note: str | None = None
     turn: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from horae.actions import attending, journal, lanes, looking, waits
 from horae.actions.looking import MAX_PAGE
@@ -22,14 +22,13 @@ from horae.api.attention_values import (
 )
 from horae.api.here import Here
 from horae.api.operation import Tail
-from horae.api.values import published
+from horae.api.values import extended, published
 from horae.core import lanes as core
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.instants import iso
 from horae.core.payloads import decode
 from horae.errors import Conflict, InvalidInput
 
-T = TypeVar("T")
 MOST = 2**63 - 1
 FOLLOWED_AT_ONCE = 200
 Rows = tuple[list[Any], str | None]
@@ -82,7 +81,7 @@ def find_waits(here: Here, lane: str, owner: str | None, limit: int) -> list[cor
 
 def confirmations(here: Here, lane: str, owner: str | None, limit: int) -> list[Confirmation]:
     found = looking.find_waits(here.world, lane, owner=home(here, owner), kind="confirm", limit=limit)
-    return [_extended(Confirmation, published(Wait, each.wait), task_kind=each.task.kind) for each in found]
+    return [extended(Confirmation, published(Wait, each.wait), task_kind=each.task.kind) for each in found]
 
 
 # -- speak and decide --------------------------------------------------------------------------------------------------
@@ -90,14 +89,14 @@ def confirmations(here: Here, lane: str, owner: str | None, limit: int) -> list[
 
 def add(here: Here, lane: str, kind: str, payload: Any, owner: str | None, options: dict[str, Any]) -> AddedTask:
     made = attending.add(here.world, lane, kind, payload, owner=home(here, owner), actor=here.actor, **options)
-    return _extended(AddedTask, published(TaskDetail, made.task), deduplicated=not made.created)
+    return extended(AddedTask, published(TaskDetail, made.task), deduplicated=not made.created)
 
 
 def post(here: Here, lane: str, key: str, data: Any, event_id: str | None, owner: str | None) -> PostedEvent:
     posted = attending.post(
         here.world, lane, key, data, event_id=event_id, owner=home(here, owner), actor=here.actor
     )  # fmt: skip
-    return _extended(PostedEvent, published(Event, posted.event), deduplicated=not posted.is_new)
+    return extended(PostedEvent, published(Event, posted.event), deduplicated=not posted.is_new)
 
 
 def confirm(here: Here, lane: str, wait: int, approve: bool, reason: str, owner: str | None) -> Confirmation:
@@ -105,7 +104,7 @@ def confirm(here: Here, lane: str, wait: int, approve: bool, reason: str, owner:
     found = waits.confirm(
         here.world, lane, wait, approve, actor=here.actor, reason=reason, owner=home(here, owner)
     )  # fmt: skip
-    answer = _extended(Confirmation, published(Wait, found))
+    answer = extended(Confirmation, published(Wait, found))
     if answer.state == "timeout":
         raise Conflict(f"Nobody answered confirmation {wait} by {iso(answer.deadline)}, so it has timed out.")
     if answer.approved is None:
@@ -157,11 +156,6 @@ def follow(here: Here, lane: str, since: int | None, owner: str | None) -> Tail:
 
 
 # -- the parts ---------------------------------------------------------------------------------------------------------
-
-
-def _extended(kind: type[T], value: Any, **more: Any) -> T:
-    """Return a value with what a larger kind knows besides."""
-    return kind(**vars(value), **more)
 
 
 def _number(cursor: str | None) -> int | None:
