@@ -22,13 +22,14 @@ import horae
 import horae.core
 import horae.testing
 from horae import errors
+from horae.api import attention_values as attention
 from horae.api.jobs import Job as PublicJob
 from horae.api.jobs import Run as PublicRun
 from horae.api.operation import Method, Operation, Room
 from horae.api.queues import Queue as PublicQueue
 from horae.api.queues import RunningLimit as PublicLimit
 from horae.api.values import published, to_json
-from horae.cli import attention_showing, schedule_shapes
+from horae.cli import schedule_shapes
 from horae.cli.failures import CODES, MEANING
 from horae.cli.main import command_tree
 from horae.cli.terminal import SHARED
@@ -236,20 +237,27 @@ def json_section() -> str:
         ("`token create`", '`{"token": the secret, …}` with the fields of TOKEN'),
         ("`token list`", '`{"tokens": [TOKEN], "next": id for --after, or null}`'),
         ("`token revoke`", '`{"revoked": TOKEN}`'),
-        ("`attention lanes`", '`{"lanes": [LANE with "focus": TASK or null]}`'),
+        ("`attention lanes`", '`{"items": [each as of `attention show`], "next_cursor": null}`'),
         (
             "`attention show`",
             '`{"lane": LANE, "at", "focus": TASK or null, "stack": [TASK], "backlog": [TASK], "created": [TASK], '
-            '"waiting": [{"task": TASK, "waits": [WAIT]}], "control"}`; of one task: `{"task": TASK with "payload", '
-            '"context" and "result"}`',
+            '"waiting": [{"task": TASK, "waits": [WAIT]}], "counts", "control"}`; of one task: TASK with `payload`, '
+            "`context`, `result` and `waits`",
         ),
-        ("`attention add`", '`{"task": TASK, "created": bool}`'),
-        ("`attention post`", '`{"event": EVENT, "is_new": bool}`'),
-        ("`attention cancel`", '`{"task": TASK}`'),
-        ("`attention confirm`", '`{"wait": WAIT}`'),
-        ("`attention journal`", '`{"lines": [LINE], "next_since": line for --since, or null}`'),
-        ("`attention at`", "as `attention show`, with `seq`, `ended` and `tables` instead of `lane` and `control`"),
-        ("`attention verify`", '`{"lanes": [{"lane", "sound": bool, "lines", "sealed", "complaints": [text]}]}`'),
+        ("`attention add`", "TASK with `payload`, `context`, `result` and `deduplicated`"),
+        ("`attention post`", "EVENT with `deduplicated`"),
+        ("`attention cancel`", "TASK with `payload`, `context` and `result`"),
+        ("`attention confirm`", "WAIT with `task_kind`"),
+        ("`attention journal`", '`{"items": [LINE], "next_cursor": text or null}`; `--since` takes the last `seq`'),
+        (
+            "`attention at`",
+            "as `attention show`, with `seq`, `ended` and the rows of `tasks`, `waits`, `events` and `facts` instead "
+            "of `lane`, `counts` and `control`",
+        ),
+        (
+            "`attention verify`",
+            '`{"items": [{"lane", "sound": bool, "lines", "sealed", "complaints": [text]}], "next_cursor": null}`',
+        ),
         ("`attention top`", 'JSON Lines: `{"event": "changed", …}` as `attention show`; with `--once` only that'),
         ("`audit verify`", '`{"sound": bool, "chains": [{"owner", "entries", "head", "complaints": [text]}]}`'),
         (
@@ -276,11 +284,11 @@ def json_section() -> str:
         "FIRE": schedule_shapes.fire(Fire(now, "ran"), "job_12"),
         "CLOCK": schedule_shapes.effect(effects(rule, rule.zone, now)[0], "en"),
         "TOKEN": Token("47591a2f516f", "", "alice", "", ("tasks",), now, "cli/ann").shown(now),
-        "LANE": attention_showing.lane_shape(Lane("main")),
-        "TASK": attention_showing.task_shape(Task(12, 1, "report", "ready", 40)),
-        "WAIT": attention_showing.wait_shape(TaskWait(3, 1, 12, "refund", "confirm", "open", now, now)),
-        "EVENT": attention_showing.event_shape(Event(4, 1, "db.down", "used", now)),
-        "LINE": attention_showing.line_shape(Line(1, 7, now, "created")),
+        "LANE": to_json(published(attention.Lane, Lane("main"))),
+        "TASK": to_json(published(attention.Task, Task(12, 1, "report", "ready", 40))),
+        "WAIT": to_json(published(attention.Wait, TaskWait(3, 1, 12, "refund", "confirm", "open", now, now))),
+        "EVENT": to_json(published(attention.Event, Event(4, 1, "db.down", "used", now))),
+        "LINE": to_json(published(attention.JournalEntry, Line(1, 7, now, "created"))),
     }
     kinds = "\n".join(f"- `{kind}`: " + ", ".join(f"`{name}`" for name in value) for kind, value in shown.items())
     promise = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,12 +30,22 @@ class Waited:
 
         def run(*args: Any, **kwargs: Any) -> Any:
             found = operation(*args, **kwargs)
+            if isinstance(found, AsyncIterator):
+                return waited_stream(self._loop, found)
             return WaitedPages(self._loop, found) if isinstance(found, AsyncPages) else self._wait(found)
 
         return run
 
     def _wait(self, awaited: Coroutine[Any, Any, Any]) -> Any:
         return self._loop.run_until_complete(awaited)
+
+
+def waited_stream(loop: asyncio.AbstractEventLoop, stream: Any) -> Iterator[Any]:
+    try:
+        while True:
+            yield loop.run_until_complete(anext(stream))
+    finally:
+        loop.run_until_complete(stream.aclose())
 
 
 class WaitedPages:

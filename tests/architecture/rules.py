@@ -72,7 +72,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "attend": {"core", "ports", "actions", "runtime", "handles"},  # declares jobs, as a user's module would
     "attention": {"core", "ports", "actions", "runtime", "app"},
     # Drives lanes for hosts that think elsewhere; its door over HTTP watches tokens as the service does.
-    "mcp": {"core", "ports", "actions", "runtime", "service", "version"},
+    "mcp": {"core", "ports", "actions", "runtime", "api", "service", "version"},
     "testing": BELOW | ROOF | {"app"},
     "cli": BELOW | ROOF | {"app", "attention", "client"},
     "__init__": BELOW | ROOF | {"app", "client"},

@@ -165,6 +165,7 @@ def test_without_a_name_the_demos_are_listed(horae: Command) -> None:
 
 def test_a_view_of_four_lines_counts_down(environment: Path) -> None:
     """What a terminal shows below the rows."""
+    from horae.api.attention_values import past_lane
     from horae.cli.attention_showing import four_lines, view_after
     from horae.cli.demo_running import Switches, Telling
     from horae.cli.terminal import Terminal
@@ -177,7 +178,8 @@ def test_a_view_of_four_lines_counts_down(environment: Path) -> None:
     parked = next(line for line in telling.agent.journal() if line.after == "waiting")
     resumed = next(line for line in telling.agent.journal() if line.cause == "step_facts" and line.seq > parked.seq)
     views = [
-        four_lines(view_after(telling.agent.at(line.seq), line.seq, line.at), line.at) for line in (parked, resumed)
+        four_lines(view_after(past_lane(line.seq, telling.agent.at(line.seq)), line.at), line.at)
+        for line in (parked, resumed)
     ]
     telling.agent.app.world.store.close()
 

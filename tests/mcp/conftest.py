@@ -39,8 +39,8 @@ class Host:
         """Add a task and give it the focus, which is free."""
         task = await self.call("task_add", goal=goal, idempotency_key=goal, priority=priority)
         told = await self.call("safe_point")
-        assert told["task"]["id"] == task["task_id"]
-        return str(task["task_id"])
+        assert told["task"]["id"] == task["id"]
+        return str(task["id"])
 
 
 @pytest.fixture

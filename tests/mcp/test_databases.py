@@ -24,7 +24,7 @@ async def test_a_story_is_told_alike_on_every_database(database_url: str) -> Non
             assert told["answer"] == "yield"
             asked = await host.call("confirm_request", task_id=alert, action="page", args={"who": "bob"})
             assert (await host.call("safe_point"))["task"]["context"] == {"page": 3}
-            await person.call("confirm_answer", wait_id=asked["wait_id"], approve=True)
+            await person.call("confirm_answer", wait_id=asked["id"], approve=True)
             told = await host.call("safe_point", task_id=report)
             assert (told["answer"], told["task"]["id"]) == ("yield", alert)
             assert [fact["kind"] for fact in told["facts"]] == ["confirmed"]

@@ -116,9 +116,9 @@ async def test_two_tenants_never_see_each_other(world: World, mode: str) -> None
                 assert "(not_found)" in await bob.refused(tool, task_id=task)
             assert "(not_found)" in await bob.refused("schedule_delete", schedule_id=made["schedule_id"])
             assert (await bob.call("attention_view"))["backlog"] == []
-            assert (await bob.call("task_list"))["tasks"] == []
+            assert (await bob.call("task_list"))["items"] == []
             assert (await bob.call("schedule_list"))["schedules"] == []
-            assert (await bob.call("event_post", key="ack"))["matched"] == "kept"
+            assert (await bob.call("event_post", key="ack"))["state"] == "pending"
             other = await bob.focus("another plan")  # each has a focus of its own
             assert (await alice.call("attention_view"))["focus"]["id"] == task
             assert (await bob.call("attention_view"))["focus"]["id"] == other
@@ -161,8 +161,8 @@ async def test_an_operator_answers_over_http_under_the_name_of_the_token(world: 
         async with at(url, token(world, "alice")) as agent, at(desk, text) as person:
             task = await agent.focus("refund")
             asked = await agent.call("confirm_request", task_id=task, action="refund", args={"amount": 40})
-            told = await person.call("confirm_answer", wait_id=asked["wait_id"], approve=True)
-            assert (told["outcome"], told["decided_by"]) == ("approved", f"token/{made.token_id}")
+            told = await person.call("confirm_answer", wait_id=asked["id"], approve=True)
+            assert (told["approved"], told["decided_by"]) == (True, f"token/{made.token_id}")
             (fact,) = (await agent.call("safe_point"))["facts"]
             assert fact["kind"] == "confirmed"
 

@@ -60,9 +60,9 @@ async def test_agents_and_operators_are_two_processes(url: str) -> None:
     async with host_of(url, "--owner", "alice") as agent, host_of(url, "--operator") as desk:
         task = await Host(agent).focus("refund")
         asked = await Host(agent).call("confirm_request", task_id=task, action="refund")
-        (waiting,) = (await Host(desk).call("confirm_list"))["confirmations"]
-        told = await Host(desk).call("confirm_answer", wait_id=waiting["wait_id"], approve=True)
-        assert (waiting["wait_id"], told["outcome"]) == (asked["wait_id"], "approved")
+        (waiting,) = (await Host(desk).call("confirm_list"))["items"]
+        told = await Host(desk).call("confirm_answer", wait_id=waiting["id"], approve=True)
+        assert (waiting["id"], told["approved"]) == (asked["id"], True)
         assert told["decided_by"].startswith("cli/")
 
 

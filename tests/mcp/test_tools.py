@@ -12,6 +12,7 @@ from mcp.shared.exceptions import MCPError
 
 from horae.actions import attending
 from horae.actions.journal import verify
+from horae.api.values import to_json
 from horae.mcp.here import Here
 from horae.mcp.server import MINIMAL, agent_server
 from horae.mcp.tasks import MOST_TASKS
@@ -111,7 +112,7 @@ async def test_what_is_out_of_bounds_is_refused_and_changes_nothing(
         told = await host.refused(tool, **arguments)
         assert told.startswith(f"Error executing tool {tool}:")
         assert len(told) > len(f"Error executing tool {tool}: ")  # a reason, not a crash
-        assert (await host.call("task_list"))["tasks"] == []
+        assert (await host.call("task_list"))["items"] == []
 
 
 # -- tasks and events ----------------------------------------------------------------------------------------------
@@ -121,14 +122,14 @@ async def test_a_view_of_a_lane_that_nobody_has_used_is_empty(world: World) -> N
     async with agent(world) as host:
         told = await host.call("attention_view")
         assert (told["focus"], told["backlog"], told["driver"], told["timezone"]) == (None, [], "nobody", "UTC")
-        assert (await host.call("journal_read"))["rows"] == []
+        assert (await host.call("journal_read"))["items"] == []
 
 
 async def test_the_same_key_twice_is_the_same_task_and_another_wish_under_it_is_refused(world: World) -> None:
     async with agent(world) as host:
         first = await host.call("task_add", goal="write", idempotency_key="k", payload={"for": "bob"})
         again = await host.call("task_add", goal="write", idempotency_key="k", payload={"for": "bob"})
-        assert (first["created"], again["created"], again["task_id"]) == (True, False, first["task_id"])
+        assert (first["deduplicated"], again["deduplicated"], again["id"]) == (False, True, first["id"])
         assert "survives a restart" in first["durability"]
         assert "(conflict)" in await host.refused("task_add", goal="read", idempotency_key="k")
 
@@ -139,7 +140,7 @@ async def test_a_task_may_start_later_and_never_both_ways(world: World) -> None:
         assert (told["state"], told["start_at"]) == ("created", "2030-01-07T12:01:00Z")
         both = {"delay_s": 1, "start_at": "2031-01-01T00:00:00Z"}
         assert "not both" in await host.refused("task_add", goal="g", idempotency_key="j", **both)
-        (delayed,) = (await host.call("attention_view"))["delayed"]
+        (delayed,) = (await host.call("attention_view"))["created"]
         assert delayed["goal"] == "later"
 
 
@@ -148,7 +149,7 @@ async def test_an_agent_that_adds_without_end_is_stopped(world: World) -> None:
         for number in range(MOST_TASKS):
             attending.add(world, "main", "goal", {"goal": "x"}, key=f"k{number}", owner="alice")
         assert "(quota_exceeded)" in await host.refused("task_add", goal="x", idempotency_key="one more")
-        assert (await host.call("task_add", goal="x", idempotency_key="k0"))["created"] is False
+        assert (await host.call("task_add", goal="x", idempotency_key="k0"))["deduplicated"] is True
 
 
 async def test_tasks_are_listed_page_by_page(world: World) -> None:
@@ -157,14 +158,14 @@ async def test_tasks_are_listed_page_by_page(world: World) -> None:
             await host.call("task_add", goal=f"g{number}", idempotency_key=f"k{number}")
         first = await host.call("task_list", limit=3)
         rest = await host.call("task_list", limit=3, cursor=first["next_cursor"])
-        assert [task["goal"] for task in first["tasks"] + rest["tasks"]] == ["g4", "g3", "g2", "g1", "g0"]
+        assert [task["goal"] for task in first["items"] + rest["items"]] == ["g4", "g3", "g2", "g1", "g0"]
         assert rest["next_cursor"] is None
-        assert (await host.call("task_list", state="completed"))["tasks"] == []
+        assert (await host.call("task_list", state="completed"))["items"] == []
 
 
 async def test_lists_are_short_and_one_task_is_whole(world: World) -> None:
     async with agent(world) as host:
-        task = (await host.call("task_add", goal="x", idempotency_key="k", payload={"large": "y" * 9999}))["task_id"]
+        task = (await host.call("task_add", goal="x", idempotency_key="k", payload={"large": "y" * 9999}))["id"]
         for told in (await host.call("attention_view"), await host.call("task_list")):
             assert "yyy" not in json.dumps(told)
         assert (await host.call("task_get", task_id=task))["payload"]["payload"] == {"large": "y" * 9999}
@@ -172,7 +173,7 @@ async def test_lists_are_short_and_one_task_is_whole(world: World) -> None:
 
 async def test_a_cancelled_task_ends_and_cancelling_twice_is_no_mistake(world: World) -> None:
     async with agent(world) as host:
-        task = (await host.call("task_add", goal="x", idempotency_key="k"))["task_id"]
+        task = (await host.call("task_add", goal="x", idempotency_key="k"))["id"]
         for _ in range(2):
             assert (await host.call("task_cancel", task_id=task, reason="no need"))["state"] == "cancelled"
         assert "(not_found)" in await host.refused("task_cancel", task_id="t99")
@@ -182,7 +183,7 @@ async def test_an_event_is_kept_for_who_will_wait_and_told_once(world: World) ->
     async with agent(world) as host:
         kept = await host.call("event_post", key="ack", body={"by": "bob"}, event_id="e1")
         again = await host.call("event_post", key="ack", body={"by": "bob"}, event_id="e1")
-        assert (kept["matched"], kept["is_new"], again["is_new"]) == ("kept", True, False)
+        assert (kept["state"], kept["deduplicated"], again["deduplicated"]) == ("pending", False, True)
 
 
 async def test_the_journal_tells_of_one_task_and_reads_on(world: World) -> None:
@@ -191,9 +192,9 @@ async def test_the_journal_tells_of_one_task_and_reads_on(world: World) -> None:
         await host.call("task_add", goal="other", idempotency_key="o")
         whole = await host.call("journal_read")
         of_one = await host.call("journal_read", task_id="t1")
-        assert {row["task_id"] for row in of_one["rows"]} == {"t1"}
-        assert {row["task_id"] for row in whole["rows"]} == {"t1", "t2"}
-        assert (await host.call("journal_read", since_seq=whole["last_seq"]))["rows"] == []
+        assert {row["task"] for row in of_one["items"]} == {"t1"}
+        assert {row["task"] for row in whole["items"]} == {"t1", "t2"}
+        assert (await host.call("journal_read", since_seq=whole["last_seq"]))["items"] == []
 
 
 # -- resources -----------------------------------------------------------------------------------------------------
@@ -209,8 +210,8 @@ async def test_focus_tasks_and_journal_are_resources(world: World) -> None:
 
         assert (await told("attention://focus"))["focus"]["id"] == task
         assert (await told(f"attention://tasks/{task}"))["goal"] == "x"
-        assert [row["seq"] for row in (await told("attention://journal?since=1"))["rows"]] == [2, 3]
-        assert len((await told("attention://journal"))["rows"]) == 3
+        assert [row["seq"] for row in (await told("attention://journal?since=1"))["items"]] == [2, 3]
+        assert len((await told("attention://journal"))["items"]) == 3
         for wrong in ("attention://tasks/t99", "attention://tasks/x", "attention://journal?since=-1"):
             with pytest.raises(MCPError):
                 await read(wrong)
@@ -239,4 +240,26 @@ async def test_a_client_of_the_older_protocol_is_served_as_well(world: World) ->
     async with Client(server, mode="legacy") as client:
         told = await client.call_tool("task_add", {"goal": "x", "idempotency_key": "k"})
         assert told.structured_content is not None
-        assert told.structured_content["task_id"] == "t1"
+        assert told.structured_content["id"] == "t1"
+
+
+async def test_a_task_a_wait_and_an_event_are_told_as_the_room_tells_them(world: World) -> None:
+    """One vocabulary: what a tool leaves out is left out, but nothing has another name or value."""
+    here = Here.for_one(world, owner="alice", actor="agent/alice")
+    async with agent(world) as host:
+        task = await host.focus("x")
+        waiting = await host.call("wait_for", task_id=task, keys=["ack"], timeout_s=60)
+        event = await host.call("event_post", key="later")
+        told = [
+            (await host.call("task_get", task_id=task), here.attention.task("main", task)),
+            (waiting, here.attention.task("main", task)),
+            (waiting["waits"][0], here.attention.waits("main")[0]),
+            ((await host.call("attention_view"))["waiting"][0]["waits"][0], here.attention.waits("main")[0]),
+            ((await host.call("journal_read"))["items"][0], next(iter(here.attention.journal("main")))),
+            ((await host.call("task_list"))["items"][0], next(iter(here.attention.tasks("main")))),
+        ]
+
+    besides = {"timezone", "durability", "waits", "early"}
+    for answer, value in told:
+        assert {name: each for name, each in answer.items() if name not in besides}.items() <= to_json(value).items()
+    assert (event["state"], event["task"], event["deduplicated"]) == ("pending", None, False)

@@ -25,7 +25,7 @@ async def test_the_first_safe_point_tells_what_to_work_on_and_commits_nothing(wo
         await host.call("task_add", goal="write", idempotency_key="k")
         for _ in range(2):  # a reply that was lost is told again
             told = await host.call("safe_point")
-            assert (told["answer"], told["task"]["goal"], told["task"]["turn"]) == ("continue", "write", 1)
+            assert (told["answer"], told["task"]["goal"], told["turn"]) == ("continue", "write", 1)
             assert [fact["kind"] for fact in told["facts"]] == ["started"]
 
 
@@ -36,7 +36,7 @@ async def test_a_context_comes_back_as_it_was_and_stays_when_it_is_left_out(worl
         told = await host.call("safe_point", task_id=task, context=context, note="page 3")
         assert (told["task"]["context"], told["task"]["note"]) == (context, "page 3")
         told = await host.call("safe_point", task_id=task)
-        assert (told["task"]["context"], told["task"]["note"], told["task"]["turn"]) == (context, "page 3", 3)
+        assert (told["task"]["context"], told["task"]["note"], told["turn"]) == (context, "page 3", 3)
 
 
 async def test_a_safe_point_that_is_repeated_with_its_turn_does_no_harm(world: World) -> None:
@@ -45,7 +45,7 @@ async def test_a_safe_point_that_is_repeated_with_its_turn_does_no_harm(world: W
         first = await host.call("safe_point", task_id=task, context=1, turn=1)
         again = await host.call("safe_point", task_id=task, context=1, turn=1)
         assert first == again
-        assert again["task"]["turn"] == 2
+        assert again["turn"] == 2
         assert "no turn 9 yet" in await host.refused("safe_point", task_id=task, turn=9)
 
 
@@ -53,7 +53,7 @@ async def test_a_stronger_task_takes_the_focus_at_a_safe_point_and_gives_it_back
     """Section 3.5 through the door: interrupted, resumed with context, note and what happened meanwhile."""
     async with agent(world) as host:
         report = await host.focus("report", 40)
-        alert = (await host.call("task_add", goal="alert", idempotency_key="a", priority=90))["task_id"]
+        alert = (await host.call("task_add", goal="alert", idempotency_key="a", priority=90))["id"]
         assert (await host.call("attention_view"))["focus"]["id"] == report  # nothing happens between safe points
 
         told = await host.call("safe_point", task_id=report, context={"page": 3}, note="table 2 is open")
@@ -79,7 +79,8 @@ async def test_what_is_slightly_stronger_waits_for_its_turn(world: World) -> Non
 async def test_a_cancelled_focus_yields_at_its_next_safe_point(world: World) -> None:
     async with agent(world) as host:
         task = await host.focus("x")
-        assert "next safe point" in (await host.call("task_cancel", task_id=task, reason="no need"))["reason"]
+        told = await host.call("task_cancel", task_id=task, reason="no need")
+        assert (told["state"], told["cancel_requested"], told["reason"]) == ("running", True, "no need")
         told = await host.call("safe_point", task_id=task)
         assert (told["answer"], told["task"]) == ("yield", None)
         assert told["reason"] == "it was cancelled: no need"
@@ -105,13 +106,13 @@ async def test_a_wait_frees_the_focus_and_an_event_brings_the_task_back(world: W
     async with agent(world) as host:
         task = await host.focus("x")
         told = await host.call("wait_for", task_id=task, keys=["ack", "nack"], timeout_s=60, context="asked", turn=1)
-        assert (told["state"], told["deadline"], told["early"]) == ("waiting", "2030-01-07T12:01:00Z", None)
-        assert len(told["wait_ids"]) == 2
+        assert (told["state"], told["early"]) == ("waiting", None)
+        assert [wait["deadline"] for wait in told["waits"]] == ["2030-01-07T12:01:00Z"] * 2
         repeated = await host.call("wait_for", task_id=task, keys=["ack", "nack"], timeout_s=60, turn=1)
-        assert repeated["wait_ids"] == told["wait_ids"]
+        assert repeated["waits"] == told["waits"]
         assert (await host.call("safe_point"))["answer"] == "idle"
         assert "is waiting and not the focus" in await host.refused("task_done", task_id=task)
-        assert (await host.call("event_post", key="nack", body={"by": "bob"}))["matched"] == task
+        assert (await host.call("event_post", key="nack", body={"by": "bob"}))["task"] == task
         told = await host.call("safe_point")
         assert (told["task"]["id"], told["task"]["context"]) == (task, "asked")
         (event,) = told["facts"]
@@ -124,7 +125,7 @@ async def test_an_event_that_came_early_counts_as_one_in_time(world: World) -> N
         task = await host.focus("x")
         await host.call("event_post", key="ack", body={"by": "bob"})
         told = await host.call("wait_for", task_id=task, keys=["ack"], timeout_s=60)
-        assert (told["state"], told["wait_ids"], told["early"]["data"]["by"]) == ("ready", [], "bob")
+        assert (told["state"], told["waits"], told["early"]["data"]["by"]) == ("ready", [], "bob")
         told = await host.call("safe_point")
         assert [fact["kind"] for fact in told["facts"]] == ["event"]
 
@@ -167,7 +168,7 @@ async def test_done_and_failed_are_said_once_and_may_be_repeated(world: World) -
 async def test_only_the_focus_can_be_decided_about(world: World) -> None:
     async with agent(world) as host:
         focus = await host.focus("x")
-        other = (await host.call("task_add", goal="y", idempotency_key="y"))["task_id"]
+        other = (await host.call("task_add", goal="y", idempotency_key="y"))["id"]
         told = await host.refused("task_done", task_id=other)
         assert f"{other} is ready and not the focus; {focus} has it" in told
         assert "(not_found)" in await host.refused("safe_point", task_id="t99")
@@ -186,31 +187,32 @@ async def test_a_person_approves_exactly_what_was_asked(world: World) -> None:
     """Section 3.8: bound to the hash of the intent, with the approver's name."""
     async with agent(world) as host, operator(world) as person:
         told = await asked(host)
-        (waiting,) = (await person.call("confirm_list"))["confirmations"]
-        assert (waiting["wait_id"], waiting["owner"], waiting["lane"]) == (told["wait_id"], "alice", "main")
+        (waiting,) = (await person.call("confirm_list"))["items"]
+        assert (waiting["id"], waiting["owner"], waiting["lane"]) == (told["id"], "alice", "main")
         assert (waiting["action"], waiting["arguments"]) == ("refund", {"amount": 40})
         assert waiting["intent_hash"] == told["intent_hash"]
-        answer = await person.call("confirm_answer", wait_id=told["wait_id"], approve=True, reason="they are right")
-        assert (answer["outcome"], answer["decided_by"]) == ("approved", "user/olga")
+        answer = await person.call("confirm_answer", wait_id=told["id"], approve=True, reason="they are right")
+        assert (answer["approved"], answer["decided_by"]) == (True, "user/olga")
         (fact,) = (await host.call("safe_point"))["facts"]
         assert (fact["kind"], fact["data"]["by"], fact["data"]["arguments"]) == (
             "confirmed", "user/olga", {"amount": 40},
         )  # fmt: skip
-        again = await person.call("confirm_answer", wait_id=told["wait_id"], approve=False)
-        assert again["outcome"] == "already decided"
+        again = await person.call("confirm_answer", wait_id=told["id"], approve=True)
+        assert again == answer
+        other = await person.refused("confirm_answer", wait_id=told["id"], approve=False)
+        assert "already been approved by user/olga" in other
 
 
 async def test_a_denial_is_a_fact_and_silence_is_not_a_denial(world: World, clock: VirtualClock) -> None:
     """Invariant 18."""
     async with agent(world) as host, operator(world) as person:
         told = await asked(host, timeout_s=60)
-        assert (await person.call("confirm_answer", wait_id=told["wait_id"], approve=False))["outcome"] == "denied"
+        assert (await person.call("confirm_answer", wait_id=told["id"], approve=False))["approved"] is False
         back = await host.call("safe_point")
         assert [fact["kind"] for fact in back["facts"]] == ["denied"]
         told = await host.call("confirm_request", task_id=back["task"]["id"], action="refund", timeout_s=60)
         clock.advance(timedelta(seconds=60))
-        answer = await person.call("confirm_answer", wait_id=told["wait_id"], approve=True)
-        assert answer["outcome"] == "too late"
+        assert "timed out" in await person.refused("confirm_answer", wait_id=told["id"], approve=True)
         kinds = [fact["kind"] for fact in (await host.call("safe_point"))["facts"]]
         assert "timed_out" in kinds
         assert not {"confirmed", "denied"} & set(kinds)
@@ -219,17 +221,17 @@ async def test_a_denial_is_a_fact_and_silence_is_not_a_denial(world: World, cloc
 async def test_an_agent_cannot_answer_its_own_question_nor_post_its_way_past_it(world: World) -> None:
     async with agent(world) as host:
         told = await asked(host)
-        key = (await host.call("attention_view"))["waits"][0]["key"]
+        key = (await host.call("attention_view"))["waiting"][0]["waits"][0]["key"]
         await host.call("event_post", key=key, body={"approve": True})
-        assert (await host.call("task_get", task_id=told["task_id"]))["state"] == "waiting"
-        assert "Unknown tool" in await host.refused("confirm_answer", wait_id=told["wait_id"], approve=True)
+        assert (await host.call("task_get", task_id=told["task"]))["state"] == "waiting"
+        assert "Unknown tool" in await host.refused("confirm_answer", wait_id=told["id"], approve=True)
 
 
 async def test_an_operator_of_one_tenant_does_not_see_the_questions_of_another(world: World) -> None:
     async with agent(world) as host, operator(world, owner="bob") as person:
         told = await asked(host)
-        assert (await person.call("confirm_list"))["confirmations"] == []
-        assert "(not_found)" in await person.refused("confirm_answer", wait_id=told["wait_id"], approve=True)
+        assert (await person.call("confirm_list"))["items"] == []
+        assert "(not_found)" in await person.refused("confirm_answer", wait_id=told["id"], approve=True)
 
 
 async def test_arguments_that_a_directive_takes_for_itself_are_refused(world: World) -> None:
@@ -251,7 +253,7 @@ async def test_a_session_that_ends_gives_its_lane_back_and_the_next_goes_on(worl
     assert (lane.driver, lane.leased_until) == (None, None)
     async with agent(world) as host:
         told = await host.call("safe_point")
-        assert (told["task"]["id"], told["task"]["context"], told["task"]["turn"]) == (task, "half done", 2)
+        assert (told["task"]["id"], told["task"]["context"], told["turn"]) == (task, "half done", 2)
     assert verify(world, "main", owner="alice").complaints == ()
 
 
@@ -262,8 +264,8 @@ async def test_a_lane_has_one_driver_and_everybody_else_may_still_add(world: Wor
         told = await other.refused("safe_point")
         assert "driven by another process" in told
         assert (await other.call("attention_view"))["driver"] == "somebody else"
-        assert (await other.call("task_add", goal="y", idempotency_key="y"))["created"] is True
-        assert (await other.call("event_post", key="k"))["matched"] == "kept"
+        assert (await other.call("task_add", goal="y", idempotency_key="y"))["deduplicated"] is False
+        assert (await other.call("event_post", key="k"))["state"] == "pending"
 
 
 async def test_a_server_that_lost_its_lane_says_so_and_can_come_back(world: World, clock: VirtualClock) -> None:

@@ -19,8 +19,8 @@ from horae.attention import Act, Attention, Control, Done, Facts, Fail, Proceed,
 from horae.core.lanes import ADDRESSED
 from horae.ports import World
 from horae.service.asgi import build
-from horae.service.attention import router as lane_router
 from horae.service.options import Options
+from horae.service.routes.attention import router as lane_router
 from horae.testing import Lab
 from horae.testing.clock import VirtualClock
 from tests.service.conftest import Connect
@@ -83,7 +83,7 @@ def test_a_task_is_added_done_and_seen(alice: TestClient, app: Horae) -> None:
     made = alice.post(f"{OPS}/tasks", json={"kind": "sleep", "payload": {"day": 7}, "priority": 60})
     assert (made.status_code, made.json()["state"]) == (201, "ready")
     where = made.headers["location"]
-    assert alice.get(where).json() == made.json()
+    assert alice.get(where).json() | {"deduplicated": False} == made.json()
 
     agent = an_agent(app)
     agent.run()
@@ -101,7 +101,7 @@ def test_the_same_key_is_the_same_task(alice: TestClient) -> None:
     again = alice.post(f"{OPS}/tasks", json={"kind": "report", "payload": 7}, headers=key)
     other = alice.post(f"{OPS}/tasks", json={"kind": "report", "payload": 8}, headers=key)
     assert (first.status_code, again.status_code) == (201, 200)
-    assert again.json() == first.json()
+    assert again.json() == first.json() | {"deduplicated": True}
     assert code_of(other) == (409, "conflict")
 
 
@@ -130,10 +130,10 @@ def test_cancelling_twice_is_no_mistake(alice: TestClient) -> None:
 
 
 def test_a_delayed_task_waits_for_its_time(alice: TestClient) -> None:
-    made = alice.post(f"{OPS}/tasks", json={"kind": "report", "delay_sec": 60}).json()
+    made = alice.post(f"{OPS}/tasks", json={"kind": "report", "delay": 60}).json()
     assert (made["state"], made["start_at"] is not None) == ("created", True)
     assert [each["id"] for each in alice.get(OPS).json()["created"]] == [made["id"]]
-    both = {"kind": "report", "delay_sec": 60, "start_at": "2040-01-01T00:00:00Z"}
+    both = {"kind": "report", "delay": 60, "start_at": "2040-01-01T00:00:00Z"}
     assert code_of(alice.post(f"{OPS}/tasks", json=both)) == (422, "invalid_input")
 
 
@@ -171,7 +171,7 @@ def test_a_lane_now(alice: TestClient, app: Horae) -> None:
     assert (waiting["waits"][0]["key"], waiting["waits"][0]["kind"]) == ("ack", "event")
     assert waiting["waits"] == alice.get(f"{OPS}/waits").json()["items"]
     assert seen["counts"] == {"suspended": 0, "ready": 2, "waiting": 1, "created": 0}
-    assert seen["lane"]["seq"] == alice.get(f"{OPS}/journal").json()["lines"][-1]["seq"]
+    assert seen["lane"]["seq"] == alice.get(f"{OPS}/journal").json()["items"][-1]["seq"]
     assert len(alice.get(OPS, params={"limit": 1}).json()["backlog"]) == 1
 
 
@@ -227,7 +227,7 @@ def test_an_event_is_judged_by_the_rules_of_the_agent(alice: TestClient, app: Ho
     noise = alice.post(f"{OPS}/events", json={"key": "noise"}).json()
 
     assert (hit.status_code, again.status_code) == (201, 200)
-    assert again.json() == hit.json()
+    assert again.json() == hit.json() | {"deduplicated": True}
     made = alice.get(f"{OPS}/tasks/{hit.json()['task']}").json()
     assert (made["kind"], made["priority"], made["key"], made["payload"]) == ("sleep", 90, "alert:db-1", {"id": "db-1"})
     assert (noise["state"], noise["reason"]) == ("dropped", "its rule only logs it")
@@ -331,20 +331,21 @@ def test_the_journal_is_read_verified_and_travelled(alice: TestClient, app: Hora
     an_agent(app).run()
     other = alice.post(f"{OPS}/tasks", json={"kind": "sleep"}).json()["id"]
     whole = alice.get(f"{OPS}/journal").json()
-    assert [line["seq"] for line in whole["lines"]] == list(range(1, len(whole["lines"]) + 1))
-    assert whole["next_since"] is None
+    assert [line["seq"] for line in whole["items"]] == list(range(1, len(whole["items"]) + 1))
+    assert whole["next_cursor"] is None
 
-    page: dict[str, Any] = {"next_since": 0}
-    pages: list[Any] = []
-    while page["next_since"] is not None:
-        page = alice.get(f"{OPS}/journal", params={"since": page["next_since"], "limit": 2}).json()
-        pages += page["lines"]
-    assert pages == whole["lines"]
-    about = alice.get(f"{OPS}/journal", params={"task": other}).json()["lines"]
+    page = alice.get(f"{OPS}/journal", params={"limit": 2}).json()
+    pages: list[Any] = page["items"]
+    while page["next_cursor"] is not None:
+        page = alice.get(f"{OPS}/journal", params={"cursor": page["next_cursor"], "limit": 2}).json()
+        pages += page["items"]
+    assert pages == whole["items"]
+    assert alice.get(f"{OPS}/journal", params={"since": 2}).json()["items"] == whole["items"][2:]
+    about = alice.get(f"{OPS}/journal", params={"task": other}).json()["items"]
     assert {line["task"] for line in about} == {other}
 
     checked = alice.get(f"{OPS}/journal/verify").json()
-    assert (checked["sound"], checked["lines"], checked["complaints"]) == (True, len(whole["lines"]), [])
+    assert (checked["sound"], checked["lines"], checked["complaints"]) == (True, len(whole["items"]), [])
     then = alice.get(f"{OPS}/at/1").json()
     assert {name: row["state"] for name, row in then["tasks"].items()} == {first: "created"}
     assert alice.get(f"{OPS}/at/0").json()["tasks"] == {}
@@ -363,7 +364,7 @@ def test_the_journal_is_read_verified_and_travelled(alice: TestClient, app: Hora
         ("POST", f"{OPS}/tasks", {"kind": "x" * 101}),
         ("POST", f"{OPS}/tasks", {"kind": "two words"}),
         ("POST", f"{OPS}/tasks", {"kind": "x", "priority": 100}),
-        ("POST", f"{OPS}/tasks", {"kind": "x", "delay_sec": 1e300}),
+        ("POST", f"{OPS}/tasks", {"kind": "x", "delay": 1e300}),
         ("POST", f"{OPS}/tasks", {"kind": "x", "due_by": "soon"}),
         ("POST", f"{OPS}/tasks", {"kind": "x", "start_at": "9999-12-31T23:59:59-12:00"}),
         ("POST", f"{OPS}/tasks", {"kind": "x", "anything": "else"}),

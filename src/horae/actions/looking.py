@@ -75,6 +75,16 @@ def find_waits(
     return world.store.read(read)
 
 
+def lane_of_confirmation(world: World, number: int) -> Lane | None:
+    """Return the lane whose agent asked for a person's word; None where there is no such confirmation."""
+
+    def read(tx: Tx) -> Lane | None:
+        wait = tx.attention.wait(number)
+        return None if wait is None or wait.kind != "confirm" else tx.attention.lane_by_number(wait.lane)
+
+    return world.store.read(read)
+
+
 def _bounded(limit: int) -> None:
     if not 1 <= limit <= MAX_PAGE:
         raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")

@@ -42,7 +42,7 @@ class Call(Generic[T]):
     """One operation with its arguments."""
 
     answer: Any = None  # the type of the answer
-    verb: Callable[[Here], Any] | None = None  # what to do in this process; its result is published as the answer
+    verb: Callable[[Here], Any] | None = None  # what to do in this process; its result, or its Tail, is published
     at: Mapping[str, str | int] = field(default_factory=dict)  # what stands in the braces of the path
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Any = None
@@ -67,6 +67,17 @@ class Call(Generic[T]):
         changes_nothing = self.method in ("GET", "HEAD")
         same_end = self.method == "PUT" and "If-Match" not in self.headers
         return changes_nothing or same_end or self.creates or self.repeats
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What the verb of a stream returns."""
+
+    read: Callable[[], list[Any]]  # what has come since it was called last
+    hint: str  # the hint of the store that announces more
+
+    def is_announced_by(self, hint: str) -> bool:
+        return hint in (self.hint, "*")
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Generic
 
+from horae.api.attention import Attention
 from horae.api.jobs import Jobs
 from horae.api.operation import S
 from horae.api.queues import Limits, Queues, Workers
@@ -14,6 +15,7 @@ class Rooms(Generic[S]):
 
     def __init__(self, sender: S) -> None:
         self.jobs: Jobs[S] = Jobs(sender)
+        self.attention: Attention[S] = Attention(sender)
         self.queues: Queues[S] = Queues(sender)
         self.limits: Limits[S] = Limits(sender)
         self.workers: Workers[S] = Workers(sender)

@@ -61,6 +61,11 @@ def publisher(public: Any, core: Any) -> Callable[[Any], Any]:
     return lambda value: public(**{name: get(value) for name, get in gets})
 
 
+def extended(kind: type[T], value: Any, **more: Any) -> T:
+    """Return a value as a larger kind, with what that knows besides."""
+    return kind(**vars(value), **more)
+
+
 def is_value(kind: Any) -> bool:
     return is_dataclass(kind)
 

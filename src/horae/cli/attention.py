@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from horae.api.values import as_list, to_json
 from horae.cli import attention_showing as showing
 from horae.cli import top, words
 from horae.cli.acting import Reason
 from horae.cli.arguments import arguments_from, instant_from
-from horae.cli.attention_verbs import lanes_reached
 from horae.cli.failures import Exit
-from horae.cli.terminal import Terminal, actor, command
-from horae.core.instants import from_iso
-from horae.errors import Conflict, InvalidInput, NotFound
+from horae.cli.terminal import Terminal, command
+from horae.cli.verbs import reached
+from horae.errors import InvalidInput, NotFound
 from horae.settings import span_from
 
 if TYPE_CHECKING:
-    from horae.cli.attention_verbs import LaneVerbs
+    from horae.api.attention_values import PostedEvent
+    from horae.cli.verbs import Verbs
 
 group = typer.Typer(
     help="See what an agent attends to, tell it something, answer it.",
@@ -37,17 +38,17 @@ Whole = Annotated[str | None, typer.Option("--args", metavar="JSON", help="All v
 Stdin = Annotated[str | None, typer.Argument(metavar="-", help="- reads the values from stdin.")]
 
 
-def meant(here: LaneVerbs, lane: str | None, owner: str | None) -> tuple[str, str | None]:
+def meant(here: Verbs, lane: str | None, owner: str | None) -> tuple[str, str | None]:
     """The lane that was named, or the only one there is; and its owner."""
     if lane is not None:
         return lane, owner
-    found = here.lanes(owner, MANY)
+    found = list(here.attention.lanes(owner=owner, limit=MANY))
     if not found:
         raise NotFound("There is no lane yet; an agent makes its own, or name one: --lane NAME")
     if len(found) > 1:
-        names = words.first_line(", ".join(sorted({each["name"] for each in found})))
+        names = words.first_line(", ".join(sorted({each.name for each in found})))
         raise InvalidInput(f"There are {words.count(len(found), 'lane')} ({names}); say which one with --lane NAME.")
-    return found[0]["name"], found[0]["owner"]
+    return found[0].name, found[0].owner
 
 
 @command(group, "lanes", by_url=True)
@@ -57,12 +58,13 @@ def lanes(
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=MANY, help="How many.")] = 100,
 ) -> None:
     """Every agent's lane, with what it attends to now."""
-    with lanes_reached(terminal) as here:
-        views = [here.view(each["name"], each["owner"]) for each in here.lanes(owner, limit)]
+    with reached(terminal) as here:
+        found = here.attention.lanes(owner=owner, limit=limit)
+        views = [here.attention.get(each.name, owner=each.owner) for each in found]
         now = here.now()
     headers = ("LANE", "OWNER", "FOCUS", "STACK", "BACKLOG", "WAITING", "LINES", "DRIVER")
     text = terminal.table(headers, [showing.lane_row(view, now) for view in views]) if views else "No lane yet."
-    terminal.result({"lanes": [view["lane"] | {"focus": view["focus"]} for view in views]}, text)
+    terminal.result(as_list(views), text)
 
 
 @command(group, "show", by_url=True)
@@ -77,14 +79,23 @@ def show(
     FOCUS is what the agent is at, STACK what was interrupted (the first comes back first), BACKLOG what is ready in
     the order in which it would be served, WAITING what is waited for and how long still.
     """
-    with lanes_reached(terminal) as here:
+    with reached(terminal) as here:
         name, whose = meant(here, lane, owner)
         if task is not None:
-            told = here.task(name, whose, task)
-            terminal.result({"task": told}, showing.task_page(terminal, told, here.now()))
+            _show_task(terminal, here, name, whose, task)
             return
-        view, now = here.view(name, whose), here.now()
-    terminal.result(view, "\n".join([terminal.bold(showing.heading(view, now)), *showing.view_lines(view, now)]))
+        view, now = here.attention.get(name, owner=whose), here.now()
+    text = "\n".join([terminal.bold(showing.heading(view, now)), *showing.view_lines(view, now)])
+    terminal.result(to_json(view), text)
+
+
+def _show_task(terminal: Terminal, here: Verbs, lane: str, owner: str | None, task_id: str) -> None:
+    with here.moment():
+        task = here.attention.task(lane, task_id, owner=owner)
+        found = here.attention.waits(lane, owner=owner, limit=MANY) if task.state == "waiting" else ()
+    waits = [each for each in found if each.task == task.id]
+    document = to_json(task) | {"waits": to_json(waits)}
+    terminal.result(document, showing.task_page(terminal, task, waits, here.now()))
 
 
 @command(
@@ -119,16 +130,16 @@ def add(
     It is durable when this returns; whoever drives the lane takes it up. A lane that is named and not there is made.
     """
     payload = arguments_from(arg or [], args, stdin)
-    options: dict[str, Any] = {"priority": priority, "key": key, "actor": actor(terminal)}
+    options: dict[str, Any] = {"priority": priority, "key": key}
     options["delay"] = None if delay is None else span_from(delay, "delay")
     for option, text in (("start_at", start_at), ("due_by", due_by), ("expires_at", expires_at)):
         options[option] = None if text is None else instant_from(text)
-    with lanes_reached(terminal, may_create=lane is not None) as here:
+    with reached(terminal, may_create=lane is not None) as here:
         name, whose = meant(here, lane, owner)
-        made = here.add(name, whose, kind, payload, **options)
-    task = made["task"]
-    what = "is the task of this key already" if made["created"] is False else "added"
-    terminal.result(made, f"{task['id']} {what}: {kind} in lane {name}, priority {task['priority']}, {task['state']}")
+        made = here.attention.add(name, kind, payload, owner=whose, **options)
+    what = "is the task of this key already" if made.deduplicated else "added"
+    text = f"{made.id} {what}: {kind} in lane {name}, priority {made.priority}, {made.state}"
+    terminal.result(to_json(made), text)
 
 
 @command(group, "post", by_url=True)
@@ -149,20 +160,19 @@ def post(
     Its rules decide what follows. Without a rule it wakes whoever waits for it, or is kept for whoever will.
     """
     data = arguments_from(arg or [], args, stdin)
-    with lanes_reached(terminal, may_create=lane is not None) as here:
+    with reached(terminal, may_create=lane is not None) as here:
         name, whose = meant(here, lane, owner)
-        posted = here.post(name, whose, event, data, event_id=event_id, actor=actor(terminal))
-    terminal.result(posted, _became(posted))
+        posted = here.attention.post(name, event, data, event_id=event_id, owner=whose)
+    terminal.result(to_json(posted), _became(posted))
 
 
-def _became(posted: showing.Shape) -> str:
-    event = posted["event"]
-    if posted["is_new"] is False:
-        return f"event {event['id']} is known by this id already: {event['state']}"
-    to = f" by {event['task']}" if event["task"] else ""
-    became = {"pending": "kept for whoever will wait for it", "late": f"too late, told to {event['task']}"}
-    why = f" ({event['reason']})" if event["reason"] else ""
-    return f"event {event['id']}: {became.get(event['state'], event['state'] + to)}{why}"
+def _became(event: PostedEvent) -> str:
+    if event.deduplicated:
+        return f"event {event.id} is known by this id already: {event.state}"
+    to = f" by {event.task}" if event.task else ""
+    became = {"pending": "kept for whoever will wait for it", "late": f"too late, told to {event.task}"}
+    why = f" ({event.reason})" if event.reason else ""
+    return f"event {event.id}: {became.get(event.state, event.state + to)}{why}"
 
 
 @command(group, "cancel", by_url=True)
@@ -175,12 +185,12 @@ def cancel(
     owner: OwnerOf = None,
 ) -> None:
     """End a task; the one in focus ends at its next safe point."""
-    with lanes_reached(terminal) as here:
+    with reached(terminal) as here:
         name, whose = meant(here, lane, owner)
-        told = here.cancel(name, whose, task, reason=reason, graceful=graceful, actor=actor(terminal))
-    asked = " and was asked to end" if told["state"] == "running" else ""
-    late = "; it had ended before" if told["state"] in ("completed", "failed") else ""
-    terminal.result({"task": told}, f"{told['id']} is {told['state']}{asked}{late}")
+        ended = here.attention.cancel(name, task, reason=reason, graceful=graceful, owner=whose)
+    asked = " and was asked to end" if ended.state == "running" else ""
+    late = "; it had ended before" if ended.state in ("completed", "failed") else ""
+    terminal.result(to_json(ended), f"{ended.id} is {ended.state}{asked}{late}")
 
 
 @command(group, "confirm", by_url=True, examples=('horae attention confirm 12 --approve --reason "asked Ann"',))
@@ -200,18 +210,11 @@ def confirm(
     """
     if approve is None:
         raise InvalidInput("Say --approve or --deny; saying nothing lets it time out.")
-    with lanes_reached(terminal) as here:
+    with reached(terminal) as here:
         name, whose = meant(here, lane, owner)
-        told = here.confirm(name, whose, wait, approve, reason=reason, actor=actor(terminal))
-    if told["state"] == "timeout":
-        raise Conflict(f"Nobody answered confirmation {wait} by {told['deadline']}, so it has timed out.")
-    if told["approved"] is None:
-        raise Conflict(f"Confirmation {wait} is no longer needed: its task does not wait for it any more.")
-    if told["approved"] is not approve:
-        said = "approved" if told["approved"] else "denied"
-        raise Conflict(f"Confirmation {wait} has already been {said} by {told['decided_by']}.")
+        confirmed = here.attention.confirm(name, wait, approve, reason=reason, owner=whose)
     answer = "approved" if approve else "denied"
-    terminal.result({"wait": told}, f"{showing.intended(told)}of {told['task']} is {answer}")
+    terminal.result(to_json(confirmed), f"{showing.intended(confirmed)}of {confirmed.task} is {answer}")
 
 
 @command(group, "journal", by_url=True)
@@ -224,14 +227,13 @@ def journal(
     owner: OwnerOf = None,
 ) -> None:
     """What happened, line by line."""
-    with lanes_reached(terminal) as here:
+    with reached(terminal) as here:
         name, whose = meant(here, lane, owner)
-        found = here.journal(name, whose, since=since, limit=limit, task_id=task)
-    further = found[-1]["seq"] if len(found) == limit else None
-    text = showing.journal_table(terminal, found) if found else "No such lines."
-    terminal.result({"lines": found, "next_since": further}, text)
-    if further and not terminal.is_json:
-        terminal.say(f"There may be more: --since {further}")
+        page = here.attention.journal(name, since=since, task=task, owner=whose).page(limit=limit)
+    text = showing.journal_table(terminal, page.items) if page.items else "No such lines."
+    terminal.result(to_json(page), text)
+    if page.next_cursor and not terminal.is_json:
+        terminal.say(f"There may be more: --since {page.items[-1].seq}")
 
 
 @command(group, "at", by_url=True)
@@ -242,15 +244,15 @@ def at(
     owner: OwnerOf = None,
 ) -> None:
     """The lane as it was after a line of its journal."""
-    with lanes_reached(terminal) as here:
+    with reached(terminal) as here:
         name, whose = meant(here, lane, owner)
-        tables = here.at(name, whose, line)
-        (told,) = here.journal(name, whose, since=line - 1, limit=1, task_id=None)
-    then = from_iso(told["at"])
-    view = showing.view_after(tables, line, then)
-    who = f" {told['task']}" if told["task"] else ""
-    head = f"{name}  {words.exact(then)}  after line {line}:{who} {told['cause']}"
-    terminal.result({**view, "tables": tables}, "\n".join([terminal.bold(head), *showing.view_lines(view, then)]))
+        past = here.attention.at(name, line, owner=whose)
+        (entry,) = here.attention.journal(name, since=line - 1, limit=1, owner=whose)
+    view = showing.view_after(past, entry.at)
+    who = f" {entry.task}" if entry.task else ""
+    head = f"{name}  {words.exact(entry.at)}  after line {line}:{who} {entry.cause}"
+    text = "\n".join([terminal.bold(head), *showing.view_lines(view, entry.at)])
+    terminal.result({**to_json(view), **to_json(past)}, text)
 
 
 @command(group, "verify", by_url=True)
@@ -264,16 +266,17 @@ def verify(
     Every lane, or the one that is named: no line is missing, none was changed, and folding them gives the tables. A
     complaint is exit code 6.
     """
-    with lanes_reached(terminal) as here:
-        named = [(each["name"], each["owner"]) for each in here.lanes(owner, None)] if lane is None else [(lane, owner)]
-        found = [here.verify(*each) for each in named]
-    lines = [line for each in found for line in (showing.verified_line(each), *_indented(each["complaints"]))]
-    terminal.result({"lanes": found}, "\n".join(lines) or "No lane yet.")
-    if not all(each["sound"] for each in found):
+    with reached(terminal) as here:
+        every = [] if lane is not None else [(each.name, each.owner) for each in here.attention.lanes(owner=owner)]
+        named = every if lane is None else [(lane, owner)]
+        found = [here.attention.verify(name, owner=whose) for name, whose in named]
+    lines = [line for each in found for line in (showing.verified_line(each), *_indented(each.complaints))]
+    terminal.result(as_list(found), "\n".join(lines) or "No lane yet.")
+    if not all(each.sound for each in found):
         raise typer.Exit(Exit.FINDINGS)
 
 
-def _indented(complaints: list[str]) -> list[str]:
+def _indented(complaints: tuple[str, ...]) -> list[str]:
     return [f"  {complaint}" for complaint in complaints]
 
 
@@ -288,6 +291,6 @@ def top_(
 
     With --json it is one document for each change and line.
     """
-    with lanes_reached(terminal) as here:
+    with reached(terminal) as here:
         name, whose = meant(here, lane, owner)
         top.watch(terminal, here, name, whose, once=once)

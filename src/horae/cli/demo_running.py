@@ -13,8 +13,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from horae.api.attention_values import LaneDetail, VerifiedJournal, past_lane
+from horae.api.values import published, to_json
 from horae.attention import Attention
-from horae.cli.attention_showing import WIDTH, four_lines, one_line, sound, verified_shape, view_after, view_of
+from horae.cli.attention_showing import WIDTH, PastView, four_lines, one_line, sound, view_after
 from horae.cli.demo_crash import until_killed
 from horae.cli.demo_story import ACK, BEGINS, SHORT, Outside, Pager, Spans, Time, an_agent, begin
 from horae.cli.demo_telling import Narrator, Row
@@ -126,10 +128,10 @@ class Telling:
         if to_the_end:
             self.screen.clear()
         elif self.switches.real:
-            self.screen.draw(view_of(self.agent.snapshot()), self.time.clock.now())
+            self.screen.draw(published(LaneDetail, self.agent.snapshot()), self.time.clock.now())
 
-    def _view_after(self, line: Line) -> dict[str, Any]:
-        return view_after(self.agent.at(line.seq), line.seq, line.at)
+    def _view_after(self, line: Line) -> PastView:
+        return view_after(past_lane(line.seq, self.agent.at(line.seq)), line.at)
 
     # -- who is asked --------------------------------------------------------------------------------------------
 
@@ -161,13 +163,13 @@ class Telling:
             self._proof("early", self._early_proof())
         if self.switches.confirm:
             self._proof("confirm", self._confirm_proof())
-        found = verified_shape(self.agent.verify())
-        self.terminal.event({"event": "verified", **found})
-        told = sound(found) if found["sound"] else "; ".join(found["complaints"])
+        found: VerifiedJournal = published(VerifiedJournal, self.agent.verify())
+        self.terminal.event({"event": "verified", **to_json(found)})
+        told = sound(found) if found.sound else "; ".join(found.complaints)
         self._line("horae attention verify", told)
         line = self.agent.journal(since=TRAVEL_TO - 1, limit=1)[0]
         view = self._view_after(line)
-        self.terminal.event({"event": "at", **view})
+        self.terminal.event({"event": "at", **to_json(view)})
         self._line(f"horae attention at {TRAVEL_TO}", one_line(view, line.at))
 
     def _proof(self, switch: str, text: str) -> None:
@@ -281,7 +283,7 @@ class Screen:
         else:
             self.terminal.out(row.text())
 
-    def draw(self, view: dict[str, Any], now: datetime) -> None:
+    def draw(self, view: LaneDetail | PastView, now: datetime) -> None:
         """The four lines, in place of those before."""
         if self.is_live and not self._is_typed_on:
             self.clear()

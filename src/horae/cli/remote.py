@@ -6,7 +6,7 @@ The service knows by the token who acts, so *actor* is not sent.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta
 from itertools import dropwhile, islice
@@ -58,10 +58,14 @@ class Far:
         self.now = SystemClock().now
         self.moment = nullcontext
         self.jobs = client.jobs
-        self.queues, self.limits = client.queues, client.limits
+        self.queues, self.limits, self.attention = client.queues, client.limits, client.attention
         self.schedules: ScheduleVerbs = FarSchedules(client)
         self.firing: FiringVerbs = FarFiring(client)
         self.tokens: TokenVerbs = FarTokens(client)
+
+    def on_hints(self, listener: Callable[[], None], /) -> Callable[[], None]:
+        """Do nothing: a service has no hints for a terminal, which asks it every second."""
+        return lambda: None
 
 
 class FarSchedules:

@@ -5,26 +5,29 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from horae.cli.attention_showing import Shape, heading, view_lines
+from horae.api.values import to_json
+from horae.cli.attention_showing import heading, view_lines
 from horae.cli.terminal import Terminal
 from horae.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from horae.cli.attention_verbs import LaneVerbs
+    from horae.api.attention_values import LaneDetail
+    from horae.cli.verbs import Verbs
 
 EVERY = timedelta(seconds=1)  # hints are hints; and a countdown should move
 HOME_AND_CLEAR = "\x1b[H\x1b[J"
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"  # the other screen, without a cursor
 
 
-def watch(terminal: Terminal, here: LaneVerbs, lane: str, owner: str | None, *, once: bool) -> None:
+def watch(terminal: Terminal, here: Verbs, lane: str, owner: str | None, *, once: bool) -> None:
     """Draw until somebody has seen enough."""
     if once:
-        view = here.view(lane, owner)
-        terminal.result(view, frame(terminal, view, here.now()))
+        view = here.attention.get(lane, owner=owner)
+        terminal.result(to_json(view), frame(terminal, view, here.now()))
         return
     if not terminal.is_json and not sys.stdout.isatty():
         raise InvalidInput("top draws on a terminal; elsewhere use --once, or --json for a line at each change.")
@@ -34,7 +37,7 @@ def watch(terminal: Terminal, here: LaneVerbs, lane: str, owner: str | None, *, 
         asyncio.run(_watch(terminal, here, lane, owner))
 
 
-async def _watch(terminal: Terminal, here: LaneVerbs, lane: str, owner: str | None) -> None:
+async def _watch(terminal: Terminal, here: Verbs, lane: str, owner: str | None) -> None:
     import asyncio
 
     from horae.clock import SystemClock
@@ -43,15 +46,15 @@ async def _watch(terminal: Terminal, here: LaneVerbs, lane: str, owner: str | No
     alarm, keys = Alarm(SystemClock()), list[str]()
     unsubscribe = here.on_hints(alarm.ring_from_elsewhere)
     forget = _listen(keys, alarm.ring)
-    last: Shape | None = None
+    last: LaneDetail | None = None
     try:
         while not {"q", "Q", ""} & set(keys):
-            view = await asyncio.to_thread(here.view, lane, owner)
+            view = await asyncio.to_thread(here.attention.get, lane, owner=owner)
             if not terminal.is_json:
                 print(HOME_AND_CLEAR + frame(terminal, view, here.now()), end="", flush=True)
-            elif {**view, "at": None} != last:
-                terminal.event({"event": "changed", **view})
-            last = {**view, "at": None}
+            elif last is None or replace(view, at=last.at) != last:
+                terminal.event({"event": "changed", **to_json(view)})
+            last = view
             await alarm.sleep(None, EVERY)
     except asyncio.CancelledError:  # Ctrl-C is how one leaves
         return
@@ -80,7 +83,7 @@ def _ignore(_: object) -> None:
     return None
 
 
-def frame(terminal: Terminal, view: Shape, now: datetime) -> str:
+def frame(terminal: Terminal, view: LaneDetail, now: datetime) -> str:
     """One picture: which lane, then FOCUS, STACK, BACKLOG, WAITING, as wide and high as the terminal."""
     import shutil
 

@@ -18,6 +18,7 @@ from horae.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from horae.actions.firing import Backfill, Triggered
+    from horae.api.attention import Attention
     from horae.api.jobs import Jobs
     from horae.api.operation import Sender
     from horae.api.queues import Limits, Queues
@@ -108,6 +109,7 @@ class Verbs(Protocol):
     jobs: Jobs[Sender]
     queues: Queues[Sender]
     limits: Limits[Sender]
+    attention: Attention[Sender]
     schedules: ScheduleVerbs
     firing: FiringVerbs
     tokens: TokenVerbs
@@ -116,6 +118,9 @@ class Verbs(Protocol):
 
     def moment(self) -> AbstractContextManager[None]:
         """Make all reads inside the block consistent; only where the database is opened here."""
+
+    def on_hints(self, listener: Callable[[], None], /) -> Callable[[], None]:
+        """Call *listener*, from any thread, when something may have happened; the answer ends it."""
 
 
 class Bound:
@@ -142,9 +147,14 @@ class Near:
         caller = house(actor) if owner in (None, SYSTEM) else tenant(str(owner), actor)
         rooms: Rooms[Sender] = Rooms(Local(lambda: Here(world, caller)))
         self.jobs, self.queues, self.limits = rooms.jobs, rooms.queues, rooms.limits
+        self.attention = rooms.attention
         self.schedules = cast("ScheduleVerbs", Bound(world, "schedules"))
         self.firing = cast("FiringVerbs", Bound(world, "firing"))
         self.tokens = cast("TokenVerbs", Bound(world, "tokens"))
+        self._store = world.store
+
+    def on_hints(self, listener: Callable[[], None], /) -> Callable[[], None]:
+        return self._store.subscribe(lambda _: listener())
 
 
 @contextmanager

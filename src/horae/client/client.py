@@ -14,11 +14,11 @@ except ModuleNotFoundError as missing:
         f"The client needs {missing.name!r}, which is not installed. Run: pip install 'horae[client]'"
     ) from missing
 
+from horae.api.attention import Attention
 from horae.api.jobs import Jobs
 from horae.api.operation import AsyncSender, S, Sender
 from horae.api.queues import Limits, Queues, Workers
 from horae.client.admin import Admin
-from horae.client.attention import Attention
 from horae.client.audit import Audit
 from horae.client.compat import Compat
 from horae.client.definitions import Definitions

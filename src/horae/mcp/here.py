@@ -7,6 +7,12 @@ from dataclasses import dataclass
 
 from mcp.server.auth.middleware.auth_context import get_access_token
 
+from horae.api.attention import Attention
+from horae.api.here import Here as Behalf
+from horae.api.here import house, tenant
+from horae.api.operation import Sender
+from horae.api.senders.local import Local
+from horae.core.access import Caller
 from horae.core.jobs import SYSTEM
 from horae.core.lanes import lane_name
 from horae.core.payloads import label
@@ -44,6 +50,20 @@ class Here:
     seats: Seats
     durability: str = COMMITTED
     is_alone: bool = True  # whether all calls come from one owner, so that updates may be told to all
+
+    @property
+    def attention(self) -> Attention[Sender]:
+        """The attention room of the owner that calls: an agent's, from where no approval is within reach."""
+        who = self.who()
+        return self._room(tenant(who.owner, who.actor))
+
+    @property
+    def all_attention(self) -> Attention[Sender]:
+        """The attention room of an operator, who approves."""
+        return self._room(house(self.who().actor))
+
+    def _room(self, caller: Caller) -> Attention[Sender]:
+        return Attention(Local(lambda: Behalf(self.world, caller)))
 
     @classmethod
     def for_one(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial, wraps
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import anyio.to_thread
 from mcp.server import MCPServer
@@ -13,8 +15,9 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.subscriptions import InMemorySubscriptionBus, ResourceUpdated, SubscriptionBus
 from mcp_types import ToolAnnotations
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, RootModel, create_model
 
+from horae.api.values import to_json
 from horae.errors import HoraeError, InvalidInput, NotFound, StoreError
 from horae.mcp.confirmations import ConfirmTools
 from horae.mcp.here import Here
@@ -23,6 +26,7 @@ from horae.mcp.tasks import TaskTools
 from horae.mcp.turns import TurnTools
 from horae.version import VERSION
 
+T = TypeVar("T")
 Selection = Literal["all", "minimal"]
 MINIMAL = ("attention_view", "task_add", "safe_point", "wait_for", "schedule_create")
 FOCUS = "attention://focus"
@@ -48,7 +52,7 @@ def agent_server(here: Here, tools: Selection = "all") -> MCPServer[None]:
     if tools not in ("all", "minimal"):
         raise InvalidInput(f"--tools {tools} is not known; choose all or minimal.")
     tasks, turns, schedules = TaskTools(here), TurnTools(here), ScheduleTools(here)
-    offered: list[tuple[Callable[..., BaseModel], ToolAnnotations]] = [
+    offered: list[tuple[Callable[..., Any], ToolAnnotations]] = [
         (tasks.attention_view, READS),
         (tasks.task_add, REPEATABLE),
         (tasks.task_get, READS),
@@ -102,24 +106,36 @@ def _server(
     )
 
 
-def _tool(run: Callable[..., BaseModel], hints: ToolAnnotations, bus: SubscriptionBus | None) -> Tool:
+def _tool(run: Callable[..., Any], hints: ToolAnnotations, bus: SubscriptionBus | None) -> Tool:
     """A verb as a tool: in a thread, its refusals in words, and no argument that it does not know."""
+    signature = inspect.signature(run, eval_str=True)
+    model = _model_of(signature.return_annotation)
 
     @wraps(run)
     async def call(**arguments: Any) -> BaseModel:
         try:
-            told = await anyio.to_thread.run_sync(partial(run, **arguments))
+            answer = await anyio.to_thread.run_sync(partial(run, **arguments))
         except HoraeError as problem:
             raise ToolError(in_words(problem)) from None
         if bus is not None and not hints.read_only_hint:
             await bus.publish(ResourceUpdated(uri=FOCUS))
-        return told
+        return answer if isinstance(answer, BaseModel) else model(answer)
 
+    vars(call)["__signature__"] = signature.replace(return_annotation=model)
     tool = Tool.from_function(call, description=" ".join((run.__doc__ or "").split()), annotations=hints)
     known = tool.fn_metadata.arg_model
     known.model_config = ConfigDict(**{**known.model_config, "extra": "forbid"})
     known.model_rebuild(force=True)
     return tool.model_copy(update={"parameters": known.model_json_schema(by_alias=True)})
+
+
+def _model_of(answer: type[Any]) -> type[Any]:
+    """The model through which the SDK describes and writes an answer: a public value as it is."""
+    if issubclass(answer, BaseModel):
+        return answer
+    base: Any = RootModel[answer]  # type: ignore[valid-type]
+    made: type[Any] = create_model(answer.__name__, __base__=base, __doc__=answer.__doc__)
+    return made
 
 
 def in_words(problem: HoraeError) -> str:
@@ -132,11 +148,11 @@ def in_words(problem: HoraeError) -> str:
 def _add_resources(server: MCPServer[None], tasks: TaskTools) -> None:
     @server.resource(FOCUS, name="focus", description="What has the focus, and all around it.", mime_type=JSON)
     def focus() -> str:
-        return tasks.attention_view().model_dump_json()
+        return _text(tasks.attention_view())
 
     @server.resource("attention://tasks/{id}", name="task", description="One task.", mime_type=JSON)
     def task(id: str) -> str:  # noqa: A002
-        return _found(lambda: tasks.task_get(id)).model_dump_json()
+        return _text(_found(lambda: tasks.task_get(id)))
 
     @server.resource(
         "attention://journal{?since}", name="journal", description="What happened, up to 100 lines.", mime_type=JSON
@@ -144,11 +160,15 @@ def _add_resources(server: MCPServer[None], tasks: TaskTools) -> None:
     def journal(since: str = "0") -> str:
         if not (since.isascii() and since.isdigit() and len(since) <= 18):
             raise ResourceNotFoundError("since is the number of a line: 0 or more.")
-        return tasks.journal_read(since_seq=int(since), limit=100).model_dump_json()
+        return _text(tasks.journal_read(since_seq=int(since), limit=100))
 
 
-def _found(read: Callable[[], BaseModel]) -> BaseModel:
+def _text(value: Any) -> str:
+    return json.dumps(to_json(value), ensure_ascii=False)
+
+
+def _found(read: Callable[[], T]) -> T:
     try:
         return read()
-    except NotFound as problem:
+    except (NotFound, InvalidInput) as problem:
         raise ResourceNotFoundError(str(problem)) from None

@@ -1,152 +1,232 @@
-"""What the tools answer with. Each shape becomes the schema of its tool's structured output."""
+"""What the tools answer with: the public values of the rooms, or fewer of their fields where a model would read too
+much, and what a reply states besides. Each becomes the schema of its tool's structured output.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
-from horae.actions.lanes import Snapshot, shown
-from horae.core.directives import Fact
+from horae.api.attention_values import Confirmation, LaneControl, PostedEvent, TaskDetail, Wait
+from horae.api.values import PYDANTIC, Get
 from horae.core.fires import Schedule
 from horae.core.instants import iso
-from horae.core.lanes import Line, Task, TaskWait
-from horae.core.payloads import decode
 from horae.core.standing import described
 
 UTC_ONLY = "UTC"
+Driver = Literal["this server", "somebody else", "nobody"]
 
 
-class TaskLine(BaseModel):
+# -- what replies state ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class InUtc:
+    """A reply whose times are UTC."""
+
+    __pydantic_config__ = PYDANTIC
+
+    timezone: str = UTC_ONLY
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept(InUtc):
+    """A reply to something that was written; ``durability`` says what the write is worth."""
+
+    durability: str = ""
+
+
+# -- tasks -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskLine:
     """A task in a list: without its payload, context and result, which may be large."""
 
-    id: str = Field(examples=["t12"])
+    __pydantic_config__ = PYDANTIC
+
+    id: str
     kind: str
     state: str
     priority: int
     goal: str | None = None
     note: str | None = None
     key: str | None = None
-    start_at: str | None = None
-    due_by: str | None = None
-
-
-class TaskShape(TaskLine):
-    """A whole task."""
-
-    payload: Any = None
-    context: Any = Field(None, description="What was handed over at its last safe point, unchanged.")
-    turn: int = Field(description="The turn that the next safe_point, wait_for, task_done or task_fail answers.")
-    result: Any = None
     reason: str | None = None
-    cancel_requested: bool = False
-    created_at: str | None = None
-    expires_at: str | None = None
+    start_at: datetime | None = None
+    due_by: datetime | None = None
 
 
-class WaitShape(BaseModel):
-    """One key that a task waits for."""
+@dataclass(frozen=True, kw_only=True)
+class WaitingLine:
+    """A task, and all that it waits for."""
 
-    wait_id: int
-    task_id: str
-    key: str
-    kind: str
-    deadline: str
-    intent: Any = None
-    intent_hash: str | None = None
+    task: TaskLine
+    waits: tuple[Wait, ...] = ()
 
 
-class View(BaseModel):
-    """The agent's attention at one moment; all times are UTC."""
+@dataclass(frozen=True, kw_only=True)
+class View(InUtc):
+    """The agent's attention at one moment."""
+
+    DERIVED: ClassVar[dict[str, Get]] = {
+        "lane": lambda seen: seen.lane.name,
+        "driver": lambda seen: "nobody",
+        "timezone": lambda seen: UTC_ONLY,
+    }
 
     lane: str
-    driver: Literal["this server", "somebody else", "nobody"]
-    focus: TaskLine | None
-    stack: list[TaskLine] = Field(description="Interrupted tasks, the one that comes back first on top.")
-    backlog: list[TaskLine] = Field(description="Ready tasks in the order in which they would be served.")
-    waiting: list[TaskLine]
-    waits: list[WaitShape]
-    delayed: list[TaskLine] = Field(description="Tasks whose start has not come.")
-    control: dict[str, Any] = Field(description="What an operator forbids just now.")
-    at: str
-    timezone: str = UTC_ONLY
+    at: datetime
+    driver: Driver = "nobody"
+    focus: TaskLine | None = None
+    stack: Annotated[
+        tuple[TaskLine, ...], Field(description="Interrupted tasks, the one that comes back first on top.")
+    ] = ()
+    backlog: Annotated[
+        tuple[TaskLine, ...], Field(description="Ready tasks in the order in which they would be served.")
+    ] = ()
+    waiting: tuple[WaitingLine, ...] = ()
+    created: Annotated[tuple[TaskLine, ...], Field(description="Tasks whose start has not come.")] = ()
+    control: Annotated[LaneControl | None, Field(description="What an operator forbids just now.")] = None
 
 
-class TaskAdded(BaseModel):
-    task_id: str
-    state: str
-    created: bool = Field(description="False: the key was known, and this is the task that it made.")
-    start_at: str | None
-    durability: str
-    timezone: str = UTC_ONLY
+@dataclass(frozen=True, kw_only=True)
+class WholeTask(TaskDetail, InUtc):
+    """A whole task; ``context`` is what was handed over at its last safe point, unchanged."""
 
 
-class TaskPage(BaseModel):
-    tasks: list[TaskLine]
-    next_cursor: str | None = Field(None, description="Hand it in as cursor for the next page; none: that was all.")
+@dataclass(frozen=True, kw_only=True)
+class TaskAdded(TaskLine, Kept):
+    """The task that now stands for a request; ``deduplicated``: the key was known, and this is the task it made."""
+
+    deduplicated: bool = False
 
 
-class TaskEnded(BaseModel):
-    task_id: str
-    state: str
-    reason: str | None = None
-    durability: str
+@dataclass(frozen=True, kw_only=True)
+class TaskPage(InUtc):
+    """Some tasks; hand ``next_cursor`` in as cursor for the next page, none: that was all."""
+
+    items: tuple[TaskLine, ...] = ()
+    next_cursor: str | None = None
 
 
-class FactShape(BaseModel):
-    """Something that happened; told once for each committed turn."""
+@dataclass(frozen=True, kw_only=True)
+class TaskEnded(TaskLine, Kept):
+    """A task that has ended, or will: ``cancel_requested`` where it ends at its next safe point."""
+
+    cancel_requested: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventKept(PostedEvent, Kept):
+    """What became of an event: used by ``task``, ``pending`` (kept for whoever will wait for it), or dropped."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JournalLine:
+    """One line of the journal."""
+
+    __pydantic_config__ = PYDANTIC
+
+    seq: int
+    at: datetime
+    cause: str
+    task: str | None = None
+    before: str | None = None
+    after: str | None = None
+    told: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JournalPage(InUtc):
+    """Some lines; hand ``last_seq`` in as since_seq to read on."""
+
+    items: tuple[JournalLine, ...] = ()
+    last_seq: int = 0
+
+
+# -- turns -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactLine:
+    """Something that happened; told once for each committed turn.
+
+    ``data`` is what the event or the action said; ``about`` what it is: ``key`` and ``event`` of an event, ``action``
+    of an action.
+    """
+
+    __pydantic_config__ = PYDANTIC
+    DERIVED: ClassVar[dict[str, Get]] = {
+        "data": lambda fact: dict(fact.data),
+        "about": lambda fact: dict(fact.about),
+    }
 
     kind: str
-    at: str
-    data: dict[str, Any] = Field(description="What the event or the action said.")
-    about: dict[str, Any] = Field(description="What it is: `key` and `event` of an event, `action` of an action.")
+    at: datetime
+    data: dict[str, Any] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)
 
 
-class SafePoint(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class SafePoint(InUtc):
     """Whether to go on, and with what."""
 
-    answer: Literal["continue", "yield", "idle"] = Field(
-        description="continue: go on with the task. yield: stop working on the one you named; `task`, if any, has the "
-        "focus now. idle: nothing to do before an event, a time or a new task."
-    )
+    answer: Annotated[
+        Literal["continue", "yield", "idle"],
+        Field(
+            description="continue: go on with the task. yield: stop working on the one you named; `task`, if any, has "
+            "the focus now. idle: nothing to do before an event, a time or a new task."
+        ),
+    ]
     reason: str | None = None
-    task: TaskShape | None = None
-    facts: list[FactShape] = Field(default_factory=list, description="What happened since its last turn.")
-    timezone: str = UTC_ONLY
+    task: TaskDetail | None = None
+    turn: Annotated[
+        int | None, Field(description="The turn that the next safe_point, wait_for, task_done or task_fail answers.")
+    ] = None
+    facts: Annotated[tuple[FactLine, ...], Field(description="What happened since its last turn.")] = ()
 
 
-class Waiting(BaseModel):
-    """A wait was opened; or what it waits for had come already."""
+@dataclass(frozen=True, kw_only=True)
+class Waiting(TaskLine, Kept):
+    """The waits that were opened; or ``early``, the event that had come already: safe_point hands it over."""
 
-    task_id: str
-    state: str
-    wait_id: int | None
-    wait_ids: list[int]
-    deadline: str | None
-    early: FactShape | None = Field(None, description="The event that was there already; safe_point hands it over.")
-    durability: str
-    timezone: str = UTC_ONLY
+    waits: tuple[Wait, ...] = ()
+    early: FactLine | None = None
 
 
-class Asked(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class Asked(Wait, Kept):
     """A question to a person. Only an operator can answer it."""
 
-    task_id: str
-    wait_id: int
-    intent_hash: str
-    deadline: str
-    durability: str
-    timezone: str = UTC_ONLY
+
+# -- confirmations -----------------------------------------------------------------------------------------------------
 
 
-class EventPosted(BaseModel):
-    event: int
-    state: str
-    matched: str = Field(description='The task that it went to, or "kept" for whoever will wait for it, or "dropped".')
-    is_new: bool
-    durability: str
+@dataclass(frozen=True, kw_only=True)
+class LaneConfirmation(Confirmation):
+    """What an agent wants to do and may not do before a person says so, and in whose lane."""
+
+    lane: str = ""
+    owner: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfirmationList(InUtc):
+    """Open ones, the next deadline first."""
+
+    items: tuple[LaneConfirmation, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered(LaneConfirmation, Kept):
+    """An answer that counts."""
+
+
+# -- schedules ---------------------------------------------------------------------------------------------------------
 
 
 class ScheduleShape(BaseModel):
@@ -186,116 +266,6 @@ class ScheduleChanged(BaseModel):
     next_run_at: str | None = None
     timezone: str
     durability: str
-
-
-class JournalRow(BaseModel):
-    seq: int
-    at: str
-    cause: str
-    task_id: str | None
-    before: str | None
-    after: str | None
-    told: dict[str, Any]
-
-
-class JournalPage(BaseModel):
-    rows: list[JournalRow]
-    last_seq: int = Field(description="Hand it in as since_seq to read on.")
-    timezone: str = UTC_ONLY
-
-
-class Confirmation(BaseModel):
-    """What an agent wants to do and may not do before a person says so."""
-
-    wait_id: int
-    owner: str
-    lane: str
-    task_id: str
-    action: str | None
-    arguments: Any
-    intent_hash: str | None
-    asked_at: str
-    deadline: str
-    timezone: str = UTC_ONLY
-
-
-class ConfirmationList(BaseModel):
-    confirmations: list[Confirmation]
-
-
-class Answered(BaseModel):
-    wait_id: int
-    outcome: Literal["approved", "denied", "too late", "already decided", "withdrawn"]
-    decided_by: str | None
-    durability: str
-
-
-# -- from rows -----------------------------------------------------------------------------------------------------
-
-
-def task_shape(task: Task) -> TaskShape:
-    told = shown(task)
-    payload = told["payload"]
-    goal = payload.get("goal") if isinstance(payload, dict) else None
-    known = {name: told[name] for name in TaskShape.model_fields if name in told and name != "turn"}
-    return TaskShape(**known, goal=goal if isinstance(goal, str) else None, turn=task.turn + 1)
-
-
-def task_line(task: Task) -> TaskLine:
-    whole = task_shape(task)
-    return TaskLine(**{name: getattr(whole, name) for name in TaskLine.model_fields})
-
-
-def wait_shape(wait: TaskWait) -> WaitShape:
-    return WaitShape(
-        wait_id=wait.number,
-        task_id=f"t{wait.task}",
-        key=wait.key,
-        kind=wait.kind,
-        deadline=iso(wait.deadline),
-        intent=None if wait.intent is None else decode(wait.intent),
-        intent_hash=wait.intent_hash,
-    )
-
-
-def fact_shape(fact: Fact) -> FactShape:
-    return FactShape(kind=fact.kind, at=iso(fact.at), data=dict(fact.data), about=dict(fact.about))
-
-
-def view_of(snapshot: Snapshot, driver: str | None) -> View:
-    lane, now = snapshot.lane, snapshot.at
-    alive = lane.driver is not None and lane.leased_until is not None and lane.leased_until > now
-    return View(
-        lane=lane.name,
-        driver="nobody" if not alive else "this server" if lane.driver == driver else "somebody else",
-        focus=None if snapshot.focus is None else task_line(snapshot.focus),
-        stack=_tasks(snapshot.stack),
-        backlog=_tasks(snapshot.backlog),
-        waiting=_tasks([task for task, _ in snapshot.waiting]),
-        waits=[wait_shape(wait) for _, waits in snapshot.waiting for wait in waits],
-        delayed=_tasks(snapshot.created),
-        control=dict(snapshot.control),
-        at=iso(now),
-    )
-
-
-def empty_view(lane: str, now: datetime) -> View:
-    """A lane is made by its first task; until then there is nothing in it."""
-    return View(
-        lane=lane, driver="nobody", focus=None, stack=[], backlog=[], waiting=[], waits=[], delayed=[], control={},
-        at=iso(now),
-    )  # fmt: skip
-
-
-def _tasks(tasks: Sequence[Task]) -> list[TaskLine]:
-    return [task_line(task) for task in tasks]
-
-
-def journal_row(line: Line) -> JournalRow:
-    return JournalRow(
-        seq=line.seq, at=iso(line.at), cause=line.cause, task_id=None if line.task is None else f"t{line.task}",
-        before=line.before, after=line.after, told=dict(line.told),
-    )  # fmt: skip
 
 
 def schedule_shape(schedule: Schedule) -> ScheduleShape:

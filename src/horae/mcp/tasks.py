@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
 
-from horae.actions import attending, journal, lanes
-from horae.actions.attending import task_number
-from horae.core.instants import iso
-from horae.core.lanes import Task
+from horae.api.attention_values import LaneDetail
+from horae.api.values import extended, published
 from horae.errors import NotFound, QuotaExceeded
 from horae.mcp.arguments import (
     MAX_ID,
@@ -26,23 +24,22 @@ from horae.mcp.arguments import (
 )
 from horae.mcp.here import Here
 from horae.mcp.shapes import (
-    EventPosted,
+    Driver,
+    EventKept,
+    JournalLine,
     JournalPage,
     TaskAdded,
     TaskEnded,
+    TaskLine,
     TaskPage,
-    TaskShape,
     View,
-    empty_view,
-    journal_row,
-    task_line,
-    task_shape,
-    view_of,
+    WholeTask,
 )
 from horae.ports import Tx
 
 KIND = "goal"
 MOST_TASKS = 200  # that are not ended, in one lane
+MOST_SHOWN = 200  # of each kind in a view
 LONGEST_DELAY = 366 * 86_400
 
 
@@ -54,12 +51,19 @@ class TaskTools:
 
     def attention_view(self) -> View:
         """See what has your focus, what was interrupted, what is ready, and what waits for an event and until when."""
-        here, who = self._here, self._here.who()
+        here = self._here
         try:
-            found = lanes.snapshot(here.world, here.lane, owner=who.owner)
-        except NotFound:
-            return empty_view(here.lane, here.world.clock.now())
-        return view_of(found, here.seats.driver)
+            seen = here.attention.get(here.lane, limit=MOST_SHOWN)
+        except NotFound:  # a lane is made by its first task; until then there is nothing in it
+            return View(lane=here.lane, at=here.world.clock.now())
+        view: View = published(View, seen)
+        return replace(view, driver=self._driver(seen))
+
+    def _driver(self, seen: LaneDetail) -> Driver:
+        lane = seen.lane
+        if lane.driver is None or lane.driven_until is None or lane.driven_until <= seen.at:
+            return "nobody"
+        return "this server" if lane.driver == self._here.seats.driver else "somebody else"
 
     def task_add(
         self,
@@ -76,29 +80,20 @@ class TaskTools:
         """Put a task into your backlog. It is kept until it ends, through restarts; a stronger one interrupts your
         focus at its next safe point. For something that repeats use schedule_create.
         """
-        here, who = self._here, self._here.who()
-        self._check_room(who.owner, idempotency_key)
-        added = attending.add(
-            here.world,
+        here = self._here
+        self._check_room(here.who().owner, idempotency_key)
+        added = here.attention.add(
             here.lane,
             KIND,
             {"goal": goal} if payload is None else {"goal": goal, "payload": payload},
             priority=priority,
             key=idempotency_key,
             start_at=start_at,
-            delay=None if delay_s is None else timedelta(seconds=delay_s),
+            delay=delay_s,
             expires_at=expires_at,
-            owner=who.owner,
-            actor=who.actor,
         )
-        task = added.task
-        return TaskAdded(
-            task_id=task.id,
-            state=task.state,
-            created=added.created,
-            start_at=None if task.start_at is None else iso(task.start_at),
-            durability=here.durability,
-        )
+        line = published(TaskLine, added)
+        return extended(TaskAdded, line, deduplicated=added.deduplicated, durability=here.durability)
 
     def _check_room(self, owner: str, key: str) -> None:
         """An agent that adds tasks in a loop is stopped before it fills the store."""
@@ -114,41 +109,31 @@ class TaskTools:
                 "tasks", MOST_TASKS, f"{MOST_TASKS} tasks have not ended, which is the most. End or cancel some first."
             )
 
-    def task_get(self, task_id: TaskId) -> TaskShape:
+    def task_get(self, task_id: TaskId) -> WholeTask:
         """See one task: state, context, result."""
-        return task_shape(self._find(task_id))
+        return extended(WholeTask, self._here.attention.task(self._here.lane, task_id))
 
     def task_list(
         self,
         state: Annotated[TaskStates | None, Field(description="Only those in this state.")] = None,
         limit: Limit = 20,
-        cursor: Annotated[
-            str | None, Field(pattern=r"^t[0-9]{1,19}$", description="next_cursor of the page before.")
-        ] = None,
+        cursor: Annotated[str | None, Field(max_length=200, description="next_cursor of the page before.")] = None,
     ) -> TaskPage:
         """List your tasks, the newest first."""
-        here, who = self._here, self._here.who()
-        before = None if cursor is None else task_number(cursor)
         states = () if state is None else (state,)
-
-        def read(tx: Tx) -> list[Task]:
-            lane = tx.attention.lane(here.lane, who.owner)
-            found: list[Task] = []
-            if lane is not None:
-                found = tx.attention.tasks(lane.number, states=states, limit=limit + 1, before=before)
-            return found
-
-        tasks = here.world.store.read(read)
-        more = tasks[limit - 1].id if len(tasks) > limit else None
-        return TaskPage(tasks=[task_line(task) for task in tasks[:limit]], next_cursor=more)
+        try:
+            page = self._here.attention.tasks(self._here.lane, state=states).page(cursor, limit=limit)
+        except NotFound:
+            return TaskPage()
+        return TaskPage(items=published(tuple[TaskLine, ...], page.items), next_cursor=page.next_cursor)
 
     def task_cancel(self, task_id: TaskId, reason: Reason = "") -> TaskEnded:
         """End a task that is not wanted any more: at once, or at its next safe point if it has the focus. For good."""
-        here, who = self._here, self._here.who()
-        self._find(task_id)  # or a lane would be made for a task that is not there
-        task = attending.cancel(here.world, here.lane, task_id, reason=reason, owner=who.owner, actor=who.actor)
-        told = "it ends at its next safe point" if task.state == "running" else task.reason
-        return TaskEnded(task_id=task.id, state=task.state, reason=told, durability=here.durability)
+        here = self._here
+        task = here.attention.cancel(here.lane, task_id, reason=reason)
+        return extended(
+            TaskEnded, published(TaskLine, task), cancel_requested=task.cancel_requested, durability=here.durability
+        )
 
     def event_post(
         self,
@@ -157,18 +142,11 @@ class TaskTools:
         event_id: Annotated[
             str | None, Field(min_length=1, max_length=255, description="Names the event: twice is the same event.")
         ] = None,
-    ) -> EventPosted:
+    ) -> EventKept:
         """Say that something happened. Who waits for it is woken; if nobody does, it is kept for a week."""
-        here, who = self._here, self._here.who()
-        posted = attending.post(here.world, here.lane, key, body, event_id=event_id, owner=who.owner, actor=who.actor)
-        event = posted.event
-        kept = "kept" if event.state == "pending" else "dropped"
-        return EventPosted(
-            event=event.number,
-            state=event.state,
-            matched=kept if event.task is None else f"t{event.task}",
-            is_new=posted.is_new,
-            durability=here.durability,
+        here = self._here
+        return extended(
+            EventKept, here.attention.post(here.lane, key, body, event_id=event_id), durability=here.durability
         )
 
     def journal_read(
@@ -178,16 +156,12 @@ class TaskTools:
         limit: Limit = 50,
     ) -> JournalPage:
         """Read what happened to your tasks, line by line, the oldest first."""
-        here, who = self._here, self._here.who()
-        task = None if task_id is None else self._find(task_id).number
-        try:
-            lines = journal.read_journal(
-                here.world, here.lane, owner=who.owner, since=since_seq, limit=limit, task=task
-            )
-        except NotFound:
-            lines = []
-        return JournalPage(rows=[journal_row(line) for line in lines], last_seq=lines[-1].seq if lines else since_seq)
-
-    def _find(self, task_id: str) -> Task:
         here = self._here
-        return here.seats.at(here.lane, here.who().owner).task(task_id)
+        if task_id is not None:
+            here.attention.task(here.lane, task_id)  # one that is not there is an error, and not an empty page
+        try:
+            page = here.attention.journal(here.lane, since=since_seq, task=task_id).page(limit=limit)
+        except NotFound:
+            return JournalPage(last_seq=since_seq)
+        last = page.items[-1].seq if page.items else since_seq
+        return JournalPage(items=published(tuple[JournalLine, ...], page.items), last_seq=last)

@@ -13,16 +13,18 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from horae.actions.turns import Think
+from horae.api.attention_values import Task, TaskDetail
+from horae.api.attention_values import Wait as OpenWait
+from horae.api.values import extended, published
+from horae.core import lanes as core
 from horae.core.attention import Control
 from horae.core.directives import MAX_KEYS, Act, Directive, Done, Fail, Wait, Yield
-from horae.core.instants import iso
-from horae.core.lanes import StoredFact, Task, TaskWait
 from horae.core.payloads import decode
 from horae.errors import InvalidInput, NotAllowed
 from horae.mcp.arguments import MAX_REASON, Context, Data, Keys, Note, TaskId, Text, Timeout, Turn
 from horae.mcp.here import Here
 from horae.mcp.seats import Seat
-from horae.mcp.shapes import Asked, FactShape, SafePoint, TaskEnded, Waiting, fact_shape, task_shape
+from horae.mcp.shapes import Asked, FactLine, SafePoint, TaskEnded, TaskLine, Waiting
 
 RESERVED = ("context", "interruptible", "note")  # arguments that a directive takes for itself
 WHY = {
@@ -78,12 +80,10 @@ class TurnTools:
             directive = Wait(keys, timedelta(seconds=timeout_s), kept, cue)
             seat.answer(task_id, directive, turn=turn)
             task, waits, facts = self._after(seat, task_id)
-        return Waiting(
-            task_id=task.id,
-            state=task.state,
-            wait_id=waits[0].number if waits else None,
-            wait_ids=[wait.number for wait in waits],
-            deadline=iso(waits[0].deadline) if waits else None,
+        return extended(
+            Waiting,
+            published(TaskLine, published(Task, task)),
+            waits=published(tuple[OpenWait, ...], waits),
             early=_early(facts) if task.state == "ready" else None,
             durability=self._here.durability,
         )
@@ -123,13 +123,7 @@ class TurnTools:
             task, waits, _ = self._after(seat, task_id)
         if not waits:
             raise NotAllowed(f"Task {task.id} is {task.state}, so nobody is asked.")
-        return Asked(
-            task_id=task.id,
-            wait_id=waits[0].number,
-            intent_hash=waits[0].intent_hash or "",
-            deadline=iso(waits[0].deadline),
-            durability=self._here.durability,
-        )
+        return extended(Asked, published(OpenWait, waits[0]), durability=self._here.durability)
 
     # -- the parts -----------------------------------------------------------------------------------------------
 
@@ -140,9 +134,9 @@ class TurnTools:
             if task.state != state:  # what has ended like that already is not ended again
                 seat.answer(task_id, ends(*seat.context_of(task_id, None, None)))
                 task = seat.task(task_id)
-        return TaskEnded(task_id=task.id, state=task.state, reason=task.reason, durability=self._here.durability)
+        return extended(TaskEnded, published(TaskLine, published(Task, task)), durability=self._here.durability)
 
-    def _after(self, seat: Seat, task_id: str) -> tuple[Task, list[TaskWait], list[StoredFact]]:
+    def _after(self, seat: Seat, task_id: str) -> tuple[core.Task, list[core.TaskWait], list[core.StoredFact]]:
         with seat.world.store.moment():
             task = seat.task(task_id)
             return seat.world.store.read(
@@ -154,25 +148,25 @@ class TurnTools:
             )
 
 
-def _early(facts: list[StoredFact]) -> FactShape | None:
+def _early(facts: list[core.StoredFact]) -> FactLine | None:
     """The event that was there before its wait."""
-    return next((fact_shape(each.fact) for each in facts if each.kind == "event"), None)
+    return next((published(FactLine, each.fact) for each in facts if each.kind == "event"), None)
 
 
 def _told(think: Think | None, named: str | None, why: str | None) -> SafePoint:
     if think is None:
         return SafePoint(answer="idle" if named is None else "yield", reason=why or "nothing is ready")
-    task = task_shape(think.task)
-    stays = named is None or named == task.id
+    stays = named is None or named == think.task.id
     return SafePoint(
         answer="continue" if stays else "yield",
         reason=None if stays else why,
-        task=task,
-        facts=[fact_shape(fact) for fact in think.facts],
+        task=published(TaskDetail, think.task),
+        turn=think.task.turn + 1,
+        facts=published(tuple[FactLine, ...], think.facts),
     )
 
 
-def _why(seat: Seat, task: Task, think: Think | None) -> str:
+def _why(seat: Seat, task: core.Task, think: Think | None) -> str:
     """Why the task that was named is no longer the focus."""
     if task.state == "running":
         return "it has the focus"

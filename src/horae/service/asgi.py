@@ -13,7 +13,6 @@ from starlette.routing import BaseRoute
 from horae.ports import World
 from horae.service import (
     admin,
-    attention,
     audit,
     compat,
     definitions,
@@ -34,6 +33,7 @@ from horae.service.guard import Guard, untimed
 from horae.service.holders import Holders
 from horae.service.limits import Limits
 from horae.service.options import Options
+from horae.service.routes import attention as attention_routes
 from horae.service.routes import held_jobs as held_job_routes
 from horae.service.routes import jobs as job_routes
 from horae.service.routes import queues as queue_routes
@@ -49,7 +49,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     pulling.router,
     definitions.router,
     tasks.router,
-    attention.router,
+    attention_routes.router,
     secrets.router,
     owners.router,
     schedules.router,

@@ -21,11 +21,12 @@ from starlette.types import Receive, Scope, Send
 
 from horae.actions.journal import read_journal
 from horae.actions.lanes import hint
+from horae.api.attention_values import JournalEntry
+from horae.api.values import published, to_json
 from horae.core.access import Caller
 from horae.core.lanes import Lane, Line
 from horae.errors import HoraeError, InvalidInput
 from horae.ports import World
-from horae.service.attention_shapes import LaneLine
 from horae.service.job_shapes import MOST
 from horae.service.waiting import Waiter, room_of
 
@@ -103,8 +104,8 @@ async def until_sent(sending: asyncio.Task[None], waiter: Waiter) -> None:
 
 
 def event(line: Line) -> str:
-    told = json.dumps(LaneLine.of(line).model_dump(mode="json"))  # ASCII: some readers break lines at other signs too
-    return f"id: {line.seq}\ndata: {told}\n\n"
+    data = json.dumps(to_json(published(JournalEntry, line)))  # ASCII: some readers break lines at other signs too
+    return f"id: {line.seq}\ndata: {data}\n\n"
 
 
 def begin_at(last_event_id: str | None, since: int | None, end: int) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from horae.api.here import Here
-from horae.api.operation import Call
-from horae.api.senders.local import not_here, perform
+from horae.api.operation import Call, Tail
+from horae.api.senders.local import LOOK_AGAIN, brought, perform, tail_of
 
 T = TypeVar("T")
 
@@ -31,5 +33,26 @@ class LocalAsync:
         answer: T = await self._threads(lambda: perform(self._here(), call))
         return answer
 
-    def follow(self, call: Call[T]) -> AsyncIterator[T]:
-        raise not_here(call)
+    async def follow(self, call: Call[T]) -> AsyncIterator[T]:
+        """Iterate over a stream; no thread is held while there is nothing to read."""
+        here: Here = await self._threads(self._here)
+        tail: Tail = await self._threads(lambda: tail_of(here, call))
+        hinted, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def hear(hint: str) -> None:
+            if tail.is_announced_by(hint):
+                with suppress(RuntimeError):  # the loop is closed, and nobody listens any more
+                    loop.call_soon_threadsafe(hinted.set)
+
+        unsubscribe = here.world.store.subscribe(hear)
+        try:
+            while True:
+                hinted.clear()
+                values: tuple[T, ...] = await self._threads(lambda: brought(tail, call))
+                for value in values:
+                    yield value
+                if not values:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(hinted.wait(), LOOK_AGAIN)
+        finally:
+            unsubscribe()
