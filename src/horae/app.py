@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from sqlalchemy import Engine
 
 from horae import limits
-from horae.actions import declaring, firing
+from horae.actions import declaring
 from horae.actions import jobs as verbs
 from horae.actions.declaring import Plan
 from horae.actions.jobs import Enqueued, Request
@@ -288,10 +288,10 @@ class Horae(Blueprint, Acting):
             return handle.using(retry=Retry.none()).enqueue(**arguments).id
         handle.definition.arguments((), {**planned.payload, **arguments})  # what does not fit is refused now
         try:
-            return firing.trigger(self.world, name, arguments, actor="app").job_id
+            return self.schedules.trigger(name, arguments).job_id
         except NotFound:  # no worker of this application has started yet
             self.declare_schedules()
-            return firing.trigger(self.world, name, arguments, actor="app").job_id
+            return self.schedules.trigger(name, arguments).job_id
 
     def snapshot(self) -> list[JobStatus]:
         """How each job of this application is doing, over the whole cluster; counts outlive the log."""

@@ -121,7 +121,7 @@ def test_a_schedule_is_made_changed_fired_and_forgotten(operator: horae.Client) 
     made = operator.schedules.create(
         "reports/nightly", handler="report", cron="0 3 * * *", zone="Europe/Berlin", jitter=timedelta(minutes=2)
     )
-    assert (made.jitter, made.next_fire_at is not None) == (120, True)
+    assert (made.jitter, made.next_fire_at is not None) == (timedelta(minutes=2), True)
     assert operator.schedules.change("reports/nightly", every=timedelta(hours=1), version=1).expression == "3600"
     with pytest.raises(errors.VersionConflict):
         operator.schedules.change("reports/nightly", every=60, version=1)

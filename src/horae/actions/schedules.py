@@ -247,6 +247,8 @@ def checked(world: World, schedule: Schedule) -> None:
     label(schedule.key, "schedule key", 200)
     label(schedule.owner, "owner")
     name(schedule.handler, "handler", 200)
+    for key in schedule.after:
+        label(key, "schedule key", 200)
     queue_name(schedule.queue)
     if not isinstance(schedule.payload, dict):
         raise InvalidInput("The payload of a schedule is an object: the arguments of its handler by name.")

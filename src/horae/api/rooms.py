@@ -7,6 +7,7 @@ from typing import Generic
 from horae.api.jobs import Jobs
 from horae.api.operation import S
 from horae.api.queues import Limits, Queues, Workers
+from horae.api.schedules import Schedules
 
 
 class Rooms(Generic[S]):
@@ -14,6 +15,7 @@ class Rooms(Generic[S]):
 
     def __init__(self, sender: S) -> None:
         self.jobs: Jobs[S] = Jobs(sender)
+        self.schedules: Schedules[S] = Schedules(sender)
         self.queues: Queues[S] = Queues(sender)
         self.limits: Limits[S] = Limits(sender)
         self.workers: Workers[S] = Workers(sender)

@@ -17,6 +17,7 @@ except ModuleNotFoundError as missing:
 from horae.api.jobs import Jobs
 from horae.api.operation import AsyncSender, S, Sender
 from horae.api.queues import Limits, Queues, Workers
+from horae.api.schedules import Schedules
 from horae.client.admin import Admin
 from horae.client.attention import Attention
 from horae.client.audit import Audit
@@ -24,7 +25,6 @@ from horae.client.compat import Compat
 from horae.client.definitions import Definitions
 from horae.client.health import Health
 from horae.client.owners import Owners
-from horae.client.schedules import Schedules
 from horae.client.secrets import Secrets
 from horae.client.tasks import Tasks
 from horae.client.tokens import Tokens

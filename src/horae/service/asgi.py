@@ -18,14 +18,12 @@ from horae.service import (
     compat,
     definitions,
     documents,
-    forecast,
     health,
     jobs,
     metrics,
     owners,
     problems,
     pulling,
-    schedules,
     secrets,
     tasks,
     tokens,
@@ -37,6 +35,7 @@ from horae.service.options import Options
 from horae.service.routes import held_jobs as held_job_routes
 from horae.service.routes import jobs as job_routes
 from horae.service.routes import queues as queue_routes
+from horae.service.routes import schedules as schedule_routes
 from horae.service.state import Service
 
 # One line for each room; the order is the order of the OpenAPI document.
@@ -52,13 +51,12 @@ ROUTERS: tuple[APIRouter, ...] = (
     attention.router,
     secrets.router,
     owners.router,
-    schedules.router,
+    schedule_routes.router,
     compat.router,
     admin.router,
     queue_routes.router,
     tokens.router,
     audit.router,
-    forecast.router,
 )  # fmt: skip
 
 
