@@ -25,8 +25,8 @@ from horae.core.jobs import SYSTEM
 from horae.core.machinery import queue_name
 from horae.core.payloads import encode, label, name
 from horae.core.retry import Retry
-from horae.core.task_rules import raised
-from horae.core.tasks import named_first
+from horae.core.scheduled_task_rules import raised
+from horae.core.scheduled_tasks import named_first
 from horae.core.webhooks import refuse_credentials
 from horae.errors import Conflict, InvalidInput, NotFound, VersionConflict
 from horae.ports import ScheduleFilter, Tally, Tx, World

@@ -25,9 +25,9 @@ from horae.service import (
     problems,
     pulling,
     secrets,
-    tasks,
     tokens,
 )
+from horae.service.dialects import scheduled_tasks
 from horae.service.guard import Guard, untimed
 from horae.service.holders import Holders
 from horae.service.limits import Limits
@@ -47,7 +47,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     jobs.router,
     pulling.router,
     definitions.router,
-    tasks.router,
+    scheduled_tasks.router,
     attention.router,
     secrets.router,
     owners.router,

@@ -7,18 +7,18 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
-from horae.actions.tasks import Preview
+from horae.actions.scheduled_tasks import Preview
 from horae.core.fires import Schedule
 from horae.core.notes import effects, warnings
 from horae.core.notes_words import say, say_change, say_effect
 from horae.core.readings import local
 from horae.core.reasons import Reason
+from horae.core.scheduled_tasks import LONGEST_NAME, TYPES, Facts, TaskType, Wish
 from horae.core.standing import Standing, standing
-from horae.core.tasks import LONGEST_NAME, TYPES, Facts, TaskType, Wish
 from horae.core.traces import trace_id_of
 from horae.core.words import Language
 from horae.errors import InvalidInput
-from horae.ports import TaskRun
+from horae.ports import ScheduledTaskRun
 from horae.service.inputs import storable
 from horae.service.job_shapes import Instant, ReasonShape
 
@@ -181,7 +181,7 @@ class TaskRunShape(BaseModel):
     worker_id: str | None
 
     @classmethod
-    def of(cls, task_id: str, told: TaskRun) -> Self:
+    def of(cls, task_id: str, told: ScheduledTaskRun) -> Self:
         run = told.run
         return cls(
             id=run.id,

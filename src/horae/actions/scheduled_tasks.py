@@ -21,9 +21,8 @@ from horae.core.jobs import SYSTEM, Job, request_hash
 from horae.core.owners import OwnerSettings
 from horae.core.payloads import label
 from horae.core.reasons import Reason
-from horae.core.standing import why_silent
-from horae.core.task_rules import PREFIX
-from horae.core.tasks import (
+from horae.core.scheduled_task_rules import PREFIX
+from horae.core.scheduled_tasks import (
     BY_KEY,
     ID_LENGTH,
     Facts,
@@ -36,8 +35,9 @@ from horae.core.tasks import (
     is_task_id,
     plan,
 )
+from horae.core.standing import why_silent
 from horae.errors import Conflict, InvalidInput, KeyConflict, NotAllowed, NotFound, QuotaExceeded, VersionConflict
-from horae.ports import TaskRun, Tx, World
+from horae.ports import ScheduledTaskRun, Tx, World
 
 MAX_PAGE = 1000
 MAX_PREVIEW = 100
@@ -76,7 +76,7 @@ def create(
     def write(tx: Tx) -> Saved:
         tx.owners.lock(owner, now)
         if key is not None:
-            known = tx.tasks.get(task_id, owner)
+            known = tx.scheduled_tasks.get(task_id, owner)
             if known is not None and terms.only_queues and known.queue not in terms.only_queues:
                 raise Conflict(f"The key {key!r} made a task that fires into another queue. Choose another key.")
             if known is not None:
@@ -127,7 +127,7 @@ def _check_quota(tx: Tx, owner: str, settings: OwnerSettings, terms: Terms) -> N
     """S1-33. Whoever counts holds the tenant's lock, so that no two can take the last place."""
     own = settings.max_enabled_tasks
     allowed = terms.max_enabled if own is None else own
-    if allowed and tx.tasks.count_enabled(owner) >= allowed:
+    if allowed and tx.scheduled_tasks.count_enabled(owner) >= allowed:
         raise QuotaExceeded(
             "max_enabled_tasks",
             allowed,
@@ -191,7 +191,7 @@ def delete(
 
     def write(tx: Tx) -> None:
         before = _locked(tx, task_id, whose, versions, queues)
-        _withdraw(tx, tx.tasks.live([before.number]).get(before.number, ()), "the task was deleted", now)
+        _withdraw(tx, tx.scheduled_tasks.live([before.number]).get(before.number, ()), "the task was deleted", now)
         tx.schedules.remove(before.number)
         entry = entry_for(now, "delete", before, actor, reason, before=told(before))
         tx.audit.append(replace(entry, after={}))
@@ -231,11 +231,11 @@ def find(
     _check_limit(limit)
 
     def look(tx: Tx) -> list[Facts]:
-        page = tx.tasks.find(owner, limit=limit, after=after, queues=queues)
-        live = tx.tasks.live([each.number for each in page])
+        page = tx.scheduled_tasks.find(owner, limit=limit, after=after, queues=queues)
+        live = tx.scheduled_tasks.live([each.number for each in page])
         seen = {number: tuple(with_wall_lease(world, job) for job in found) for number, found in live.items()}
         return [
-            Facts(each, seen.get(each.number, ()), tx.tasks.last_run(each.number), world.shortest_interval)
+            Facts(each, seen.get(each.number, ()), tx.scheduled_tasks.last_run(each.number), world.shortest_interval)
             for each in page
         ]
 
@@ -250,12 +250,12 @@ def runs(
     queues: Collection[str] = (),
     limit: int = 50,
     before: tuple[int, int] | None = None,
-) -> list[TaskRun]:
+) -> list[ScheduledTaskRun]:
     """What it ran, the newest first, the attempt under way among them (S1-12, S1-18)."""
     _check_limit(limit)
 
-    def look(tx: Tx) -> list[TaskRun]:
-        return tx.tasks.runs(_found(tx, task_id, owner, queues).number, limit=limit, before=before)
+    def look(tx: Tx) -> list[ScheduledTaskRun]:
+        return tx.scheduled_tasks.runs(_found(tx, task_id, owner, queues).number, limit=limit, before=before)
 
     return world.store.read(look)
 
@@ -340,12 +340,12 @@ def release(
 
 
 def _facts(world: World, tx: Tx, schedule: Schedule) -> Facts:
-    live = [with_wall_lease(world, job) for job in tx.tasks.live([schedule.number]).get(schedule.number, ())]
-    return Facts(schedule, tuple(live), tx.tasks.last_run(schedule.number), world.shortest_interval)
+    live = [with_wall_lease(world, job) for job in tx.scheduled_tasks.live([schedule.number]).get(schedule.number, ())]
+    return Facts(schedule, tuple(live), tx.scheduled_tasks.last_run(schedule.number), world.shortest_interval)
 
 
 def _found(tx: Tx, task_id: str, owner: str | None, queues: Collection[str] = (), *, lock: bool = False) -> Schedule:
-    found = tx.tasks.get(task_id, owner, lock=lock) if is_task_id(task_id) else None
+    found = tx.scheduled_tasks.get(task_id, owner, lock=lock) if is_task_id(task_id) else None
     return _check_reach(found, queues)
 
 

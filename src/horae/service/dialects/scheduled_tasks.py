@@ -8,19 +8,14 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 
-from horae.actions import tasks
+from horae.actions import scheduled_tasks
 from horae.core.access import Caller
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.instants import micros
-from horae.core.tasks import Terms
+from horae.core.scheduled_tasks import Terms
 from horae.core.words import Language
 from horae.errors import InvalidInput
-from horae.service.inputs import Because, IfMatch, Tenant
-from horae.service.job_shapes import MOST
-from horae.service.paging import Cursor, Limit
-from horae.service.problems import refuses
-from horae.service.state import Here, How, needs
-from horae.service.task_shapes import (
+from horae.service.dialects.scheduled_task_shapes import (
     TaskBody,
     TaskPage,
     TaskPreview,
@@ -31,6 +26,11 @@ from horae.service.task_shapes import (
     TriggerBody,
     TriggeredTask,
 )
+from horae.service.inputs import Because, IfMatch, Tenant
+from horae.service.job_shapes import MOST
+from horae.service.paging import Cursor, Limit
+from horae.service.problems import refuses
+from horae.service.state import Here, How, needs
 
 router = APIRouter(prefix="/scheduled-tasks", tags=["scheduled tasks"])
 User = Annotated[Caller, Depends(needs("tasks", by_queue=True))]
@@ -42,7 +42,7 @@ Key = Annotated[
         description="The same key with the same body gives the same task; with another body 409.",
     ),
 ]
-Count = Annotated[int, Query(ge=1, le=tasks.MAX_PREVIEW, description="How many runs.")]
+Count = Annotated[int, Query(ge=1, le=scheduled_tasks.MAX_PREVIEW, description="How many runs.")]
 NOT_OURS = "This cursor was not made here; use next_cursor of the page before, as it is."
 _ETAG = re.compile(r'\s*(?:W/)?"([0-9]{1,9})(?:\.[0-9a-f]{1,64})?"\s*')
 
@@ -82,7 +82,7 @@ def list_tasks(
     """An operator sees everybody's, user by user, or those of `user_id`."""
     after = read_cursor(cursor, str, int, int)
     where = None if after is None else (_owner(after[0]), _number(after[1]), _number(after[2]))
-    found = tasks.find(world, owner=caller.among(user_id), queues=caller.queues, limit=limit, after=where)
+    found = scheduled_tasks.find(world, owner=caller.among(user_id), queues=caller.queues, limit=limit, after=where)
     last = found[-1].schedule if len(found) == limit else None
     following = None
     if last is not None and last.updated_at is not None:
@@ -113,7 +113,7 @@ def create_task(
     """Without `next_run_at` the first run is computed from type, expression and zone; `once` needs it. At most as many
     tasks may be enabled as the operator allows; one more is refused with 409 `quota_exceeded`.
     """
-    saved = tasks.create(world, body.wish(), owner=caller.owner, terms=terms, key=key, actor=caller.actor)
+    saved = scheduled_tasks.create(world, body.wish(), owner=caller.owner, terms=terms, key=key, actor=caller.actor)
     response.status_code = 201 if saved.is_new else 200
     response.headers["Location"] = f"{request.scope.get('root_path', '')}/scheduled-tasks/{saved.facts.schedule.key}"
     return _tagged(response, TaskShape.of(saved.facts, lang, saved.warnings))
@@ -128,7 +128,7 @@ def create_task(
 def preview_new(
     body: TaskBody, world: Here, caller: User, terms: UsualTerms, lang: Lang, count: Count = 5
 ) -> TaskPreview:
-    seen = tasks.consider(world, body.wish(), owner=caller.owner, terms=terms, count=count)
+    seen = scheduled_tasks.consider(world, body.wish(), owner=caller.owner, terms=terms, count=count)
     return TaskPreview.of(seen, lang, world.clock.now())
 
 
@@ -147,7 +147,7 @@ def get_task(
     lang: Lang,
     if_none_match: Annotated[str | None, Header(max_length=1000)] = None,
 ) -> Any:
-    found = tasks.get(world, task_id, **caller.reach)
+    found = scheduled_tasks.get(world, task_id, **caller.reach)
     shape = _tagged(response, TaskShape.of(found, lang))
     tag = response.headers["ETag"]
     known = [each.strip().removeprefix("W/") for each in (if_none_match or "").split(",")]
@@ -170,7 +170,7 @@ def update_task(
     """What is left out, or null, stays. `next_run_at` is computed anew when type, expression, zone or `enabled` change.
     A running attempt is left alone; a lock that has run out is released.
     """
-    saved = tasks.change(
+    saved = scheduled_tasks.change(
         world,
         task_id,
         body.wish(),
@@ -187,7 +187,7 @@ def update_task(
 )
 def delete_task(task_id: str, world: Here, caller: User, if_match: IfMatch = None) -> None:
     """Its runs go with it. What waits is withdrawn; an attempt under way goes on to its end."""
-    tasks.delete(world, task_id, versions=versions_from(if_match), actor=caller.actor, **caller.reach)
+    scheduled_tasks.delete(world, task_id, versions=versions_from(if_match), actor=caller.actor, **caller.reach)
 
 
 @router.get(
@@ -200,7 +200,7 @@ def list_runs(task_id: str, world: Here, caller: User, limit: Limit = 50, cursor
     """An attempt under way is among them."""
     before = read_cursor(cursor, int, int)
     where = None if before is None else (_number(before[0]), _number(before[1]))
-    found = tasks.runs(world, task_id, **caller.reach, limit=limit, before=where)
+    found = scheduled_tasks.runs(world, task_id, **caller.reach, limit=limit, before=where)
     last = found[-1].run if len(found) == limit else None
     following = None if last is None else cursor_from([last.job_number, last.token])
     return TaskRunPage(items=[TaskRunShape.of(task_id, each) for each in found], next_cursor=following)
@@ -218,7 +218,7 @@ def trigger_task(
 ) -> TriggeredTask:
     """Enabled or not. It obeys overlap (409 while it runs or waits), leaves the rhythm alone and is not retried."""
     asked = body or TriggerBody()
-    done, warnings = tasks.trigger(
+    done, warnings = scheduled_tasks.trigger(
         world, task_id, asked.payload, actor=caller.actor, reason=asked.reason, **caller.reach
     )
     return TriggeredTask(task_id=task_id, job_id=done.job_id, triggered_at=done.fire.fire_at, warnings=list(warnings))
@@ -227,7 +227,7 @@ def trigger_task(
 @router.get("/{task_id}/preview", operation_id="preview_task", summary="When a task will run", responses=refuses(404))
 def preview_task(task_id: str, world: Here, caller: User, lang: Lang, count: Count = 5) -> TaskPreview:
     """In UTC and in its zone, with what each change of clocks does to it."""
-    seen = tasks.preview(world, task_id, **caller.reach, count=count)
+    seen = scheduled_tasks.preview(world, task_id, **caller.reach, count=count)
     return TaskPreview.of(seen, lang, world.clock.now())
 
 
@@ -235,7 +235,7 @@ def preview_task(task_id: str, world: Here, caller: User, lang: Lang, count: Cou
     "/{task_id}/why", operation_id="explain_task", summary="Why a task does, or does not, run", responses=refuses(404)
 )
 def explain_task(task_id: str, world: Here, caller: User) -> TaskReasons:
-    return TaskReasons.of(*tasks.why(world, task_id, **caller.reach))
+    return TaskReasons.of(*scheduled_tasks.why(world, task_id, **caller.reach))
 
 
 @router.post(
@@ -256,7 +256,7 @@ def release_task(
     and what the first one says no longer counts.
     """
     reason = "" if body is None else body.reason
-    facts = tasks.release(world, task_id, actor=caller.actor, reason=reason, **caller.reach)
+    facts = scheduled_tasks.release(world, task_id, actor=caller.actor, reason=reason, **caller.reach)
     return _tagged(response, TaskShape.of(facts, lang))
 
 
