@@ -22,7 +22,7 @@ from horae.actions.declaring import Plan
 from horae.actions.jobs import Enqueued, Request
 from horae.actions.retention import Retention
 from horae.api.acting import Acting
-from horae.api.here import Here, house
+from horae.api.here import Here, house, usual_terms
 from horae.checking import Seed, check_seed, plan_of, problems_of, seeds_of
 from horae.clock import SystemDice, clock_of, pause, zone_database_version
 from horae.configuration import JobsFile, find_file, module_of, read_files
@@ -31,6 +31,7 @@ from horae.core.fires import Schedule
 from horae.core.jobs import SLOTS, Job
 from horae.core.machinery import queue_name
 from horae.core.retry import Retry, span
+from horae.core.scheduled_tasks import Terms
 from horae.core.status import JobStatus
 from horae.core.timeouts import Timeouts
 from horae.declarations import Problem, raise_for
@@ -131,7 +132,16 @@ class Horae(Blueprint, Acting):
         return self._opener.world
 
     def _acting_here(self) -> Here:
-        return Here(self.world, house(f"app/{self.name}"))
+        return Here(self.world, house(f"app/{self.name}"), terms=self._task_terms)
+
+    def _task_terms(self) -> Terms:
+        """What holds for users' tasks that are made in this process: the settings, and the handlers declared here."""
+        return replace(
+            usual_terms(),
+            shortest=one_setting(os.environ, "shortest_interval"),
+            max_enabled=one_setting(os.environ, "max_enabled_tasks"),
+            queues={each.name: each.queue for each in self.definitions},
+        )
 
     def _open(self) -> World:
         store = open_store(self.engine, self.timeouts, owned=not isinstance(self.database, Engine))

@@ -66,7 +66,14 @@ class Preview:
 
 
 def create(
-    world: World, wish: Wish, *, owner: str = SYSTEM, terms: Terms, key: str | None = None, actor: str = SYSTEM
+    world: World,
+    wish: Wish,
+    *,
+    owner: str = SYSTEM,
+    terms: Terms,
+    key: str | None = None,
+    actor: str = SYSTEM,
+    reason: str = "",
 ) -> Saved:
     """Make a task. With *key*, the same request again gives the task that it made; it is counted once."""
     now = world.clock.now()
@@ -83,7 +90,7 @@ def create(
                 return Saved(_facts(world, tx, _same_request(known, key, asked)))
             _not_deleted(tx, task_id, owner, key)
         made = _planned(world, tx, task_id, wish, owner, terms, now)
-        facts = Facts(_stored(world, tx, made, asked, actor, now), shortest=world.shortest_interval)
+        facts = Facts(_stored(world, tx, made, asked, actor, reason, now), shortest=world.shortest_interval)
         return Saved(facts, made.warnings, is_new=True)
 
     saved = world.store.transact(write)
@@ -102,12 +109,12 @@ def _planned(world: World, tx: Tx, task_id: str, wish: Wish, owner: str, terms: 
     return made
 
 
-def _stored(world: World, tx: Tx, made: Plan, asked: str, actor: str, now: datetime) -> Schedule:
+def _stored(world: World, tx: Tx, made: Plan, asked: str, actor: str, reason: str, now: datetime) -> Schedule:
     sources = dict.fromkeys(("handler", "kind", "expression", "enabled"), SOURCE) | ({BY_KEY: asked} if asked else {})
     schedule = replace(made.schedule, sources=sources, created_at=now, updated_at=now, tzdata=world.tzdata)
     schedule = schedules.timed(world, schedule, now, made.first)
     schedule = replace(schedule, number=tx.schedules.add(schedule))
-    tx.audit.append(entry_for(now, "create", schedule, actor, "", before={}))
+    tx.audit.append(entry_for(now, "create", schedule, actor, reason, before={}))
     return schedule
 
 
@@ -144,6 +151,7 @@ def change(
     terms: Terms,
     versions: Collection[int] | None = None,
     actor: str = SYSTEM,
+    reason: str = "",
 ) -> Saved:
     """Change what is wished for and leave the rest; the next run is computed anew where its time may have changed."""
     seen = get(world, task_id, owner=owner, queues=terms.only_queues)
@@ -167,7 +175,7 @@ def change(
             return Saved(facts, made.warnings)
         changed = {name: SOURCE for name in CHANGEABLE if getattr(before, name) != getattr(made.schedule, name)}
         after = replace(made.schedule, sources={**before.sources, **changed})
-        after = written(world, tx, before, after, "change", actor, "", made.first)
+        after = written(world, tx, before, after, "change", actor, reason, made.first)
         return Saved(_facts(world, tx, after), made.warnings)
 
     saved = world.store.transact(write)

@@ -7,6 +7,7 @@ from typing import Generic
 from horae.api.jobs import Jobs
 from horae.api.operation import S
 from horae.api.queues import Limits, Queues, Workers
+from horae.api.scheduled_tasks import ScheduledTasks
 from horae.api.schedules import Schedules
 
 
@@ -16,6 +17,7 @@ class Rooms(Generic[S]):
     def __init__(self, sender: S) -> None:
         self.jobs: Jobs[S] = Jobs(sender)
         self.schedules: Schedules[S] = Schedules(sender)
+        self.scheduled_tasks: ScheduledTasks[S] = ScheduledTasks(sender)
         self.queues: Queues[S] = Queues(sender)
         self.limits: Limits[S] = Limits(sender)
         self.workers: Workers[S] = Workers(sender)

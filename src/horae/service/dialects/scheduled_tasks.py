@@ -1,39 +1,37 @@
-"""Users' own scheduled tasks over HTTP (document 001)."""
+"""Users' own scheduled tasks over HTTP, in document 001's words, which are the words of the room."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
-from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi.responses import Response
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
-from horae.actions import scheduled_tasks
-from horae.core.access import Caller
-from horae.core.cursors import cursor_from, read_cursor
-from horae.core.instants import micros
-from horae.core.scheduled_tasks import Terms
-from horae.core.words import Language
-from horae.errors import InvalidInput
-from horae.service.dialects.scheduled_task_shapes import (
-    TaskBody,
-    TaskPage,
+from horae.actions.scheduled_tasks import MAX_PREVIEW
+from horae.api.operation import Page
+from horae.api.scheduled_task_values import (
+    ScheduledTask,
+    ScheduledTaskRun,
     TaskPreview,
     TaskReasons,
-    TaskRunPage,
-    TaskRunShape,
-    TaskShape,
-    TriggerBody,
+    TaskTerms,
     TriggeredTask,
 )
-from horae.service.inputs import Because, IfMatch, Tenant
-from horae.service.job_shapes import MOST
+from horae.api.scheduled_tasks import ScheduledTasks
+from horae.api.values import to_json
+from horae.core.scheduled_tasks import LONGEST_NAME
+from horae.core.words import Language
+from horae.errors import InvalidInput
+from horae.service.inputs import Because, IfMatch, Tenant, Why, storable
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.state import Here, How, needs
+from horae.service.rooms import Asked, answer, may
 
 router = APIRouter(prefix="/scheduled-tasks", tags=["scheduled tasks"])
-User = Annotated[Caller, Depends(needs("tasks", by_queue=True))]
 Key = Annotated[
     str | None,
     Header(
@@ -42,24 +40,90 @@ Key = Annotated[
         description="The same key with the same body gives the same task; with another body 409.",
     ),
 ]
-Count = Annotated[int, Query(ge=1, le=scheduled_tasks.MAX_PREVIEW, description="How many runs.")]
-NOT_OURS = "This cursor was not made here; use next_cursor of the page before, as it is."
+Count = Annotated[int, Query(ge=1, le=MAX_PREVIEW, description="How many runs.")]
+Reason = Annotated[Why, Query()]
+NO_REASON = Because()
 _ETAG = re.compile(r'\s*(?:W/)?"([0-9]{1,9})(?:\.[0-9a-f]{1,64})?"\s*')
+AS_STORED: dict[str, Any] = {}
+LONGEST_EXPRESSION = 255
+Text = Annotated[StrictStr, AfterValidator(storable)]
+
+INTERVAL: dict[str, Any] = {
+    "name": "demo interval",
+    "enabled": True,
+    "schedule_type": "interval",
+    "schedule_expr": "60",
+    "timezone": "UTC",
+    "payload": {"text": "remind me to clock in", "context": {"channel": "scheduled_task"}},
+}
+ONCE: dict[str, Any] = {
+    "name": "demo once",
+    "schedule_type": "once",
+    "timezone": "Asia/Shanghai",
+    "next_run_at": "2030-02-27T09:30:00",
+    "payload": {"text": "hello"},
+}
+TASK_ID = "task_6f1c2a9e0b7d4c3f8a5e6d7c8b9a0f1e"
 
 
-def terms_of(service: How, caller: User) -> Terms:
-    """What the operator decided about tasks, and what the caller's token is limited to."""
-    options = service.options
-    handlers = options.handlers()
-    return Terms(
-        shortest=options.shortest_interval,
-        max_enabled=options.max_enabled_tasks,
-        handler=options.task_handler,
-        handlers=options.task_handlers,
-        known=frozenset(handlers) or None,  # a service beside no worker does not know what workers can do
-        queues={name: getattr(each, "queue", "default") for name, each in handlers.items()},
-        only_queues=caller.queues,
+class TaskBody(BaseModel):
+    """What a user says about a task. Names that mean nothing here are passed over, so that a task can be sent back as
+    it was read.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"examples": [INTERVAL, ONCE]})
+
+    name: Annotated[Text, Field(max_length=LONGEST_NAME)] | None = Field(
+        default=None, description="Blank: `Scheduled Task`."
     )
+    enabled: StrictBool | None = None
+    schedule_type: Annotated[Text, Field(max_length=16)] | None = Field(
+        default=None, description="`cron` (the default), `interval` or `once`.", examples=["cron"]
+    )
+    schedule_expr: (
+        Annotated[Text, Field(max_length=LONGEST_EXPRESSION)]
+        | Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
+        | None
+    ) = Field(
+        default=None,
+        description="Cron with five fields (empty: every minute), or seconds (zero or less: 60), or nothing for once.",
+        examples=["0 9 * * 1-5"],
+    )
+    timezone: Annotated[Text, Field(max_length=64)] | None = Field(
+        default=None, description="An IANA name; `UTC` unless said otherwise.", examples=["Asia/Shanghai"]
+    )
+    payload: dict[str, Any] | None = Field(default=None, description="What the handler gets; for dispatch `text`.")
+    next_run_at: Annotated[Text, Field(max_length=64)] | None = Field(
+        default=None,
+        description="The first run; once needs it. Without an offset it is a time of the task's own zone.",
+        examples=["2030-01-07T09:00:00"],
+    )
+    handler: Annotated[Text, Field(max_length=200)] | None = Field(
+        default=None,
+        description="`dispatch` unless said otherwise; `webhook` posts to `payload.url`; `attend` gives the agent "
+        "`payload.lane` a task of `payload.kind`.",
+    )
+    day_match: Annotated[Text, Field(max_length=16)] | None = Field(
+        default=None,
+        description="Cron that names day and weekday: `and` (the default) runs where both match, `or` where one does.",
+        examples=["and"],
+    )
+    lenient: StrictBool | None = Field(
+        default=None, description="Read names (MON, JAN), 7 for Sunday, `@daily`, `?`, L, W and # in cron."
+    )
+
+    @property
+    def terms(self) -> TaskTerms:
+        """What was said, without the nulls."""
+        return cast("TaskTerms", self.model_dump(exclude_none=True))
+
+
+class TriggerBody(BaseModel):
+    payload: dict[str, Any] = Field(default=AS_STORED, description="Values that win over the task's own, this once.")
+    reason: Annotated[Text, Field(max_length=2000, description="For the audit.")] = ""
+
+
+NOW = TriggerBody()
 
 
 def language_of(
@@ -71,23 +135,22 @@ def language_of(
     return lang or preferred(accept_language or "")
 
 
-UsualTerms = Annotated[Terms, Depends(terms_of)]
 Lang = Annotated[Language, Depends(language_of)]
 
 
-@router.get("", operation_id="list_tasks", summary="Your tasks, the last changed first", responses=refuses(404))
-def list_tasks(
-    world: Here, caller: User, lang: Lang, user_id: Tenant = None, limit: Limit = 50, cursor: Cursor = None
-) -> TaskPage:
+@router.get(
+    "", operation_id="list_tasks", summary="Your tasks, the last changed first", response_model=Page[ScheduledTask],
+    responses=refuses(404),
+)  # fmt: skip
+async def list_(
+    lang: Lang,
+    user_id: Tenant = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    rooms: Asked = may(ScheduledTasks.list),
+) -> Response:
     """An operator sees everybody's, user by user, or those of `user_id`."""
-    after = read_cursor(cursor, str, int, int)
-    where = None if after is None else (_owner(after[0]), _number(after[1]), _number(after[2]))
-    found = scheduled_tasks.find(world, owner=caller.among(user_id), queues=caller.queues, limit=limit, after=where)
-    last = found[-1].schedule if len(found) == limit else None
-    following = None
-    if last is not None and last.updated_at is not None:
-        following = cursor_from([last.owner, micros(last.updated_at), last.number])
-    return TaskPage(items=[TaskShape.of(each, lang) for each in found], next_cursor=following)
+    return answer(await rooms.scheduled_tasks.list(user_id=user_id, lang=lang).page(cursor, limit=limit))
 
 
 @router.post(
@@ -95,179 +158,148 @@ def list_tasks(
     operation_id="create_task",
     summary="Make a task",
     status_code=201,
+    response_model=ScheduledTask,
     responses={
-        200: {"model": TaskShape, "description": "It was there before: same key, same body."},
+        200: {"model": ScheduledTask, "description": "It was there before: same key, same body."},
         **refuses(400, 409),
     },
 )
-def create_task(
-    body: TaskBody,
+async def create(
     request: Request,
-    response: Response,
-    world: Here,
-    caller: User,
-    terms: UsualTerms,
+    body: TaskBody,
     lang: Lang,
     key: Key = None,
-) -> TaskShape:
+    reason: Reason = "",
+    rooms: Asked = may(ScheduledTasks.create),
+) -> Response:
     """Without `next_run_at` the first run is computed from type, expression and zone; `once` needs it. At most as many
     tasks may be enabled as the operator allows; one more is refused with 409 `quota_exceeded`.
     """
-    saved = scheduled_tasks.create(world, body.wish(), owner=caller.owner, terms=terms, key=key, actor=caller.actor)
-    response.status_code = 201 if saved.is_new else 200
-    response.headers["Location"] = f"{request.scope.get('root_path', '')}/scheduled-tasks/{saved.facts.schedule.key}"
-    return _tagged(response, TaskShape.of(saved.facts, lang, saved.warnings))
+    made = await rooms.scheduled_tasks.create(key=key, reason=reason, lang=lang, **body.terms)
+    place = f"{request.scope.get('root_path', '')}/scheduled-tasks/{made.id}"
+    return _tagged(made, 200 if made.deduplicated else 201, Location=place)
 
 
 @router.post(
-    "/preview",
-    operation_id="preview_new_task",
-    summary="When a task would run that is only thought of",
-    responses=refuses(400, 409),
-)
-def preview_new(
-    body: TaskBody, world: Here, caller: User, terms: UsualTerms, lang: Lang, count: Count = 5
-) -> TaskPreview:
-    seen = scheduled_tasks.consider(world, body.wish(), owner=caller.owner, terms=terms, count=count)
-    return TaskPreview.of(seen, lang, world.clock.now())
+    "/preview", operation_id="preview_new_task", summary="When a task would run that is only thought of",
+    response_model=TaskPreview, responses=refuses(400, 409),
+)  # fmt: skip
+async def preview_new(
+    body: TaskBody, lang: Lang, count: Count = 5, rooms: Asked = may(ScheduledTasks.preview_new)
+) -> Response:
+    return answer(await rooms.scheduled_tasks.preview_new(count=count, lang=lang, **body.terms))
 
 
 @router.get(
     "/{task_id}",
     operation_id="get_task",
     summary="One task, with all that is needed to see why it does or does not run",
-    response_model=TaskShape,
+    response_model=ScheduledTask,
     responses={304: {"description": "As it was when `If-None-Match` was given."}, **refuses(404)},
 )
-def get_task(
+async def get(
     task_id: str,
-    response: Response,
-    world: Here,
-    caller: User,
     lang: Lang,
     if_none_match: Annotated[str | None, Header(max_length=1000)] = None,
-) -> Any:
-    found = scheduled_tasks.get(world, task_id, **caller.reach)
-    shape = _tagged(response, TaskShape.of(found, lang))
-    tag = response.headers["ETag"]
+    rooms: Asked = may(ScheduledTasks.get),
+) -> Response:
+    found = _tagged(await rooms.scheduled_tasks.get(task_id, lang=lang))
     known = [each.strip().removeprefix("W/") for each in (if_none_match or "").split(",")]
-    if tag in known or "*" in known:
-        return Response(status_code=304, headers=dict(response.headers))
-    return shape
+    if found.headers["ETag"] in known or "*" in known:
+        return Response(status_code=304, headers={name: found.headers[name] for name in ("ETag", "Vary")})
+    return found
 
 
-@router.put("/{task_id}", operation_id="update_task", summary="Change a task", responses=refuses(400, 404, 409, 412))
-def update_task(
+@router.put(
+    "/{task_id}", operation_id="update_task", summary="Change a task", response_model=ScheduledTask,
+    responses=refuses(400, 404, 409, 412),
+)  # fmt: skip
+async def change(
     task_id: str,
     body: TaskBody,
-    response: Response,
-    world: Here,
-    caller: User,
-    terms: UsualTerms,
     lang: Lang,
     if_match: IfMatch = None,
-) -> TaskShape:
+    reason: Reason = "",
+    rooms: Asked = may(ScheduledTasks.change),
+) -> Response:
     """What is left out, or null, stays. `next_run_at` is computed anew when type, expression, zone or `enabled` change.
     A running attempt is left alone; a lock that has run out is released.
     """
-    saved = scheduled_tasks.change(
-        world,
-        task_id,
-        body.wish(),
-        owner=caller.sees,
-        terms=terms,
-        versions=versions_from(if_match),
-        actor=caller.actor,
-    )
-    return _tagged(response, TaskShape.of(saved.facts, lang, saved.warnings))
+    versions = versions_from(if_match)
+    changed = await rooms.scheduled_tasks.change(task_id, version=versions, reason=reason, lang=lang, **body.terms)
+    return _tagged(changed)
 
 
 @router.delete(
-    "/{task_id}", operation_id="delete_task", summary="Delete a task", status_code=204, responses=refuses(404, 412)
-)
-def delete_task(task_id: str, world: Here, caller: User, if_match: IfMatch = None) -> None:
+    "/{task_id}", operation_id="delete_task", summary="Delete a task", status_code=204, response_class=Response,
+    responses=refuses(404, 412),
+)  # fmt: skip
+async def delete(
+    task_id: str, if_match: IfMatch = None, reason: Reason = "", rooms: Asked = may(ScheduledTasks.delete)
+) -> None:
     """Its runs go with it. What waits is withdrawn; an attempt under way goes on to its end."""
-    scheduled_tasks.delete(world, task_id, versions=versions_from(if_match), actor=caller.actor, **caller.reach)
+    await rooms.scheduled_tasks.delete(task_id, version=versions_from(if_match), reason=reason)
 
 
 @router.get(
-    "/{task_id}/runs",
-    operation_id="list_task_runs",
-    summary="What a task ran, the newest first",
-    responses=refuses(404),
-)
-def list_runs(task_id: str, world: Here, caller: User, limit: Limit = 50, cursor: Cursor = None) -> TaskRunPage:
+    "/{task_id}/runs", operation_id="list_task_runs", summary="What a task ran, the newest first",
+    response_model=Page[ScheduledTaskRun], responses=refuses(404),
+)  # fmt: skip
+async def runs(
+    task_id: str, limit: Limit = 50, cursor: Cursor = None, rooms: Asked = may(ScheduledTasks.runs)
+) -> Response:
     """An attempt under way is among them."""
-    before = read_cursor(cursor, int, int)
-    where = None if before is None else (_number(before[0]), _number(before[1]))
-    found = scheduled_tasks.runs(world, task_id, **caller.reach, limit=limit, before=where)
-    last = found[-1].run if len(found) == limit else None
-    following = None if last is None else cursor_from([last.job_number, last.token])
-    return TaskRunPage(items=[TaskRunShape.of(task_id, each) for each in found], next_cursor=following)
+    return answer(await rooms.scheduled_tasks.runs(task_id).page(cursor, limit=limit))
 
 
 @router.post(
-    "/{task_id}/trigger",
-    operation_id="trigger_task",
-    summary="Run a task once, now",
-    status_code=202,
-    responses=refuses(404, 409),
-)
-def trigger_task(
-    task_id: str, world: Here, caller: User, body: Annotated[TriggerBody | None, Body()] = None
-) -> TriggeredTask:
+    "/{task_id}/trigger", operation_id="trigger_task", summary="Run a task once, now", status_code=202,
+    response_model=TriggeredTask, responses=refuses(404, 409),
+)  # fmt: skip
+async def trigger(task_id: str, body: TriggerBody = NOW, rooms: Asked = may(ScheduledTasks.trigger)) -> Response:
     """Enabled or not. It obeys overlap (409 while it runs or waits), leaves the rhythm alone and is not retried."""
-    asked = body or TriggerBody()
-    done, warnings = scheduled_tasks.trigger(
-        world, task_id, asked.payload, actor=caller.actor, reason=asked.reason, **caller.reach
-    )
-    return TriggeredTask(task_id=task_id, job_id=done.job_id, triggered_at=done.fire.fire_at, warnings=list(warnings))
-
-
-@router.get("/{task_id}/preview", operation_id="preview_task", summary="When a task will run", responses=refuses(404))
-def preview_task(task_id: str, world: Here, caller: User, lang: Lang, count: Count = 5) -> TaskPreview:
-    """In UTC and in its zone, with what each change of clocks does to it."""
-    seen = scheduled_tasks.preview(world, task_id, **caller.reach, count=count)
-    return TaskPreview.of(seen, lang, world.clock.now())
+    return answer(await rooms.scheduled_tasks.trigger(task_id, body.payload, reason=body.reason), 202)
 
 
 @router.get(
-    "/{task_id}/why", operation_id="explain_task", summary="Why a task does, or does not, run", responses=refuses(404)
-)
-def explain_task(task_id: str, world: Here, caller: User) -> TaskReasons:
-    return TaskReasons.of(*scheduled_tasks.why(world, task_id, **caller.reach))
+    "/{task_id}/preview", operation_id="preview_task", summary="When a task will run", response_model=TaskPreview,
+    responses=refuses(404),
+)  # fmt: skip
+async def preview(
+    task_id: str, lang: Lang, count: Count = 5, rooms: Asked = may(ScheduledTasks.preview)
+) -> Response:  # fmt: skip
+    """In UTC and in its zone, with what each change of clocks does to it."""
+    return answer(await rooms.scheduled_tasks.preview(task_id, count=count, lang=lang))
+
+
+@router.get(
+    "/{task_id}/why", operation_id="explain_task", summary="Why a task does, or does not, run",
+    response_model=TaskReasons, responses=refuses(404),
+)  # fmt: skip
+async def why(task_id: str, rooms: Asked = may(ScheduledTasks.why)) -> Response:
+    return answer(await rooms.scheduled_tasks.why(task_id))
 
 
 @router.post(
-    "/{task_id}/release",
-    operation_id="release_task",
-    summary="Take a running task from its worker",
-    responses=refuses(404, 409),
-)
-def release_task(
-    task_id: str,
-    response: Response,
-    world: Here,
-    caller: User,
-    lang: Lang,
-    body: Annotated[Because | None, Body()] = None,
-) -> TaskShape:
+    "/{task_id}/release", operation_id="release_task", summary="Take a running task from its worker",
+    response_model=ScheduledTask, responses=refuses(404, 409),
+)  # fmt: skip
+async def release(
+    task_id: str, lang: Lang, body: Because = NO_REASON, rooms: Asked = may(ScheduledTasks.release)
+) -> Response:
     """For a lock that will not go away. The task runs again at once; if the worker is alive after all, it runs twice,
     and what the first one says no longer counts.
     """
-    reason = "" if body is None else body.reason
-    facts = scheduled_tasks.release(world, task_id, actor=caller.actor, reason=reason, **caller.reach)
-    return _tagged(response, TaskShape.of(facts, lang))
+    return _tagged(await rooms.scheduled_tasks.release(task_id, reason=body.reason, lang=lang))
 
 
-def _tagged(response: Response, shape: TaskShape) -> TaskShape:
+def _tagged(task: ScheduledTask, status: int = 200, **headers: str) -> Response:
     """Before the dot the version, for ``If-Match``; behind it all that is told, for ``If-None-Match``: runs and locks
     come and go without a new version.
     """
-    content = hashlib.sha256(shape.model_dump_json(exclude={"warnings"}).encode()).hexdigest()
-    response.headers["ETag"] = f'"{shape.version}.{content[:16]}"'
-    response.headers["Vary"] = "Accept-Language"
-    return shape
+    told = {name: value for name, value in to_json(task).items() if name not in ("warnings", "deduplicated")}
+    content = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return answer(task, status, ETag=f'"{task.version}.{content[:16]}"', Vary="Accept-Language", **headers)
 
 
 def versions_from(if_match: str | None) -> frozenset[int] | None:
@@ -291,15 +323,3 @@ def preferred(header: str) -> Language:
         if name.strip().lower()[:2] in ("zh", "en") and weight > best[0]:
             best = (weight, language)
     return best[1]
-
-
-def _number(value: int) -> int:
-    if not 0 <= value <= MOST:
-        raise InvalidInput(NOT_OURS)
-    return value
-
-
-def _owner(value: str) -> str:
-    if not value.isprintable() or len(value) > 255:
-        raise InvalidInput(NOT_OURS)
-    return value
