@@ -31,7 +31,6 @@ from horae.core.fires import Schedule
 from horae.core.jobs import SLOTS, Job
 from horae.core.machinery import queue_name
 from horae.core.retry import Retry, span
-from horae.core.scheduled_tasks import Terms
 from horae.core.status import JobStatus
 from horae.core.timeouts import Timeouts
 from horae.declarations import Problem, raise_for
@@ -132,16 +131,7 @@ class Horae(Blueprint, Acting):
         return self._opener.world
 
     def _acting_here(self) -> Here:
-        return Here(self.world, house(f"app/{self.name}"), terms=self._task_terms)
-
-    def _task_terms(self) -> Terms:
-        """What holds for users' tasks that are made in this process: the settings, and the handlers declared here."""
-        return replace(
-            usual_terms(),
-            shortest=one_setting(os.environ, "shortest_interval"),
-            max_enabled=one_setting(os.environ, "max_enabled_tasks"),
-            queues={each.name: each.queue for each in self.definitions},
-        )
+        return Here(self.world, house(f"app/{self.name}"), terms=lambda: self.definitions.task_terms(usual_terms()))
 
     def _open(self) -> World:
         store = open_store(self.engine, self.timeouts, owned=not isinstance(self.database, Engine))
