@@ -28,8 +28,10 @@ from horae.api.jobs import Run as PublicRun
 from horae.api.operation import Method, Operation, Room
 from horae.api.queues import Queue as PublicQueue
 from horae.api.queues import RunningLimit as PublicLimit
-from horae.api.values import published, to_json
-from horae.cli import schedule_shapes
+from horae.api.schedule_values import Fire as PublicFire
+from horae.api.schedule_values import Schedule as PublicSchedule
+from horae.api.values import enriched, published, to_json
+from horae.cli.explaining import effect_shape
 from horae.cli.failures import CODES, MEANING
 from horae.cli.main import command_tree
 from horae.cli.terminal import SHARED
@@ -41,7 +43,7 @@ from horae.core.machine import Machine
 from horae.core.notes import effects
 from horae.core.running_limits import RunningLimit
 from horae.core.schedules import Cron
-from horae.ports import Queue, Tally
+from horae.ports import Queue
 from horae.service.problems import OWN_CODES
 from horae.settings import Settings
 from scripts.public_names import listing
@@ -185,19 +187,19 @@ def json_section() -> str:
             '`{"verb", "results": [{"id", "ok": true, "job": JOB} or {"id", "ok": false, "error": ERROR}]}`; '
             'without `--yes`: `{"dry_run": true, "verb", "count", "ids": [up to 1000]}`',
         ),
-        ("`schedule list`", '`{"schedules": [SCHEDULE], "next": key for --after, or null}`'),
+        ("`schedule list`", '`{"items": [SCHEDULE], "next_cursor": for --cursor, or null}`'),
         (
             "`schedule show`",
-            '`{"schedule": SCHEDULE, "why": [{"code", "text"}], "results": RESULTS, "fires": [FIRE], "changes": '
-            '[{"at", "actor", "verb", "reason"}]}`',
+            '`{"schedule": SCHEDULE with "runs": {"run_count", "fail_count", "last_outcome", …} and "why": [{"code", '
+            '"text"}], "history": [FIRE], "versions": [{"at", "actor", "verb", "reason", "before", "after"}]}`',
         ),
         (
             "`schedule add`, `change`, `pause`, `resume`",
-            '`{"schedule": SCHEDULE}`; a group: `{"schedules": [SCHEDULE]}`',
+            'SCHEDULE; a group: `{"group", "changed": [key]}`',
         ),
-        ("`schedule history`", '`{"fires": [FIRE], "next": instant for --before, or null}`'),
-        ("`schedule trigger`", '`{"job_id": id or null, "fire": FIRE}`'),
-        ("`schedule preview`", '`{"key", "words", "zone", "next": [NEXT], "why": [{"code", "text"}]}`'),
+        ("`schedule history`", '`{"items": [FIRE], "next_cursor": for --cursor, or null}`'),
+        ("`schedule trigger`", '`{"key", "triggered": bool, "job_id": id or null, "reason", "fire": FIRE}`'),
+        ("`schedule preview`", '`{"key", "fires": [instant]}`'),
         (
             "`schedule next`",
             '`{"words", "zone", "next": [NEXT]}`, where NEXT is `{"at": in UTC, "local": in the zone}`',
@@ -209,7 +211,7 @@ def json_section() -> str:
         ),
         (
             "`schedule backfill`",
-            '`{"dry_run": bool, "count", "present": fires that became a job already, "fires": [up to 1000 instants], '
+            '`{"dry_run": bool, "missing", "present": fires that became a job already, "fires": [up to 1000 instants], '
             '"job_ids": [id]}`',
         ),
         ("`schedule delete`", '`{"dry_run": bool, "verb": "delete", "schedule": SCHEDULE}`'),
@@ -279,10 +281,9 @@ def json_section() -> str:
         "RUN": to_json(published(PublicRun, run)),
         "QUEUE": to_json(published(PublicQueue, Queue("mail"))),
         "LIMIT": to_json(published(PublicLimit, RunningLimit("global"))),
-        "SCHEDULE": schedule_shapes.schedule(daily),
-        "RESULTS": schedule_shapes.tally(Tally()),
-        "FIRE": schedule_shapes.fire(Fire(now, "ran"), "job_12"),
-        "CLOCK": schedule_shapes.effect(effects(rule, rule.zone, now)[0], "en"),
+        "SCHEDULE": to_json(published(PublicSchedule, daily)),
+        "FIRE": to_json(enriched(PublicFire, Fire(now, "ran"), job_id="job_12")),
+        "CLOCK": effect_shape(effects(rule, rule.zone, now)[0], "en"),
         "TOKEN": Token("47591a2f516f", "", "alice", "", ("tasks",), now, "cli/ann").shown(now),
         "LANE": to_json(published(attention.Lane, Lane("main"))),
         "TASK": to_json(published(attention.Task, Task(12, 1, "report", "ready", 40))),

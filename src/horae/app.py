@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Self
 from sqlalchemy import Engine
 
 from horae import limits
-from horae.actions import declaring, firing
+from horae.actions import declaring
 from horae.actions import jobs as verbs
 from horae.actions.declaring import Plan
 from horae.actions.jobs import Enqueued, Request
 from horae.actions.retention import Retention
 from horae.api.acting import Acting
-from horae.api.here import Here, house
+from horae.api.here import Here, house, usual_terms
 from horae.checking import Seed, check_seed, plan_of, problems_of, seeds_of
 from horae.clock import SystemDice, clock_of, pause, zone_database_version
 from horae.configuration import JobsFile, find_file, module_of, read_files
@@ -131,7 +131,7 @@ class Horae(Blueprint, Acting):
         return self._opener.world
 
     def _acting_here(self) -> Here:
-        return Here(self.world, house(f"app/{self.name}"))
+        return Here(self.world, house(f"app/{self.name}"), terms=lambda: self.definitions.task_terms(usual_terms()))
 
     def _open(self) -> World:
         store = open_store(self.engine, self.timeouts, owned=not isinstance(self.database, Engine))
@@ -288,10 +288,10 @@ class Horae(Blueprint, Acting):
             return handle.using(retry=Retry.none()).enqueue(**arguments).id
         handle.definition.arguments((), {**planned.payload, **arguments})  # what does not fit is refused now
         try:
-            return firing.trigger(self.world, name, arguments, actor="app").job_id
+            return self.schedules.trigger(name, arguments).job_id
         except NotFound:  # no worker of this application has started yet
             self.declare_schedules()
-            return firing.trigger(self.world, name, arguments, actor="app").job_id
+            return self.schedules.trigger(name, arguments).job_id
 
     def snapshot(self) -> list[JobStatus]:
         """How each job of this application is doing, over the whole cluster; counts outlive the log."""

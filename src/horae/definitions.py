@@ -10,7 +10,7 @@ import difflib
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Iterator, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, Literal, get_type_hints
@@ -20,8 +20,10 @@ from horae.core.jobs import PRIORITIES, Job, Priority
 from horae.core.machinery import queue_name
 from horae.core.payloads import name as checked_name
 from horae.core.retry import DEFAULT_RETRY, Retry, time_limit
+from horae.core.scheduled_tasks import Terms
 from horae.errors import DefinitionError, InvalidArguments, InvalidInput, NotFound
 from horae.ports import Limiter
+from horae.settings import one_setting
 from horae.settings import stale_timeout as preset_stale_timeout
 
 Runner = Literal["async", "thread", "process"]
@@ -253,3 +255,12 @@ class Definitions:
 
     def __iter__(self) -> Iterator[Definition]:
         return iter(self._by_name.values())
+
+    def task_terms(self, usual: Terms) -> Terms:
+        """Return what holds for users' tasks made in this process: the settings, and the queues declared here."""
+        return replace(
+            usual,
+            shortest=one_setting(os.environ, "shortest_interval"),
+            max_enabled=one_setting(os.environ, "max_enabled_tasks"),
+            queues={each.name: each.queue for each in self},
+        )

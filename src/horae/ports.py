@@ -343,14 +343,14 @@ class ScheduleRows(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TaskRun:
+class ScheduledTaskRun:
     """An attempt at a user's task, and what set it off: ``schedule``, ``manual`` or ``backfill``."""
 
     run: Run
     trigger: str
 
 
-class TaskRows(Protocol):
+class ScheduledTaskRows(Protocol):
     """Users' own tasks inside one transaction; with *owner* None, everybody's."""
 
     def get(self, task_id: str, owner: str | None, *, lock: bool = False) -> Schedule | None: ...
@@ -360,7 +360,7 @@ class TaskRows(Protocol):
     def count_enabled(self, owner: str) -> int: ...
     def live(self, numbers: Iterable[int]) -> dict[int, list[Job]]: ...
     def last_run(self, number: int) -> Run | None: ...
-    def runs(self, number: int, *, limit: int, before: tuple[int, int] | None) -> list[TaskRun]: ...
+    def runs(self, number: int, *, limit: int, before: tuple[int, int] | None) -> list[ScheduledTaskRun]: ...
 
 
 class DefinitionRows(Protocol):
@@ -524,7 +524,7 @@ class Tx(Protocol):
     @property
     def schedules(self) -> ScheduleRows: ...
     @property
-    def tasks(self) -> TaskRows: ...
+    def scheduled_tasks(self) -> ScheduledTaskRows: ...
     @property
     def definitions(self) -> DefinitionRows: ...
     @property

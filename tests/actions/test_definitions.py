@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from horae import Horae
-from horae.actions import jobs, schedules, tasks
+from horae.actions import jobs, scheduled_tasks, schedules
 from horae.actions.definitions import find_definitions, release_held, store_definitions
 from horae.actions.reasons import why
-from horae.core.tasks import Terms, Wish
+from horae.core.scheduled_tasks import Terms, Wish
 from horae.errors import InvalidInput, InvalidName
 from horae.ports import StoredDefinition, Tx, World
 from horae.stores.schema import migrate
@@ -137,15 +137,15 @@ def test_a_tenants_schedule_for_a_closed_handler_is_refused(world: World) -> Non
 
 def test_a_users_task_for_a_closed_handler_is_refused_when_it_is_made_changed_or_considered(world: World) -> None:
     terms = Terms(handlers=("dispatch", "greet"))
-    task = tasks.create(world, Wish(payload={"text": "x"}), owner="alice", terms=terms).facts.schedule.key
+    task = scheduled_tasks.create(world, Wish(payload={"text": "x"}), owner="alice", terms=terms).facts.schedule.key
     store_definitions(world, [SHUT])
 
     with pytest.raises(InvalidInput, match="not open to tenants"):
-        tasks.create(world, Wish(handler="greet"), owner="alice", terms=terms)
+        scheduled_tasks.create(world, Wish(handler="greet"), owner="alice", terms=terms)
     with pytest.raises(InvalidInput, match="not open to tenants"):
-        tasks.change(world, task, Wish(handler="greet"), owner="alice", terms=terms)
+        scheduled_tasks.change(world, task, Wish(handler="greet"), owner="alice", terms=terms)
     with pytest.raises(InvalidInput, match="not open to tenants"):
-        tasks.consider(world, Wish(handler="greet"), owner="alice", terms=terms)
+        scheduled_tasks.consider(world, Wish(handler="greet"), owner="alice", terms=terms)
 
 
 def test_a_fire_and_a_trigger_of_a_tenant_pass_the_same_check(world: World, clock: VirtualClock) -> None:

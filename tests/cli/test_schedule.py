@@ -2,16 +2,17 @@
 
 import json
 import signal
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from horae.api.schedule_values import ScheduleDetail
 from horae.core.standing import Standing
 from tests.cli.conftest import Command, Process
 
 WEEKDAYS = ("--cron", "0 9 * * 1-5", "--tz", "Asia/Shanghai")
-RULE_FIELDS = {"kind", "expression", "zone", "day_match", "gap", "fold", "lenient", "anchor", "initial_delay", "after"}
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def digest(horae: Command) -> dict[str, Any]:
     """A stored schedule, nine o'clock on working days in Shanghai."""
     made = horae("schedule", "add", "digest", "--handler", "send-digest", *WEEKDAYS, "--json")
     assert made.code == 0, made.err
-    schedule: dict[str, Any] = made.json["schedule"]
+    schedule: dict[str, Any] = made.json
     return schedule
 
 
@@ -31,10 +32,10 @@ def shown(horae: Command, key: str = "digest") -> dict[str, Any]:
 # -- add ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_schedule_is_added_with_its_next_fire_in_both_zones(digest: dict[str, Any]) -> None:
+def test_a_schedule_is_added_with_its_next_fire_and_its_zone(digest: dict[str, Any]) -> None:
     assert digest["standing"] == "active"
     assert digest["next_fire_at"].endswith("T01:00:00Z")
-    assert digest["next_fire_local"].endswith("T09:00:00+08:00")
+    assert digest["zone"] == "Asia/Shanghai"
     assert digest["words"] == "At 09:00, from Monday to Friday (Asia/Shanghai)"
 
 
@@ -57,7 +58,7 @@ def test_a_second_one_with_the_same_key_is_a_conflict(horae: Command, digest: di
         (["--every", "1h", "--catch-up", "3"], {"misfire": "catch_up", "catch_up": 3}),
         (["--every", "1h", "--misfire", "skip", "--overlap", "queue_one"], {"misfire": "skip", "overlap": "queue_one"}),
         (["--every", "1h", "--jitter", "90s", "--max-fires", "5"], {"jitter": 90, "max_fires": 5}),
-        (["--every", "1h", "--payload", '{"n": 1}', "--queue", "mail", "--priority", "high"], {"arguments": {"n": 1}}),
+        (["--every", "1h", "--payload", '{"n": 1}', "--queue", "mail", "--priority", "high"], {"payload": {"n": 1}}),
         (["--every", "1h", "--starts-at", "2030-01-01T00:00Z"],
          {"starts_at": "2030-01-01T00:00:00Z", "next_fire_at": "2030-01-01T00:00:00Z"}),
         (["--every", "1h", "--disabled"], {"enabled": False, "standing": "disabled", "next_fire_at": None}),
@@ -136,13 +137,13 @@ def test_the_list_can_be_narrowed_and_turned_page_by_page(horae: Command) -> Non
         horae("schedule", "add", f"k{number}", "--handler", f"h{number % 2}", "--every", "1h", "--group", f"g{number}")
 
     def keys(*options: str) -> list[str]:
-        return [each["key"] for each in horae("schedule", "list", *options, "--json").json["schedules"]]
+        return [each["key"] for each in horae("schedule", "list", *options, "--json").json["items"]]
 
     assert keys("--handler", "h0") == ["k0", "k2"]
     assert keys("--group", "g1") == ["k1"]
     assert keys("--owner", "somebody") == []
     first = horae("schedule", "list", "-n", "2", "--json").json
-    assert (first["next"], keys("-n", "2", "--after", first["next"])) == ("k1", ["k2"])
+    assert keys("-n", "2", "--cursor", first["next_cursor"]) == ["k2"]
 
 
 def test_a_schedule_of_an_owner_is_seen_with_that_owner_only(horae: Command) -> None:
@@ -170,28 +171,22 @@ def test_show_tells_by_whom_and_why_it_is_paused(
 
     assert "silent because it was paused by ada at" in page
     assert ": holiday" in page
-    assert [reason["code"] for reason in shown(horae)["why"]] == ["paused"]
+    assert [reason["code"] for reason in shown(horae)["schedule"]["why"]] == ["paused"]
 
 
-def test_the_json_of_a_schedule_has_the_documented_fields(horae: Command, digest: dict[str, Any]) -> None:
+def test_the_json_of_a_schedule_has_the_fields_of_the_room(horae: Command, digest: dict[str, Any]) -> None:
     told = shown(horae)
 
-    assert set(told) == {"schedule", "why", "results", "fires", "changes"}
-    assert set(told["schedule"]) == RULE_FIELDS | {
-        "key", "owner", "handler", "standing", "words", "next_fire_at", "next_fire_local", "next_due_at",
-        "last_fire_at", "fire_count", "max_fires", "starts_at", "ends_at", "arguments", "queue", "priority", "group",
-        "misfire", "catch_up", "spread", "grace", "overlap", "jitter", "retry", "timeout", "mode", "lock_ttl",
-        "stale_timeout", "enabled", "inactive", "paused_at", "paused_by", "pause_reason", "declared", "sources",
-        "tzdata", "version", "created_at", "updated_at",
-    }  # fmt: skip
+    assert set(told) == {"schedule", "history", "versions"}
+    assert set(told["schedule"]) == {each.name for each in fields(ScheduleDetail)}
     assert told["schedule"]["standing"] in Standing.__args__  # type: ignore[attr-defined]
 
 
 def test_preview_tells_as_many_fires_as_asked_and_no_more_than_there_are(horae: Command) -> None:
     horae("schedule", "add", "few", "--handler", "h", "--every", "1h", "--max-fires", "3")
 
-    assert len(horae("schedule", "preview", "few", "-n", "2", "--json").json["next"]) == 2
-    assert len(horae("schedule", "preview", "few", "--json").json["next"]) == 3
+    assert len(horae("schedule", "preview", "few", "-n", "2", "--json").json["fires"]) == 2
+    assert len(horae("schedule", "preview", "few", "--json").json["fires"]) == 3
 
 
 def test_preview_of_a_paused_one_says_that_it_is_paused(horae: Command, digest: dict[str, Any]) -> None:
@@ -218,7 +213,7 @@ def test_a_change_keeps_the_rest_and_is_on_record(horae: Command, digest: dict[s
     assert told["schedule"]["zone"] == "Asia/Shanghai"
     assert told["schedule"]["next_fire_at"].endswith("T00:30:00Z")
     assert told["schedule"]["version"] == 2
-    assert (told["changes"][0]["verb"], told["changes"][0]["reason"]) == ("change", "earlier")
+    assert (told["versions"][0]["verb"], told["versions"][0]["reason"]) == ("change", "earlier")
 
 
 def test_a_change_of_another_version_is_refused(horae: Command, digest: dict[str, Any]) -> None:
@@ -269,11 +264,11 @@ def test_a_group_is_paused_and_resumed_together(horae: Command) -> None:
         horae("schedule", "add", key, "--handler", "h", "--every", "1h", "--group", "night")
     horae("schedule", "add", "c", "--handler", "h", "--every", "1h")
 
-    paused = horae("schedule", "pause", "--group", "night", "--json").json["schedules"]
-    standing = {each["key"]: each["standing"] for each in horae("schedule", "list", "--json").json["schedules"]}
+    paused = horae("schedule", "pause", "--group", "night", "--json").json
+    standing = {each["key"]: each["standing"] for each in horae("schedule", "list", "--json").json["items"]}
     resumed = horae("schedule", "resume", "--group", "night")
 
-    assert [each["key"] for each in paused] == ["a", "b"]
+    assert paused == {"group": "night", "changed": ["a", "b"]}
     assert standing == {"a": "paused", "b": "paused", "c": "active"}
     assert resumed.out.splitlines()[0] == "2 schedules of group night resumed"
 
@@ -317,7 +312,7 @@ def test_a_trigger_while_one_is_unfinished_is_skipped_with_code_5(horae: Command
 def test_the_history_tells_what_became_of_each_fire(horae: Command, digest: dict[str, Any]) -> None:
     job_id = horae("schedule", "trigger", "digest").out.strip()
     horae("schedule", "trigger", "digest")
-    fires = horae("schedule", "history", "digest", "--json").json["fires"]
+    fires = horae("schedule", "history", "digest", "--json").json["items"]
 
     assert [(each["kind"], each["verdict"], each["reason"], each["job_id"]) for each in fires] == [
         ("manual", "skipped", "running", None),
@@ -330,9 +325,9 @@ def test_the_history_goes_on_where_a_page_ended(horae: Command, digest: dict[str
     for _ in range(3):
         horae("schedule", "trigger", "digest")
     first = horae("schedule", "history", "digest", "-n", "2", "--json").json
-    rest = horae("schedule", "history", "digest", "-n", "2", "--before", first["next"], "--json").json
+    rest = horae("schedule", "history", "digest", "-n", "2", "--cursor", first["next_cursor"], "--json").json
 
-    assert (len(first["fires"]), len(rest["fires"]), rest["next"]) == (2, 1, None)
+    assert (len(first["items"]), len(rest["items"]), rest["next_cursor"]) == (2, 1, None)
 
 
 def test_a_backfill_counts_first_and_acts_only_when_told(horae: Command, digest: dict[str, Any]) -> None:
@@ -376,5 +371,6 @@ def test_what_a_shell_schedules_a_worker_fires(at_once: str, start: Any) -> None
     worker.ended()
     told = ended(start("schedule", "show", "sum", "--db", at_once, "--json"))
 
-    assert [fire["verdict"] for fire in told["fires"]] == ["ran"]
-    assert (told["results"]["run_count"], told["results"]["last_outcome"]) == (1, "succeeded")
+    assert [fire["verdict"] for fire in told["history"]] == ["ran"]
+    runs = told["schedule"]["runs"]
+    assert (runs["run_count"], runs["last_outcome"]) == (1, "succeeded")

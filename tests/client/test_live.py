@@ -91,38 +91,38 @@ def test_a_governed_job_keeps_the_key_that_its_object_gives_it(alice: horae.Clie
 
 
 def test_a_task_of_a_user(alice: horae.Client, served: Served) -> None:
-    task = alice.tasks.create(
+    task = alice.scheduled_tasks.create(
         name="stand-up", schedule_expr="0 9 * * 1-5", timezone="Asia/Shanghai", payload={"text": "stand up"}
     )
-    assert task in list(alice.tasks.list())
-    assert alice.tasks.update(task.id, enabled=False, version=task.version).enabled is False
+    assert task in list(alice.scheduled_tasks.list())
+    assert alice.scheduled_tasks.change(task.id, enabled=False, version=task.version).enabled is False
     with pytest.raises(errors.VersionConflict):
-        alice.tasks.update(task.id, enabled=True, version=task.version)
-    assert alice.tasks.preview(task.id, count=2).next[0].local.endswith("T09:00:00+08:00")
-    assert alice.tasks.why(task.id).standing == "disabled"
-    done = alice.tasks.trigger(task.id, {"text": "now"})
-    assert [run.job_id for run in alice.tasks.runs(task.id)] in ([], [done.job_id])
-    alice.tasks.delete(task.id)
+        alice.scheduled_tasks.change(task.id, enabled=True, version=task.version)
+    assert alice.scheduled_tasks.preview(task.id, count=2).next[0].local.endswith("T09:00:00+08:00")
+    assert alice.scheduled_tasks.why(task.id).standing == "disabled"
+    done = alice.scheduled_tasks.trigger(task.id, {"text": "now"})
+    assert [run.job_id for run in alice.scheduled_tasks.runs(task.id)] in ([], [done.job_id])
+    alice.scheduled_tasks.delete(task.id)
     with horae.Client(served.url, served.token("bob", "tasks")) as bob, pytest.raises(errors.NotFound):
-        bob.tasks.get(task.id)
+        bob.scheduled_tasks.get(task.id)
 
 
 def test_a_naive_time_is_one_of_the_tasks_own_zone(alice: horae.Client) -> None:
-    task = alice.tasks.create(
+    task = alice.scheduled_tasks.create(
         schedule_type="once",
         timezone="Asia/Shanghai",
         next_run_at=datetime(2040, 1, 1, 9),  # noqa: DTZ001
         payload={"text": "x"},
     )
     assert task.next_run_at == datetime(2040, 1, 1, 1, tzinfo=UTC)
-    alice.tasks.delete(task.id)
+    alice.scheduled_tasks.delete(task.id)
 
 
 def test_a_schedule_is_made_changed_fired_and_forgotten(operator: horae.Client) -> None:
     made = operator.schedules.create(
         "reports/nightly", handler="report", cron="0 3 * * *", zone="Europe/Berlin", jitter=timedelta(minutes=2)
     )
-    assert (made.jitter, made.next_fire_at is not None) == (120, True)
+    assert (made.jitter, made.next_fire_at is not None) == (timedelta(minutes=2), True)
     assert operator.schedules.change("reports/nightly", every=timedelta(hours=1), version=1).expression == "3600"
     with pytest.raises(errors.VersionConflict):
         operator.schedules.change("reports/nightly", every=60, version=1)

@@ -147,6 +147,7 @@ NAMED_OTHERWISE: dict[str, dict[str, str]] = {
     "admin.log": {"job_id": "jobId", "started_from": "from", "started_to": "to"},
     "admin.log_line": {"run_id": "id"},
     "admin.clean_log": {"job_id": "jobId", "older_than_days": "olderThanDays"},
+    "scheduled_tasks.create": {"key": "Idempotency-Key"},
     "compat.trigger": {"params": "key"},  # within the body, which may be anything
 }
 

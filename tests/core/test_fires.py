@@ -96,7 +96,7 @@ def test_missed_fires_are_merged_into_the_last_one() -> None:
     firing = decided(a_schedule(), late=5 * MINUTE)
 
     assert minutes(firing.fires) == [("merged", "misfire", 0, 4, 5), ("ran", None, 5, None, 1)]
-    assert firing.fires[0].into == NOON + 5 * MINUTE
+    assert firing.fires[0].merged_into == NOON + 5 * MINUTE
     assert firing.next_fire_at == NOON + 6 * MINUTE
 
 

@@ -121,3 +121,7 @@ def test_a_time_limit_that_leaves_no_time_or_never_ends_is_refused_in_words(limi
 
 def test_no_time_limit_is_none() -> None:
     assert (time_limit(None), time_limit(1.5)) == (None, timedelta(seconds=1.5))
+
+
+def test_no_retry_is_one_attempt_however_it_is_written() -> None:
+    assert Retry("none", attempts=5) == Retry.none()

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from examples.orchestrator.orchestrator import FAILURES
-from horae.actions import tasks
+from horae.actions import scheduled_tasks
 from horae.core.jobs import Job
-from horae.core.tasks import Terms, Wish
+from horae.core.scheduled_tasks import Terms, Wish
 from horae.outgoing import Limits
 from horae.ports import World
 from horae.testing import Lab
@@ -54,7 +54,7 @@ def stopped(process: subprocess.Popen[str]) -> str:
 
 
 def a_task(world: World) -> str:
-    return tasks.create(world, WISH, owner="alice", terms=Terms()).facts.schedule.key
+    return scheduled_tasks.create(world, WISH, owner="alice", terms=Terms()).facts.schedule.key
 
 
 async def fired(lab: Lab) -> Job:
@@ -71,7 +71,7 @@ async def test_a_users_task_fires_asks_the_orchestrator_and_succeeds_s1_24(start
         job = await fired(story.lab)
 
         assert story.lab.job(job.id).state == "succeeded"
-        (run,) = tasks.runs(story.lab.world, task, owner="alice")
+        (run,) = scheduled_tasks.runs(story.lab.world, task, owner="alice")
         assert (run.run.outcome, run.run.result["output"]) == ("succeeded", "attendance heard: 提醒我打卡")
     told = stopped(process)
     assert f'"context": {{"user_id": "alice", "scheduled_task_id": "{task}"}}' in told
@@ -87,7 +87,7 @@ async def test_a_bad_answer_is_a_failed_run_and_asked_again_a_minute_later_s1_28
         task = a_task(story.lab.world)
         job = await fired(story.lab)
 
-        (run,) = tasks.runs(story.lab.world, task, owner="alice")
+        (run,) = scheduled_tasks.runs(story.lab.world, task, owner="alice")
         assert run.run.outcome == "failed"
         assert run.run.error is not None
         assert run.run.error.startswith("CallFailed" if how == "slow" else "DispatchFailed")

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from horae.actions import firing, schedules, tasks
+from horae.actions import firing, scheduled_tasks, schedules
 from horae.actions import jobs as verbs
 from horae.actions.jobs import Request
 from horae.core.retry import Retry
+from horae.core.scheduled_tasks import Terms, Wish
 from horae.core.signatures import SigningSecret, verify
-from horae.core.tasks import Terms, Wish
 from horae.core.webhooks import NAMED, checked_headers
 from horae.errors import InvalidInput
 from horae.outgoing import new_secret
@@ -277,8 +277,10 @@ async def test_credentials_in_plain_text_are_never_stored(payload: dict[str, Any
             lambda: schedules.create(world, replace(schedule, key="other", payload=asked)),
             lambda: schedules.change(world, "told", {"payload": asked}, owner="alice"),
             lambda: firing.trigger(world, "told", payload, owner="alice"),
-            lambda: tasks.create(world, Wish(handler="webhook", payload=asked), owner="alice", terms=Terms()),
-            lambda: tasks.consider(world, Wish(handler="webhook", payload=asked), owner="alice", terms=Terms()),
+            lambda: scheduled_tasks.create(world, Wish(handler="webhook", payload=asked), owner="alice", terms=Terms()),
+            lambda: scheduled_tasks.consider(
+                world, Wish(handler="webhook", payload=asked), owner="alice", terms=Terms()
+            ),
         ]
         for store in refused:
             with pytest.raises(InvalidInput) as problem:

@@ -135,8 +135,8 @@ def test_trigger_preview_history_and_versions(world: World, clock: VirtualClock,
     told = operator.post("/schedules/hourly/trigger", json={"parameters": {"a": 2}}).json()
     again = operator.post("/schedules/hourly/trigger").json()
     ahead = operator.get("/schedules/hourly/preview?count=2").json()["fires"]
-    fires = operator.get("/schedules/hourly/history").json()["fires"]
-    verbs = [each["verb"] for each in operator.get("/schedules/hourly/versions").json()["versions"]]
+    fires = operator.get("/schedules/hourly/history").json()["items"]
+    verbs = [each["verb"] for each in operator.get("/schedules/hourly/versions").json()["items"]]
 
     assert (told["triggered"], jobs.get(world, told["job_id"]).payload) == (True, {"a": 2})
     assert (again["triggered"], again["reason"]) == (False, "running")
@@ -157,7 +157,7 @@ def test_history_is_paged_to_its_end(world: World, clock: VirtualClock, operator
         page = operator.get(
             "/schedules/minutely/history", params={"limit": 2, **({"cursor": cursor} if cursor else {})}
         )
-        told += [each["fire_at"] for each in page.json()["fires"]]
+        told += [each["fire_at"] for each in page.json()["items"]]
         cursor = page.json()["next_cursor"]
         if cursor is None:
             break
@@ -214,7 +214,7 @@ def test_a_key_that_would_be_taken_for_something_else_is_refused_over_http(opera
 
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
     assert "choose another, say '" in answer.text
-    assert operator.get("/schedules").json()["schedules"] == []
+    assert operator.get("/schedules").json()["items"] == []
 
 
 @pytest.mark.parametrize(
@@ -265,15 +265,13 @@ def test_the_list_is_narrowed_and_paged(world: World, operator: TestClient) -> N
     schedules.create(world, a_schedule("job0", owner="alice"))
 
     def keys(**params: Any) -> list[str]:
-        return [
-            f"{each['owner']}/{each['key']}" for each in operator.get("/schedules", params=params).json()["schedules"]
-        ]
+        return [f"{each['owner']}/{each['key']}" for each in operator.get("/schedules", params=params).json()["items"]]
 
     assert len(keys()) == 6
     assert keys(owner="alice") == ["alice/job0"]
     assert keys(group="etl") == ["system/job1", "system/job3"]
     first = operator.get("/schedules?limit=2").json()
-    assert [each["key"] for each in first["schedules"]] == ["job0", "job0"]
+    assert [each["key"] for each in first["items"]] == ["job0", "job0"]
     assert keys(cursor=first["next_cursor"]) == ["system/job1", "system/job2", "system/job3", "system/job4"]
 
 
@@ -288,7 +286,7 @@ class TestTenants:
         schedules.create(world, a_schedule("theirs", owner="bob"))
         alice = connect("alice", "read")
 
-        assert [each["key"] for each in alice.get("/schedules").json()["schedules"]] == ["mine"]
+        assert [each["key"] for each in alice.get("/schedules").json()["items"]] == ["mine"]
         assert alice.get("/schedules/mine").json()["owner"] == "alice"
         for path in ("", "/history", "/versions", "/preview"):
             assert alice.get(f"/schedules/theirs{path}").status_code == 404

@@ -166,9 +166,9 @@ def test_tenants_whose_names_meet_share_no_history(connect: Connect, operator: T
         )
         assert made.status_code == 201, made.text
     for owner, key in (("a/b", "c"), ("a", "b/c")):
-        (version,) = connect(owner, "read").get(f"/schedules/{key}/versions").json()["versions"]
+        (version,) = connect(owner, "read").get(f"/schedules/{key}/versions").json()["items"]
         assert version["after"]["title"] == f"of {owner}"
-    (version,) = operator.get("/schedules/a/b/c/versions").json()["versions"]
+    (version,) = operator.get("/schedules/a/b/c/versions").json()["items"]
     assert version["after"]["title"] == "of system"
 
 
@@ -186,7 +186,7 @@ def test_the_longest_names_fit_every_database(database_url: str) -> None:
         assert triggered.status_code == 200, triggered.text
         for verb in ("pause", "resume"):
             assert client.post(f"/schedules/{key}/{verb}", params={"owner": owner}, json={}).status_code == 200
-        told = client.get(f"/schedules/{key}/versions", params={"owner": owner}).json()["versions"]
+        told = client.get(f"/schedules/{key}/versions", params={"owner": owner}).json()["items"]
         assert [version["verb"] for version in told] == ["resume", "pause", "trigger", "create"]
 
 

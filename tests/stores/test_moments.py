@@ -9,7 +9,19 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from horae.actions import attending, declaring, jobs, journal, lanes, looking, metrics, queues, schedules, tasks, turns
+from horae.actions import (
+    attending,
+    declaring,
+    jobs,
+    journal,
+    lanes,
+    looking,
+    metrics,
+    queues,
+    scheduled_tasks,
+    schedules,
+    turns,
+)
 from horae.actions.declaring import Plan
 from horae.actions.forecast import forecast
 from horae.core.attention import Control, Policy
@@ -157,7 +169,7 @@ PICTURES: dict[str, Callable[[World, Made], object]] = {
     "the tasks of a lane": lambda world, _: looking.find_tasks(world, LANE),
     "a task of a lane": lambda world, made: looking.get_task(world, LANE, made.task),
     "the waits of a lane": lambda world, _: looking.find_waits(world, LANE),
-    "the tasks of users": lambda world, _: tasks.find(world, owner=None),
+    "the tasks of users": lambda world, _: scheduled_tasks.find(world, owner=None),
 }
 
 

@@ -15,8 +15,8 @@ from horae.core.instants import MICROSECOND, aware, earlier, iso
 from horae.core.jobs import SYSTEM, NewJob, band_of
 from horae.core.payloads import encode
 from horae.core.retry import LONGEST, Retry
+from horae.core.scheduled_task_rules import raised
 from horae.core.schedules import Rule
-from horae.core.task_rules import raised
 from horae.core.webhooks import refuse_credentials
 from horae.errors import HoraeError, InvalidInput, StoreError
 from horae.ports import ScheduleFilter, Tx, World

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from horae.actions.moments import one_moment
 from horae.actions.schedules import every
 from horae.core.fires import Schedule, first_fire, next_fire
-from horae.core.task_rules import raised
+from horae.core.scheduled_task_rules import raised
 from horae.errors import InvalidInput
 from horae.ports import ScheduleFilter, World
 

@@ -25,8 +25,8 @@ from horae.core.jobs import SYSTEM
 from horae.core.machinery import queue_name
 from horae.core.payloads import encode, label, name
 from horae.core.retry import Retry
-from horae.core.task_rules import raised
-from horae.core.tasks import named_first
+from horae.core.scheduled_task_rules import raised
+from horae.core.scheduled_tasks import named_first
 from horae.core.webhooks import refuse_credentials
 from horae.errors import Conflict, InvalidInput, NotFound, VersionConflict
 from horae.ports import ScheduleFilter, Tally, Tx, World
@@ -247,6 +247,8 @@ def checked(world: World, schedule: Schedule) -> None:
     label(schedule.key, "schedule key", 200)
     label(schedule.owner, "owner")
     name(schedule.handler, "handler", 200)
+    for key in schedule.after:
+        label(key, "schedule key", 200)
     queue_name(schedule.queue)
     if not isinstance(schedule.payload, dict):
         raise InvalidInput("The payload of a schedule is an object: the arguments of its handler by name.")

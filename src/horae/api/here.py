@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from horae.core.access import SCOPES, Caller, Reach
 from horae.core.jobs import SYSTEM
 from horae.ports import World
+
+if TYPE_CHECKING:
+    from horae.core.scheduled_tasks import Terms
+
+
+def usual_terms() -> Terms:
+    """Return what holds for users' tasks where the operator has decided nothing."""
+    from horae.core.scheduled_tasks import ATTEND, DISPATCH, Terms
+    from horae.core.webhooks import WEBHOOK
+
+    return Terms(handlers=(DISPATCH, WEBHOOK, ATTEND))
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +29,7 @@ class Here:
     world: World
     caller: Caller
     max_unfinished_jobs: int = 0  # of a tenant; 0 means no limit
+    terms: Callable[[], Terms] = usual_terms  # what the operator decided about users' tasks; asked for only by those
 
     @property
     def actor(self) -> str:

@@ -52,13 +52,23 @@ def publisher(public: Any, core: Any) -> Callable[[Any], Any]:
 
     ``DERIVED`` on the public class names the fields that are made in another way.
     """
+    gets = _getters(public)
+    return lambda value: public(**{name: get(value) for name, get in gets})
+
+
+def enriched(public: Any, value: Any, **more: Any) -> Any:
+    """Make a public value of a core value, and of *more* that the core value does not know."""
+    return public(**more, **{name: get(value) for name, get in _getters(public) if name not in more})
+
+
+@functools.cache
+def _getters(public: Any) -> list[tuple[str, Get]]:
     derived: Mapping[str, Get] = getattr(public, "DERIVED", {})
     hints = get_type_hints(public)
-    gets = [
+    return [
         (each.name, derived[each.name] if each.name in derived else _getter(each.name, hints[each.name]))
         for each in fields(public)
     ]
-    return lambda value: public(**{name: get(value) for name, get in gets})
 
 
 def extended(kind: type[T], value: Any, **more: Any) -> T:

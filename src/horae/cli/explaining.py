@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from horae.cli import schedule_shapes, words
+from horae.cli import words
 from horae.cli.shapes import moment
 from horae.cli.terminal import Terminal, command
 from horae.errors import InvalidInput, UnknownZone
@@ -85,9 +86,9 @@ def explain(
         "language": language,
         "zone": place,
         **_rule_shape(rule),
-        "next": [schedule_shapes.fire_at(fire, place) for fire in fires],
-        "clocks": [schedule_shapes.effect(each, language) for each in told],
-        "warnings": schedule_shapes.notes(noted, language),
+        "next": [_fire_shape(fire, place) for fire in fires],
+        "clocks": [effect_shape(each, language) for each in told],
+        "warnings": [{"code": each.code, "text": say(each, language)} for each in noted],
     }
     quiet = say(Note("quiet", {"zone": place, "months": MONTHS_AHEAD}), language)
     head = HEADINGS[language]
@@ -121,12 +122,12 @@ def next_(
     options = {"day_match": day_match, "gap": gap, "fold": fold, "lenient": lenient}
     rule = rule_from(when, zone, options, begin)
     fires = _fires(rule, begin, count)
-    shape = {"words": rule.describe(), "zone": place, "next": [schedule_shapes.fire_at(fire, place) for fire in fires]}
+    shape = {"words": rule.describe(), "zone": place, "next": [_fire_shape(fire, place) for fire in fires]}
     terminal.result(shape, "\n".join(fire_lines(fires, place, now, indent="")) or HEADINGS["en"]["none"])
 
 
 def fire_lines(
-    fires: list[datetime], zone: str, now: datetime, *, indent: str = "  ", language: Language = "en"
+    fires: Sequence[datetime], zone: str, now: datetime, *, indent: str = "  ", language: Language = "en"
 ) -> list[str]:
     """Each fire in UTC, in its zone, and how far away it is."""
     rows = [(words.exact(fire), *([] if zone == "UTC" else [clock(fire, zone)])) for fire in fires]
@@ -194,6 +195,31 @@ def _clock_lines(told: list[Effect], language: Language) -> list[str]:
 
     return [line for each in told for line in (f"  {say_change(each.change, language)}",
                                                f"    {say_effect(each, language)}")]  # fmt: skip
+
+
+def _fire_shape(fire: datetime, zone: str) -> dict[str, str | None]:
+    """An instant that will come, in UTC and as clocks of the zone show it."""
+    from horae.core.readings import local
+
+    return {"at": moment(fire), "local": local(fire, zone).isoformat()}
+
+
+def effect_shape(effect: Effect, language: Language) -> dict[str, Any]:
+    from horae.core.notes_words import say_change, say_effect
+
+    change, listed = effect.change, effect.readings[:100]
+    return {
+        "at": moment(change.at),
+        "kind": change.kind,
+        "offset_before": change.before.total_seconds(),
+        "offset_after": change.after.total_seconds(),
+        "outcome": effect.outcome,
+        "readings": [reading.replace(tzinfo=None).isoformat() for reading in listed],
+        "reading_count": len(effect.readings),
+        "fires": [moment(each) for each in effect.fires[:100]],
+        "change": say_change(change, language),
+        "effect": say_effect(effect, language),
+    }
 
 
 def _rule_shape(rule: Rule) -> dict[str, Any]:

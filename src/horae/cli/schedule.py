@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from horae.api.values import to_json
-from horae.cli import explaining, schedule_shapes, words
+from horae.cli import explaining, words
 from horae.cli.acting import Reason
 from horae.cli.arguments import arguments_from
 from horae.cli.explaining import Count, clock, fire_lines
 from horae.cli.failures import Exit
 from horae.cli.schedule_options import values_from, with_options, zone_told
-from horae.cli.schedule_showing import Page, fire_table, schedule_page, schedule_table
-from horae.cli.shapes import moment
-from horae.cli.terminal import Terminal, actor, command
+from horae.cli.schedule_showing import fire_table, schedule_page, schedule_table
+from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
 from horae.errors import InvalidInput
 from horae.settings import span_from
 
 if TYPE_CHECKING:
+    from horae.api.schedule_values import Schedule
     from horae.cli.verbs import Verbs
-    from horae.core.fires import Schedule
 
 group = typer.Typer(help="Make, see, explain and steer schedules.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -30,8 +29,9 @@ Key = Annotated[str, typer.Argument(metavar="KEY", help="The schedule, as `horae
 KeyOrGroup = Annotated[str | None, typer.Argument(metavar="KEY", help="The schedule; or give --group.")]
 Owner = Annotated[str, typer.Option("--owner", metavar="NAME", help="Whose schedule it is.")]
 Group = Annotated[str | None, typer.Option("--group", metavar="NAME", help="All schedules of this group.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1000, help="How many.")]
+Cursor = Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="Go on where the page before ended.")]
 LAST_FIRES = 5
-LISTED = 1000
 
 
 # -- look --------------------------------------------------------------------------------------------------------
@@ -43,27 +43,19 @@ def list_(
     group: Annotated[str | None, typer.Option("--group", metavar="NAME", help="Only of this group.")] = None,
     handler: Annotated[str | None, typer.Option("--handler", metavar="NAME", help="Only of this handler.")] = None,
     owner: Owner = "system",
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1000, help="How many.")] = 100,
-    after: Annotated[
-        str | None, typer.Option("--after", metavar="KEY", help="Go on after the page that ended here.")
-    ] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
 ) -> None:
     """Schedules by key, each with its next fire.
 
     In UTC, in its own zone, and in words.
     """
-    from horae.ports import ScheduleFilter
-
-    wanted = ScheduleFilter(owner=owner, group=group, handler=handler)
     with reached(terminal) as here:
-        found = here.schedules.find(wanted, limit=limit, after=after)
+        page = here.schedules.list(owner=owner, group=group, handler=handler).page(cursor, limit=limit)
         now = here.now()
-    further = found[-1].key if len(found) == limit else None
-    nothing = "No schedules yet." if wanted == ScheduleFilter(owner="system") and not after else "No such schedules."
-    told = {"schedules": [schedule_shapes.schedule(each) for each in found], "next": further}
-    terminal.result(told, schedule_table(terminal, found, now) if found else nothing)
-    if further and not terminal.is_json:
-        terminal.say(f"There may be more: --after {further}")
+    nothing = "No such schedules." if group or handler or cursor or owner != "system" else "No schedules yet."
+    terminal.result(to_json(page), schedule_table(terminal, page.items, now) if page.items else nothing)
+    _tell_of_more(terminal, page.next_cursor)
 
 
 @command(group, "show", by_url=True)
@@ -72,50 +64,29 @@ def show(terminal: Terminal, key: Key, owner: Owner = "system") -> None:
 
     When it fires next or why it does not, each value with its source, its last fires and results, and who changed it.
     """
-    from horae.core.standing import why_silent
-
     with reached(terminal) as here, here.moment():
         schedule = here.schedules.get(key, owner=owner)
-        tally = here.schedules.tally(schedule)
-        fires = here.schedules.history(key, owner=owner, limit=LAST_FIRES)
+        fires = here.schedules.history(key, owner=owner).page(limit=LAST_FIRES).items
         changes = here.schedules.versions(key, owner=owner, limit=LAST_FIRES)
         now = here.now()
-    why = why_silent(schedule, now)
-    told = {
-        "schedule": schedule_shapes.schedule(schedule),
-        "why": to_json(why),
-        "results": schedule_shapes.tally(tally),
-        "fires": [schedule_shapes.fire(fire, job_id) for fire, job_id in fires],
-        "changes": [schedule_shapes.entry(entry) for entry in changes],
-    }
-    terminal.result(told, schedule_page(terminal, Page(schedule, why, tally, fires, changes, now)))
+    shape = to_json({"schedule": schedule, "history": fires, "versions": changes})
+    terminal.result(shape, schedule_page(terminal, schedule, fires, changes, now))
 
 
 @command(group, "history", by_url=True)
 def history(
-    terminal: Terminal,
-    key: Key,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1000, help="How many.")] = 20,
-    before: Annotated[
-        str | None, typer.Option("--before", metavar="INSTANT", help="Go on after the page that ended here.")
-    ] = None,
-    owner: Owner = "system",
-) -> None:
+    terminal: Terminal, key: Key, limit: Limit = 20, cursor: Cursor = None, owner: Owner = "system"
+) -> None:  # fmt: skip
     """What became of each due fire, newest first.
 
     It ran as a job, was skipped for a reason, or was merged into a later one.
     """
-    from horae.core.readings import instant_from
-
     with reached(terminal) as here, here.moment():
         schedule = here.schedules.get(key, owner=owner)
-        until = None if before is None else instant_from(before, schedule.zone, "--before")
-        fires = here.schedules.history(key, owner=owner, limit=limit, before=until)
-    further = moment(fires[-1][0].fire_at) if len(fires) == limit else None
-    told = {"fires": [schedule_shapes.fire(fire, job_id) for fire, job_id in fires], "next": further}
-    terminal.result(told, fire_table(terminal, schedule, fires) if fires else "It has not fired yet.")
-    if further and not terminal.is_json:
-        terminal.say(f"There may be more: --before {further}")
+        page = here.schedules.history(key, owner=owner).page(cursor, limit=limit)
+    text = fire_table(terminal, schedule, page.items) if page.items else "It has not fired yet."
+    terminal.result(to_json(page), text)
+    _tell_of_more(terminal, page.next_cursor)
 
 
 @command(group, "preview", by_url=True)
@@ -124,24 +95,20 @@ def preview(terminal: Terminal, key: Key, count: Count = 10, owner: Owner = "sys
 
     One that is paused or disabled is told as if it were not.
     """
-    from horae.core.standing import why_silent
-
     with reached(terminal) as here:
         schedule = here.schedules.get(key, owner=owner)
-        fires = here.schedules.preview(schedule, count)
+        ahead = here.schedules.preview(key, count=count, owner=owner)
         now = here.now()
-    why = why_silent(schedule, now)
-    told = {
-        "key": key,
-        "words": schedule.describe(),
-        "zone": schedule.zone,
-        "next": [schedule_shapes.fire_at(fire, schedule.zone) for fire in fires],
-        "why": to_json(why),
-    }
-    lines = [terminal.bold(schedule.describe()), *(fire_lines(fires, schedule.zone, now) or ["  no fire"])]
-    terminal.result(told, "\n".join([*lines, *(f"  {reason.text}" for reason in why)]))
-    if schedule.rests and fires and not terminal.is_json:
+    lines = [terminal.bold(schedule.words), *(fire_lines(ahead.fires, schedule.zone, now) or ["  no fire"])]
+    terminal.result(to_json(ahead), "\n".join([*lines, *(f"  {reason.text}" for reason in schedule.why)]))
+    rests = schedule.kind == "every" and schedule.anchor == "finish"
+    if rests and ahead.fires and not terminal.is_json:
         terminal.say("It counts from the end of each job; told here as if jobs took no time.")
+
+
+def _tell_of_more(terminal: Terminal, cursor: str | None) -> None:
+    if cursor and not terminal.is_json:
+        terminal.say(f"There may be more: --cursor {cursor}")
 
 
 # -- make and change ---------------------------------------------------------------------------------------------
@@ -170,14 +137,11 @@ def add(
 
     Give exactly one of --cron, --every, --once and --after. It fires from now on, as soon as a worker runs.
     """
-    from horae.core.fires import Schedule
-
-    zone = given["zone"]
-    values = values_from(given, zone, required=True)
-    sources = {} if zone is None else {"zone": "api"}
-    schedule = Schedule(key=key, handler=handler, owner=owner, enabled=not disabled, sources=sources, **values)
+    timing = values_from(given, given["zone"], required=True)
+    if disabled:
+        timing["enabled"] = False
     with reached(terminal, may_create=True) as here:
-        made = here.schedules.create(schedule, actor=actor(terminal), reason=reason)
+        made = here.schedules.create(key, handler=handler, owner=owner, reason=reason, **timing)
         _tell(terminal, here, made, "added")
 
 
@@ -201,12 +165,12 @@ def change(
     """
     with reached(terminal) as here:
         before = here.schedules.get(key, owner=owner)
-        values = values_from(given, zone_told(given["zone"], before), required=False)
-        values |= {name: value for name, value in (("handler", handler), ("enabled", enabled)) if value is not None}
-        if not values:
+        timing = values_from(given, zone_told(given["zone"], before), required=False)
+        timing |= {name: value for name, value in (("handler", handler), ("enabled", enabled)) if value is not None}
+        if not timing:
             raise InvalidInput("Nothing to change was given; `horae schedule change --help` shows what can be.")
-        told: dict[str, Any] = {"owner": owner, "version": version, "actor": actor(terminal), "reason": reason}
-        _tell(terminal, here, here.schedules.change(key, values, **told), "changed")
+        changed = here.schedules.change(key, version=version, owner=owner, reason=reason, **timing)
+        _tell(terminal, here, changed, "changed")
 
 
 @command(group, "pause", by_url=True)
@@ -235,16 +199,15 @@ def resume(
 def _one_or_group(terminal: Terminal, verb: str, key: str | None, group: str | None, owner: str, reason: str) -> None:
     if (key is None) == (group is None):
         raise InvalidInput(f"Name one schedule or a --group; {'neither was given' if key is None else 'not both'}.")
-    told = {"owner": owner, "actor": actor(terminal), "reason": reason}
     done = f"{verb.removesuffix('e')}ed"
     with reached(terminal) as here:
         if key is not None:
-            _tell(terminal, here, getattr(here.schedules, verb)(key, **told), done)
+            _tell(terminal, here, getattr(here.schedules, verb)(key, owner=owner, reason=reason), done)
             return
-        changed: list[Schedule] = getattr(here.schedules, f"{verb}_group")(group, **told)
-    said = f"{words.count(len(changed), 'schedule')} of group {group} {done}"
-    lines = [said, *(f"  {each.key}" for each in changed)]
-    terminal.result({"schedules": [schedule_shapes.schedule(each) for each in changed]}, "\n".join(lines))
+        change = here.schedules.pause_group if verb == "pause" else here.schedules.resume_group
+        result = change(str(group), owner=owner, reason=reason)
+    said = f"{words.count(len(result.changed), 'schedule')} of group {group} {done}"
+    terminal.result(to_json(result), "\n".join([said, *(f"  {each}" for each in result.changed)]))
 
 
 @command(group, "delete", by_url=True)
@@ -259,14 +222,12 @@ def delete(
 
     Jobs that it made live on; the audit keeps what it was.
     """
-    from horae.core.standing import described
-
     with reached(terminal) as here:
         schedule = here.schedules.get(key, owner=owner)
         if yes:
-            here.schedules.delete(key, owner=owner, actor=actor(terminal), reason=reason)
-    said = f"{key} is deleted" if yes else f"would delete {key} ({described(schedule)}); add --yes"
-    terminal.result({"dry_run": not yes, "verb": "delete", "schedule": schedule_shapes.schedule(schedule)}, said)
+            here.schedules.delete(key, owner=owner, reason=reason)
+    said = f"{key} is deleted" if yes else f"would delete {key} ({schedule.words}); add --yes"
+    terminal.result({"dry_run": not yes, "verb": "delete", "schedule": to_json(schedule)}, said)
     if not yes:
         raise typer.Exit(Exit.UNCONFIRMED)  # or a script would take it for done
 
@@ -294,11 +255,11 @@ def trigger(
     """
     parameters = arguments_from(arg or [], args, None)
     with reached(terminal) as here:
-        done = here.firing.trigger(key, parameters, owner=owner, actor=actor(terminal), reason=reason)
-    told = {"job_id": done.job_id, "fire": schedule_shapes.fire(done.fire, done.job_id)}
-    skipped = f"skipped: a job of {key} is unfinished, and its overlap is {done.schedule.overlap}"
-    terminal.result(told, done.job_id or skipped)
-    if not done.ran:
+        done = here.schedules.trigger(key, parameters or None, owner=owner, reason=reason)
+        overlap = "" if done.triggered else here.schedules.get(key, owner=owner).overlap
+    skipped = f"skipped: a job of {key} is unfinished, and its overlap is {overlap}"
+    terminal.result(to_json(done), done.job_id or skipped)
+    if not done.triggered:
         raise typer.Exit(Exit.CONFLICT)
 
 
@@ -322,36 +283,27 @@ def backfill(
     with reached(terminal) as here:
         schedule = here.schedules.get(key, owner=owner)
         bounds = (instant_from(start, schedule.zone, "--from"), instant_from(end, schedule.zone, "--to"))
-        told: dict[str, Any] = {"owner": owner, "actor": actor(terminal), "reason": reason}
         over = span_from(spread, "span")
-        done = here.firing.backfill(key, *bounds, dry_run=not yes, spread=over, **told)
-    number = words.count(len(done.fires), "job")
-    said = f"enqueued {number}" if yes else f"would enqueue {number}" + ("; add --yes" if done.fires else "")
+        done = here.schedules.backfill(key, *bounds, spread=over, dry_run=not yes, owner=owner, reason=reason)
+    number = words.count(done.missing, "job")
+    said = f"enqueued {number}" if yes else f"would enqueue {number}" + ("; add --yes" if done.missing else "")
     if done.present:
         said += f" ({words.count(done.present, 'fire')} of the range became a job already)"
-    shape = {
-        "dry_run": not yes,
-        "count": len(done.fires),
-        "present": done.present,
-        "fires": [moment(fire) for fire in done.fires[:LISTED]],
-        "job_ids": list(done.job_ids),
-    }
-    terminal.result(shape, said)
-    if done.fires and not yes:
+    terminal.result(to_json(done), said)
+    if done.missing and not yes:
         raise typer.Exit(Exit.UNCONFIRMED)
 
 
 def _tell(terminal: Terminal, here: Verbs, schedule: Schedule, done: str) -> None:
     """What a schedule is now."""
-    from horae.core.standing import described, why_silent
-
     now = here.now()
-    lines = [f"{schedule.key} {done}: {described(schedule)}, version {schedule.version}"]
+    lines = [f"{schedule.key} {done}: {schedule.words}, version {schedule.version}"]
     if schedule.next_fire_at is not None:
         zone = "" if schedule.zone == "UTC" else f", {clock(schedule.next_fire_at, schedule.zone)}"
         lines.append(f"  next fire {words.both(schedule.next_fire_at, now)}{zone}")
-    lines += [f"  {reason.text}" for reason in why_silent(schedule, now)]
-    terminal.result({"schedule": schedule_shapes.schedule(schedule)}, "\n".join(lines))
+    if not terminal.is_json:
+        lines += [f"  {reason.text}" for reason in here.schedules.get(schedule.key, owner=schedule.owner).why]
+    terminal.result(to_json(schedule), "\n".join(lines))
 
 
 explaining.register(group)

@@ -13,7 +13,7 @@ from horae.errors import InvalidInput
 from horae.settings import span_from
 
 if TYPE_CHECKING:
-    from horae.core.fires import Schedule
+    from horae.api.schedule_values import Schedule
 
 
 def _option(kind: Any, flag: str, metavar: str | None, said: str) -> Any:
@@ -78,29 +78,22 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
 
 def rule_values(given: dict[str, Any], zone: str | None, *, required: bool) -> dict[str, Any]:
     """Which rule: exactly one of ``--cron``, ``--every``, ``--once``, ``--after``, or none where none is needed."""
-    from horae.core.instants import iso
     from horae.core.readings import instant_from
-    from horae.core.schedules import Every
 
     named = [(kind, given.pop(kind)) for kind in ("cron", "every", "once", "after")]
-    told = [(kind, value) for kind, value in named if value]
-    if len(told) > 1 or (required and not told):
+    rules = [(kind, value) for kind, value in named if value]
+    if len(rules) > 1 or (required and not rules):
         raise InvalidInput("Say when: give exactly one of --cron, --every, --once and --after.")
-    if not told:
-        return {}
-    kind, value = told[0]
-    if kind == "after":
-        return {"kind": kind, "expression": "", "after": tuple(dict.fromkeys(value))}
-    if kind == "every":
-        seconds = Every(span_from(value, "span")).period.total_seconds()
-        value = f"{seconds:.3f}".rstrip("0").rstrip(".")
-    elif kind == "once":
-        value = iso(instant_from(value, zone, "--once"))
-    return {"kind": kind, "expression": value, "after": ()}
+    rule: dict[str, Any] = dict(rules)
+    if "every" in rule:
+        rule["every"] = span_from(rule["every"], "span")
+    elif "once" in rule:
+        rule["once"] = instant_from(rule["once"], zone, "--once")
+    return rule
 
 
 def values_from(given: dict[str, Any], zone: str | None, *, required: bool) -> dict[str, Any]:
-    """The fields of a schedule that the options name; *zone* is where times without an offset are read."""
+    """What the options say, as ``schedules.create`` takes it; *zone* is where times without an offset are read."""
     from horae.core.readings import instant_from
 
     values = rule_values(given, zone, required=required)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +11,8 @@ from horae.cli import words
 from horae.cli.explaining import clock
 
 if TYPE_CHECKING:
+    from horae.api.schedule_values import Fire, RunSummary, Schedule, ScheduleDetail, Version
     from horae.cli.terminal import Terminal
-    from horae.core.audit import Entry
-    from horae.core.fires import Fire, Schedule
-    from horae.core.reasons import Reason
-    from horae.ports import Tally
 
 # What a person may want to know of a schedule, with where the value comes from; the rest is told in sentences.
 POLICIES = (
@@ -41,35 +37,21 @@ ONLY_FOR = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Page:
-    """All there is to tell about one schedule."""
-
-    schedule: Schedule
-    why: Sequence[Reason]
-    tally: Tally
-    fires: Sequence[tuple[Fire, str | None]]
-    changes: Sequence[Entry]
-    now: datetime
-
-
 def schedule_table(terminal: Terminal, schedules: Sequence[Schedule], now: datetime) -> str:
     headers = ("KEY", "STANDING", "HANDLER", "GROUP", "NEXT", "UTC", "LOCAL", "WORDS")
     return terminal.table(headers, [_row(schedule, now) for schedule in schedules])
 
 
 def _row(schedule: Schedule, now: datetime) -> tuple[str, ...]:
-    from horae.core.standing import described, standing
-
     fire = schedule.next_fire_at
     when = ("-", "-", "-") if fire is None else (words.relative(fire, now), words.exact(fire), _local(schedule, fire))
     return (
         schedule.key,
-        standing(schedule),
+        schedule.standing,
         schedule.handler,
         schedule.group or "-",
         *when,
-        described(schedule),
+        schedule.words,
     )
 
 
@@ -77,32 +59,29 @@ def _local(schedule: Schedule, moment: datetime) -> str:
     return "-" if schedule.zone == "UTC" else clock(moment, schedule.zone)
 
 
-def schedule_page(terminal: Terminal, page: Page) -> str:
-    from horae.core.standing import standing
-
-    schedule = page.schedule
-    lines = [f"{terminal.bold(schedule.key)}  {schedule.handler}  {standing(schedule)}"]
-    lines += [f"  {name:<15}{value}" for name, value in _facts(page) if value not in ("", None)]
+def schedule_page(
+    terminal: Terminal, schedule: ScheduleDetail, fires: Sequence[Fire], changes: Sequence[Version], now: datetime
+) -> str:
+    lines = [f"{terminal.bold(schedule.key)}  {schedule.handler}  {schedule.standing}"]
+    lines += [f"  {name:<15}{value}" for name, value in _facts(schedule, now) if value not in ("", None)]
     lines += ["", terminal.faint("policies, and where each value comes from")]
     lines += [f"  {name:<15}{value}" for name, value in _sourced(schedule)]
-    if page.fires:
-        lines += ["", fire_table(terminal, schedule, page.fires)]
-    if page.changes:
+    if fires:
+        lines += ["", fire_table(terminal, schedule, fires)]
+    if changes:
         lines += ["", terminal.faint("changes")]
-        lines += [f"  {_change(entry, page.now)}" for entry in page.changes]
+        lines += [f"  {_change(entry, now)}" for entry in changes]
     return "\n".join(lines)
 
 
-def _facts(page: Page) -> list[tuple[str, Any]]:
-    from horae.core.standing import described
-
-    schedule, tally, now = page.schedule, page.tally, page.now
-    because = [("silent because" if place == 0 else "", reason.text) for place, reason in enumerate(page.why)]
+def _facts(schedule: ScheduleDetail, now: datetime) -> list[tuple[str, Any]]:
+    tally = schedule.runs
+    because = [("silent because" if place == 0 else "", reason.text) for place, reason in enumerate(schedule.why)]
     fire, due = schedule.next_fire_at, schedule.next_due_at
     runs = f"{words.count(tally.run_count, 'run')}, {tally.fail_count:,} failed"
     return [
         *because,
-        ("words", described(schedule)),
+        ("words", schedule.words),
         (
             "rule",
             f"{schedule.kind} {schedule.expression or ', '.join(schedule.after)}  ({_source(schedule, 'expression')})",
@@ -115,7 +94,7 @@ def _facts(page: Page) -> list[tuple[str, Any]]:
         ("results", runs if tally.run_count else ""),
         ("last result", _last(tally, now)),
         ("last error", words.first_line(tally.last_error, 100)),
-        ("arguments", f"{json.dumps(schedule.payload, ensure_ascii=False)}  ({_source(schedule, 'payload')})"),
+        ("payload", f"{json.dumps(schedule.payload, ensure_ascii=False)}  ({_source(schedule, 'payload')})"),
         ("owner", schedule.owner),
         ("version", str(schedule.version)),
         ("created", words.both(schedule.created_at, now)),
@@ -123,7 +102,7 @@ def _facts(page: Page) -> list[tuple[str, Any]]:
     ]
 
 
-def _last(tally: Tally, now: datetime) -> str:
+def _last(tally: RunSummary, now: datetime) -> str:
     if tally.last_outcome is None or tally.last_finished_at is None:
         return ""
     took = (
@@ -161,20 +140,20 @@ def _plain(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _change(entry: Entry, now: datetime) -> str:
+def _change(entry: Version, now: datetime) -> str:
     because = f": {entry.reason}" if entry.reason else ""
     return f"{entry.verb} by {entry.actor} {words.both(entry.at, now)}{because}"
 
 
-def fire_table(terminal: Terminal, schedule: Schedule, fires: Sequence[tuple[Fire, str | None]]) -> str:
+def fire_table(terminal: Terminal, schedule: Schedule, fires: Sequence[Fire]) -> str:
     headers = ("FIRE", "LOCAL", "KIND", "VERDICT", "REASON", "COUNT", "JOB")
-    return terminal.table(headers, [_fire_row(schedule, fire, job_id) for fire, job_id in fires])
+    return terminal.table(headers, [_fire_row(schedule, fire) for fire in fires])
 
 
-def _fire_row(schedule: Schedule, fire: Fire, job_id: str | None) -> tuple[str, ...]:
+def _fire_row(schedule: Schedule, fire: Fire) -> tuple[str, ...]:
     reason = fire.reason or "-"
-    if fire.into is not None:
-        reason = f"{reason}, into {words.exact(fire.into)}"
+    if fire.merged_into is not None:
+        reason = f"{reason}, into {words.exact(fire.merged_into)}"
     return (
         words.exact(fire.fire_at),
         _local(schedule, fire.fire_at),
@@ -182,5 +161,5 @@ def _fire_row(schedule: Schedule, fire: Fire, job_id: str | None) -> tuple[str, 
         fire.verdict,
         reason,
         str(fire.count),
-        job_id or "-",
+        fire.job_id or "-",
     )

@@ -7,7 +7,7 @@ A command asks :func:`reached` for these verbs and does not know which it got. N
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 from importlib import import_module
@@ -17,71 +17,13 @@ from horae.cli.terminal import Terminal, actor, opened
 from horae.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
-    from horae.actions.firing import Backfill, Triggered
     from horae.api.attention import Attention
     from horae.api.jobs import Jobs
     from horae.api.operation import Sender
     from horae.api.queues import Limits, Queues
+    from horae.api.schedules import Schedules
     from horae.core.access import Token
-    from horae.core.audit import Entry
-    from horae.core.fires import Fire, Schedule
-    from horae.ports import ScheduleFilter, Tally, World
-
-
-class ScheduleVerbs(Protocol):
-    """Of ``horae.actions.schedules``."""
-
-    def create(self, schedule: Schedule, /, *, actor: str, reason: str) -> Schedule: ...
-
-    def change(
-        self, key: str, changes: Mapping[str, Any], /, *, owner: str, version: int | None, actor: str, reason: str
-    ) -> Schedule: ...
-
-    def pause(self, key: str, /, *, owner: str, actor: str, reason: str) -> Schedule: ...
-
-    def resume(self, key: str, /, *, owner: str, actor: str, reason: str) -> Schedule: ...
-
-    def pause_group(self, group: str, /, *, owner: str, actor: str, reason: str) -> list[Schedule]: ...
-
-    def resume_group(self, group: str, /, *, owner: str, actor: str, reason: str) -> list[Schedule]: ...
-
-    def delete(self, key: str, /, *, owner: str, actor: str, reason: str) -> None: ...
-
-    def get(self, key: str, /, *, owner: str) -> Schedule: ...
-
-    def find(self, wanted: ScheduleFilter, /, *, limit: int, after: str | None = None) -> list[Schedule]: ...
-
-    def history(
-        self, key: str, /, *, owner: str, limit: int, before: datetime | None = None
-    ) -> list[tuple[Fire, str | None]]: ...
-
-    def versions(self, key: str, /, *, owner: str, limit: int) -> list[Entry]: ...
-
-    def tally(self, schedule: Schedule, /) -> Tally: ...
-
-    def preview(self, schedule: Schedule, count: int, /) -> list[datetime]: ...
-
-
-class FiringVerbs(Protocol):
-    """Of ``horae.actions.firing``."""
-
-    def trigger(
-        self, key: str, parameters: Mapping[str, Any], /, *, owner: str, actor: str, reason: str
-    ) -> Triggered: ...
-
-    def backfill(
-        self,
-        key: str,
-        start: datetime,
-        end: datetime,
-        /,
-        *,
-        dry_run: bool,
-        spread: timedelta,
-        owner: str,
-        actor: str,
-        reason: str,
-    ) -> Backfill: ...
+    from horae.ports import World
 
 
 class TokenVerbs(Protocol):
@@ -110,8 +52,7 @@ class Verbs(Protocol):
     queues: Queues[Sender]
     limits: Limits[Sender]
     attention: Attention[Sender]
-    schedules: ScheduleVerbs
-    firing: FiringVerbs
+    schedules: Schedules[Sender]
     tokens: TokenVerbs
 
     def now(self) -> datetime: ...
@@ -148,8 +89,7 @@ class Near:
         rooms: Rooms[Sender] = Rooms(Local(lambda: Here(world, caller)))
         self.jobs, self.queues, self.limits = rooms.jobs, rooms.queues, rooms.limits
         self.attention = rooms.attention
-        self.schedules = cast("ScheduleVerbs", Bound(world, "schedules"))
-        self.firing = cast("FiringVerbs", Bound(world, "firing"))
+        self.schedules = rooms.schedules
         self.tokens = cast("TokenVerbs", Bound(world, "tokens"))
         self._store = world.store
 

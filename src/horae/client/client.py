@@ -18,15 +18,15 @@ from horae.api.attention import Attention
 from horae.api.jobs import Jobs
 from horae.api.operation import AsyncSender, S, Sender
 from horae.api.queues import Limits, Queues, Workers
+from horae.api.scheduled_tasks import ScheduledTasks
+from horae.api.schedules import Schedules
 from horae.client.admin import Admin
 from horae.client.audit import Audit
 from horae.client.compat import Compat
 from horae.client.definitions import Definitions
 from horae.client.health import Health
 from horae.client.owners import Owners
-from horae.client.schedules import Schedules
 from horae.client.secrets import Secrets
-from horae.client.tasks import Tasks
 from horae.client.tokens import Tokens
 from horae.client.transport import Blocking, Patience, Place, Waiting
 
@@ -37,7 +37,7 @@ class Rooms(Generic[S]):
     def __init__(self, sender: S) -> None:
         self.jobs: Jobs[S] = Jobs(sender)
         self.definitions: Definitions[S] = Definitions(sender)
-        self.tasks: Tasks[S] = Tasks(sender)
+        self.scheduled_tasks: ScheduledTasks[S] = ScheduledTasks(sender)
         self.attention: Attention[S] = Attention(sender)
         self.schedules: Schedules[S] = Schedules(sender)
         self.queues: Queues[S] = Queues(sender)

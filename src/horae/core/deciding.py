@@ -175,7 +175,7 @@ def _earlier(
         return []
     last_at = recent[-kept - 1] if missed > 1 else None
     count = min(missed, MOST_RECORDED)
-    return [Fire(first, verdict, reason="misfire", last_at=last_at, count=count, into=into)]
+    return [Fire(first, verdict, reason="misfire", last_at=last_at, count=count, merged_into=into)]
 
 
 def _by_bound(schedule: Schedule, fires: list[Fire]) -> list[Fire]:

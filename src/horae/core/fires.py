@@ -35,6 +35,7 @@ MODES: tuple[Mode, ...] = ("SINGLE_NODE", "ALL_NODES")
 ANCHORS = ("start", "finish")
 ONCE_ONLY = Retry.none()
 MAX_EXPRESSION = 255
+MAX_TITLE = 255
 MAX_FIRES = 2**31 - 1
 SPANS = ("initial_delay", "spread", "grace", "jitter")
 LIMITS = ("timeout", "lock_ttl", "stale_timeout")  # None: there is none
@@ -169,7 +170,7 @@ class Fire:
     due_at: datetime | None = None
     last_at: datetime | None = None
     count: int = 1
-    into: datetime | None = None
+    merged_into: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +276,8 @@ def check(schedule: Schedule) -> Schedule:
     zone_named(schedule.zone)
     if schedule.group is not None:
         checked_name(schedule.group, "group")
+    if schedule.title and not (schedule.title.isprintable() and len(schedule.title) <= MAX_TITLE):
+        raise InvalidInput(f"A title is one line of at most {MAX_TITLE} printable characters.")
     if schedule.kind == "after" and not schedule.after:
         raise InvalidInput("A schedule that follows others must name at least one of them in after=[…].")
     if schedule.after and schedule.kind != "after":

@@ -59,6 +59,9 @@ class Retry:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise DefinitionError(f"Unknown retry kind {self.kind!r}; choose one of {', '.join(KINDS)}.")
+        if self.kind == "none":  # whoever writes only the kind, as JSON may, means one attempt
+            object.__setattr__(self, "attempts", 1)
+            object.__setattr__(self, "delay", timedelta(0))
         if not isinstance(self.attempts, int) or isinstance(self.attempts, bool):
             raise DefinitionError(f"attempts={self.attempts!r} is not a whole number; write for example attempts=3.")
         if self.attempts < 1:

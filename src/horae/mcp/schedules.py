@@ -22,7 +22,7 @@ from horae.core.fires import Schedule
 from horae.core.instants import from_iso, iso
 from horae.core.jobs import request_hash
 from horae.core.payloads import label
-from horae.core.tasks import BY_KEY
+from horae.core.scheduled_tasks import BY_KEY
 from horae.errors import Conflict, InvalidInput, InvalidInterval, KeyConflict, NotFound, PastDue, QuotaExceeded
 from horae.mcp.arguments import Goal, Key, Moment, Priority, ScheduleId
 from horae.mcp.here import Here, Who

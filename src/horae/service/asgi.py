@@ -17,18 +17,16 @@ from horae.service import (
     compat,
     definitions,
     documents,
-    forecast,
     health,
     jobs,
     metrics,
     owners,
     problems,
     pulling,
-    schedules,
     secrets,
-    tasks,
     tokens,
 )
+from horae.service.dialects import scheduled_tasks
 from horae.service.guard import Guard, untimed
 from horae.service.holders import Holders
 from horae.service.limits import Limits
@@ -37,6 +35,7 @@ from horae.service.routes import attention as attention_routes
 from horae.service.routes import held_jobs as held_job_routes
 from horae.service.routes import jobs as job_routes
 from horae.service.routes import queues as queue_routes
+from horae.service.routes import schedules as schedule_routes
 from horae.service.state import Service
 
 # One line for each room; the order is the order of the OpenAPI document.
@@ -48,17 +47,16 @@ ROUTERS: tuple[APIRouter, ...] = (
     jobs.router,
     pulling.router,
     definitions.router,
-    tasks.router,
+    scheduled_tasks.router,
     attention_routes.router,
     secrets.router,
     owners.router,
-    schedules.router,
+    schedule_routes.router,
     compat.router,
     admin.router,
     queue_routes.router,
     tokens.router,
     audit.router,
-    forecast.router,
 )  # fmt: skip
 
 

@@ -6,11 +6,11 @@ A name that means nothing is refused, because it was meant to mean something; so
 from __future__ import annotations
 
 import types
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import MISSING, fields
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from pydantic import Field, create_model
 
@@ -24,9 +24,15 @@ class Model(Body):
 
 
 def model_of(kind: Any, name: str, *, without: Collection[str] = (), example: Any = None) -> type[Model]:
-    """Make the model of a dataclass: its fields by their names, instants as text, spans in seconds."""
+    """Make the model of a dataclass: its fields by their names, instants as text, spans in seconds.
+
+    Of a TypedDict nothing has to be said, and what was not said has no value: null is one only where the type has it.
+    """
     hints = get_type_hints(kind)
     found: dict[str, Any] = {}
+    if is_typeddict(kind):
+        found = {each: (_hint(hint), Field(None, json_schema_extra=_no_default)) for each, hint in hints.items()}
+        return create_model(name, __base__=Model, __doc__=kind.__doc__, **found)
     for each in fields(kind):
         if each.name in without:
             continue
@@ -42,10 +48,17 @@ def model_of(kind: Any, name: str, *, without: Collection[str] = (), example: An
 
 def value_of(kind: Any, model: Model) -> Any:
     """Return the value that was sent; what was not sent has its default."""
+    said = model.model_dump(exclude_unset=True)
     try:
-        return from_json(kind, model.model_dump(exclude_unset=True))
+        if is_typeddict(kind):
+            return {name: from_json(hint, said[name]) for name, hint in get_type_hints(kind).items() if name in said}
+        return from_json(kind, said)
     except DefinitionError as problem:  # a policy that cannot work; in a declaration it would be the programmer's
         raise InvalidInput(str(problem)) from None
+
+
+def _no_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
 
 
 @cache
@@ -61,7 +74,8 @@ def _hint(hint: Any) -> Any:
     if hint is timedelta:
         return Seconds
     if origin in (Union, types.UnionType):
-        return Union[tuple(_hint(each) for each in inner)]  # noqa: UP007 - made of parts
-    if origin is tuple:
+        kinds = [each for each in inner if not (each is float and timedelta in inner)]  # seconds, in either type
+        return Union[tuple(_hint(each) for each in kinds)]  # noqa: UP007 - made of parts
+    if origin in (tuple, Sequence):
         return list[_hint(inner[0])]  # type: ignore[misc]
     return _nested(hint) if is_value(hint) else hint

@@ -15,6 +15,8 @@ from horae.api.rooms import Rooms
 from horae.api.senders.local_async import LocalAsync
 from horae.api.values import as_list, to_json
 from horae.core.access import Caller
+from horae.core.scheduled_tasks import Terms
+from horae.service.options import Options
 from horae.service.state import needs, service_of, world_of
 
 Asked = Rooms[AsyncSender]
@@ -25,10 +27,24 @@ def may(operation: Method[..., Any, Any, Any]) -> Any:
     allowed = needs(*operation.needs.scopes, by_queue=operation.needs.by_queue)
 
     async def rooms(request: Request, caller: Caller = Depends(allowed)) -> Asked:
-        here = Here(world_of(request), caller, service_of(request).options.max_unfinished_jobs)
+        options = service_of(request).options
+        here = Here(world_of(request), caller, options.max_unfinished_jobs, lambda: terms_of(options))
         return Rooms(LocalAsync(lambda: here, run_in_threadpool))
 
     return Depends(rooms)
+
+
+def terms_of(options: Options) -> Terms:
+    """Return what the operator decided about users' tasks."""
+    handlers = options.handlers()
+    return Terms(
+        shortest=options.shortest_interval,
+        max_enabled=options.max_enabled_tasks,
+        handler=options.task_handler,
+        handlers=options.task_handlers,
+        known=frozenset(handlers) or None,  # a service beside no worker does not know what workers can do
+        queues={name: getattr(each, "queue", "default") for name, each in handlers.items()},
+    )
 
 
 def answer(value: Any, status: int = 200, **headers: str) -> Response:

@@ -21,9 +21,9 @@ from horae.stores.nodes import Nodes
 from horae.stores.owners import Owners
 from horae.stores.queues import Queues
 from horae.stores.running_limits import RunningLimits
+from horae.stores.scheduled_tasks import ScheduledTasks
 from horae.stores.schedules import Schedules
 from horae.stores.secrets import Secrets
-from horae.stores.tasks import Tasks
 from horae.stores.tokens import Tokens
 
 Lend = Callable[[Connection, timedelta | None], AbstractContextManager[None]]
@@ -87,8 +87,8 @@ class Transaction:
         return Schedules(self.connection)
 
     @cached_property
-    def tasks(self) -> Tasks:
-        return Tasks(self.connection)
+    def scheduled_tasks(self) -> ScheduledTasks:
+        return ScheduledTasks(self.connection)
 
     @cached_property
     def definitions(self) -> Definitions:

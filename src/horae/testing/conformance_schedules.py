@@ -213,7 +213,11 @@ class ScheduleConformance(InVirtualTime):
 
         assert told(world, "minutely") == [("merged", "misfire", 3 * 1440 - 1), ("ran", None, 1)]
         [(last, _), (merged, _)] = schedules.history(world, "minutely")
-        assert (merged.fire_at, merged.last_at, merged.into) == (NOON + MINUTE, clock.now() - MINUTE, last.fire_at)
+        assert (merged.fire_at, merged.last_at, merged.merged_into) == (
+            NOON + MINUTE,
+            clock.now() - MINUTE,
+            last.fire_at,
+        )
 
     # -- overlap -------------------------------------------------------------------------------------------------
 

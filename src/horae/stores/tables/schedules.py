@@ -99,7 +99,7 @@ FIRES = Declaration(
     Field("due_at", INSTANT),
     Field("last_at", INSTANT),
     Field("count", COUNT, column="fire_count", required=True),
-    Field("into", INSTANT, column="merged_into"),
+    Field("merged_into", INSTANT),
     Field("job_id", NUMBER, Mark.INTERNAL),
     Field("recorded_at", INSTANT, Mark.INTERNAL, required=True),
     PrimaryKeyConstraint("schedule_id", "kind", "fire_at"),

@@ -10,8 +10,8 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, no
 from horae.core.fires import Schedule
 from horae.core.instants import micros
 from horae.core.jobs import Job, Run
-from horae.core.task_rules import PREFIX
-from horae.ports import TaskRun
+from horae.core.scheduled_task_rules import PREFIX
+from horae.ports import ScheduledTaskRun
 from horae.stores.tables import JOBS, RUNS, SCHEDULES, fires, jobs, running_run, runs, schedules
 
 # What was given back or put off is not a run; what was called off is one only if it had begun.
@@ -19,7 +19,7 @@ RAN = ("succeeded", "failed", "timed_out", "lost", "cancelled")
 LIVE = ("queued", "running")
 
 
-class Tasks:
+class ScheduledTasks:
     """The task rows of one transaction."""
 
     def __init__(self, connection: Connection) -> None:
@@ -80,7 +80,7 @@ class Tasks:
         row = self.connection.execute(_ended(number).limit(1)).first()
         return None if row is None else RUNS.read(row)
 
-    def runs(self, number: int, *, limit: int, before: tuple[int, int] | None) -> list[TaskRun]:
+    def runs(self, number: int, *, limit: int, before: tuple[int, int] | None) -> list[ScheduledTaskRun]:
         """The newest first, what is under way among them; *before* is job and token of the last one told."""
         query = _ended(number)
         if before is not None:
@@ -92,7 +92,7 @@ class Tasks:
         told |= {run.id: run for run in map(RUNS.read, self.connection.execute(query.limit(limit)))}
         page = sorted(told.values(), key=_place, reverse=True)[:limit]
         kinds = self._set_off(page)
-        return [TaskRun(run, kinds.get(run.job_number, "schedule")) for run in page]
+        return [ScheduledTaskRun(run, kinds.get(run.job_number, "schedule")) for run in page]
 
     def _running(self, number: int) -> list[Job]:
         query = select(*JOBS.select).where(jobs.c.schedule_id == number, jobs.c.state == "running")

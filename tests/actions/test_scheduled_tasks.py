@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from horae.actions import firing, jobs, schedules, tasks, toggles
+from horae.actions import firing, jobs, scheduled_tasks, schedules, toggles
 from horae.actions.forecast import forecast
 from horae.actions.owners import set_owner
-from horae.actions.tasks import Saved
+from horae.actions.scheduled_tasks import Saved
 from horae.clock import SystemDice
 from horae.core.jobs import Job
 from horae.core.owners import OwnerSettings
-from horae.core.tasks import RETRY, Facts, Terms, Wish
+from horae.core.scheduled_tasks import RETRY, Facts, Terms, Wish
 from horae.errors import (
     Conflict,
     InvalidInput,
@@ -39,7 +39,7 @@ TEXT = {"text": "hello"}
 
 def made(world: World, *, owner: str = "alice", terms: Terms = TERMS, key: str | None = None, **wish: Any) -> Saved:
     wish = {"payload": TEXT, "schedule_expr": "0 * * * *"} | wish
-    return tasks.create(world, Wish(**wish), owner=owner, terms=terms, key=key, actor="user/alice")
+    return scheduled_tasks.create(world, Wish(**wish), owner=owner, terms=terms, key=key, actor="user/alice")
 
 
 def task(world: World, **wish: Any) -> str:
@@ -47,11 +47,11 @@ def task(world: World, **wish: Any) -> str:
 
 
 def changed(world: World, task_id: str, versions: set[int] | None = None, terms: Terms = TERMS, **wish: Any) -> Facts:
-    return tasks.change(world, task_id, Wish(**wish), owner="alice", terms=terms, versions=versions).facts
+    return scheduled_tasks.change(world, task_id, Wish(**wish), owner="alice", terms=terms, versions=versions).facts
 
 
 def seen(world: World, task_id: str) -> Facts:
-    return tasks.get(world, task_id, owner="alice")
+    return scheduled_tasks.get(world, task_id, owner="alice")
 
 
 def fired(world: World) -> list[Job]:
@@ -61,7 +61,7 @@ def fired(world: World) -> list[Job]:
 
 
 def told(world: World, task_id: str) -> list[tuple[str, str, int]]:
-    runs = tasks.runs(world, task_id, owner="alice")
+    runs = scheduled_tasks.runs(world, task_id, owner="alice")
     return [(each.run.outcome, each.trigger, each.run.attempt) for each in runs]
 
 
@@ -83,7 +83,7 @@ def test_a_task_runs_at_its_time_and_goes_on(world: World, clock: VirtualClock) 
     (job,) = fired(world)
     jobs.ack(world, job.id, job.token, result={"output": "done"})
 
-    (run,) = tasks.runs(world, task_id, owner="alice")
+    (run,) = scheduled_tasks.runs(world, task_id, owner="alice")
     assert (run.run.outcome, run.run.result, run.trigger) == ("succeeded", {"output": "done"}, "schedule")
     assert run.run.trace_id == job.trace_id
     assert job.trace_id is not None
@@ -110,7 +110,7 @@ def test_a_raised_minimum_reaches_tasks_that_are_there_and_a_lowered_one_gives_t
     assert facts.notices == (
         "The interval of 20 seconds is shorter than the operator allows now; the task runs every 300 seconds.",
     )
-    assert tasks.preview(strict, task_id, owner="alice", count=2).fires == (
+    assert scheduled_tasks.preview(strict, task_id, owner="alice", count=2).fires == (
         NOON + 20 * SECOND + 5 * MINUTE,
         NOON + 20 * SECOND + 10 * MINUTE,
     )
@@ -219,7 +219,7 @@ def test_a_once_task_that_keeps_failing_is_disabled_with_the_reason(world: World
     assert (facts.enabled, facts.next_run_at) == (False, None)
     assert facts.reason is not None
     assert "Given up after attempt 5: no answer" in facts.reason
-    assert [reason.code for reason in tasks.why(world, task_id, owner="alice")[1]] == ["over"]
+    assert [reason.code for reason in scheduled_tasks.why(world, task_id, owner="alice")[1]] == ["over"]
 
 
 def test_a_once_task_can_be_given_another_time(world: World, clock: VirtualClock) -> None:
@@ -367,13 +367,13 @@ def test_a_change_of_another_version_is_refused(world: World) -> None:
     with pytest.raises(VersionConflict):
         changed(world, task_id, {1}, name="theirs")
     with pytest.raises(VersionConflict):
-        tasks.delete(world, task_id, owner="alice", versions={1})
+        scheduled_tasks.delete(world, task_id, owner="alice", versions={1})
     assert seen(world, task_id).schedule.title == "mine"
 
 
 def test_every_change_is_in_the_audit_with_its_actor(world: World) -> None:
     task_id = task(world)
-    tasks.change(world, task_id, Wish(name="x"), owner="alice", terms=TERMS, actor="token/1")
+    scheduled_tasks.change(world, task_id, Wish(name="x"), owner="alice", terms=TERMS, actor="token/1")
 
     entries = schedules.versions(world, task_id, owner="alice")
 
@@ -407,11 +407,11 @@ def test_a_deleted_task_is_gone_with_its_runs_and_what_waited(world: World, cloc
     (job,) = fired(world)
     jobs.fail(world, job.id, job.token, "no answer")
 
-    tasks.delete(world, task_id, owner="alice", actor="token/1")
+    scheduled_tasks.delete(world, task_id, owner="alice", actor="token/1")
 
     with pytest.raises(NotFound):
-        tasks.runs(world, task_id, owner="alice")
-    assert tasks.find(world, owner="alice") == []
+        scheduled_tasks.runs(world, task_id, owner="alice")
+    assert scheduled_tasks.find(world, owner="alice") == []
     assert jobs.get(world, job.id).state == "cancelled"
 
 
@@ -420,7 +420,7 @@ def test_what_runs_survives_its_task(world: World, clock: VirtualClock) -> None:
     clock.advance(HOUR)
     (job,) = fired(world)
 
-    tasks.delete(world, task_id, owner="alice")
+    scheduled_tasks.delete(world, task_id, owner="alice")
 
     assert jobs.ack(world, job.id, job.token).state == "succeeded"
 
@@ -432,7 +432,7 @@ def test_a_disabled_task_can_be_triggered_with_other_values(world: World) -> Non
     """C-23: its own run record, the schedule untouched, no retry."""
     task_id = task(world, enabled=False)
 
-    done, warnings = tasks.trigger(world, task_id, {"text": "now", "mode": "x", "items": []}, owner="alice")
+    done, warnings = scheduled_tasks.trigger(world, task_id, {"text": "now", "mode": "x", "items": []}, owner="alice")
 
     (job,) = jobs.pull(world, worker_id="w1")
     assert (job.id, job.payload, job.max_attempts) == (done.job_id, {"text": "now", "mode": "x"}, 1)
@@ -444,10 +444,10 @@ def test_a_disabled_task_can_be_triggered_with_other_values(world: World) -> Non
 def test_a_task_that_runs_is_not_triggered_and_the_refusal_is_on_record(world: World) -> None:
     """C-22."""
     task_id = task(world)
-    tasks.trigger(world, task_id, owner="alice")
+    scheduled_tasks.trigger(world, task_id, owner="alice")
 
     with pytest.raises(Conflict):
-        tasks.trigger(world, task_id, owner="alice")
+        scheduled_tasks.trigger(world, task_id, owner="alice")
 
     history = schedules.history(world, task_id, owner="alice")
     assert [fire.verdict for fire, _ in history] == ["skipped", "ran"]
@@ -457,7 +457,7 @@ def test_a_task_without_its_handler_cannot_be_triggered(world: World) -> None:
     task_id = task(world, terms=Terms(known={"webhook"}))
 
     with pytest.raises(NotAllowed, match="There is no handler"):
-        tasks.trigger(world, task_id, owner="alice")
+        scheduled_tasks.trigger(world, task_id, owner="alice")
     assert fired(world) == []
 
 
@@ -467,7 +467,7 @@ def test_release_takes_a_running_task_from_its_worker(world: World, clock: Virtu
     clock.advance(HOUR)
     (job,) = fired(world)
 
-    facts = tasks.release(world, task_id, owner="alice", actor="token/1", reason="stuck")
+    facts = scheduled_tasks.release(world, task_id, owner="alice", actor="token/1", reason="stuck")
 
     assert facts.running is None
     with pytest.raises(LeaseLost):
@@ -479,7 +479,7 @@ def test_release_takes_a_running_task_from_its_worker(world: World, clock: Virtu
 
 def test_what_does_not_run_cannot_be_released(world: World) -> None:
     with pytest.raises(NotAllowed):
-        tasks.release(world, task(world), owner="alice")
+        scheduled_tasks.release(world, task(world), owner="alice")
 
 
 # -- look --------------------------------------------------------------------------------------------------------
@@ -496,7 +496,7 @@ def test_tasks_are_listed_the_last_changed_first_page_by_page(world: World, cloc
 
     listed: list[str] = []
     after: tuple[str, int, int] | None = None
-    while page := tasks.find(world, owner="alice", limit=2, after=after):
+    while page := scheduled_tasks.find(world, owner="alice", limit=2, after=after):
         listed += [facts.schedule.key for facts in page]
         last = page[-1].schedule
         assert last.updated_at is not None
@@ -509,10 +509,13 @@ def test_an_operator_sees_everybodys_tasks_and_only_tasks(world: World, clock: V
     schedules.create(world, replace(seen(world, task(world)).schedule, key="nightly", number=0))
     task(world, owner="bob")
 
-    listed = [(each.schedule.owner, each.schedule.key[:5]) for each in tasks.find(world, owner=None)]
+    listed = [(each.schedule.owner, each.schedule.key[:5]) for each in scheduled_tasks.find(world, owner=None)]
 
     assert listed == [("bob", "task_"), ("alice", "task_")]
-    assert tasks.get(world, tasks.find(world, owner=None)[0].schedule.key, owner=None).schedule.owner == "bob"
+    assert (
+        scheduled_tasks.get(world, scheduled_tasks.find(world, owner=None)[0].schedule.key, owner=None).schedule.owner
+        == "bob"
+    )
 
 
 def test_runs_are_paged_the_newest_first(world: World, clock: VirtualClock) -> None:
@@ -527,7 +530,7 @@ def test_runs_are_paged_the_newest_first(world: World, clock: VirtualClock) -> N
 
     pages: list[list[str]] = []
     before: tuple[int, int] | None = None
-    while page := tasks.runs(world, task_id, owner="alice", limit=4, before=before):
+    while page := scheduled_tasks.runs(world, task_id, owner="alice", limit=4, before=before):
         pages.append([each.run.outcome for each in page])
         before = (page[-1].run.job_number, page[-1].run.token)
 
@@ -537,26 +540,26 @@ def test_runs_are_paged_the_newest_first(world: World, clock: VirtualClock) -> N
 def test_why_says_what_stands_in_the_way(world: World, clock: VirtualClock) -> None:
     """S1-36."""
     task_id = task(world)
-    assert [each.code for each in tasks.why(world, task_id, owner="alice")[1]] == ["scheduled"]
+    assert [each.code for each in scheduled_tasks.why(world, task_id, owner="alice")[1]] == ["scheduled"]
 
     clock.advance(HOUR + MINUTE)
-    assert [each.code for each in tasks.why(world, task_id, owner="alice")[1]] == ["due"]
+    assert [each.code for each in scheduled_tasks.why(world, task_id, owner="alice")[1]] == ["due"]
 
     firing.fire_due(world)
-    assert "no_worker" in [each.code for each in tasks.why(world, task_id, owner="alice")[1]]
+    assert "no_worker" in [each.code for each in scheduled_tasks.why(world, task_id, owner="alice")[1]]
 
     jobs.pull(world, worker_id="w1")
-    assert [each.code for each in tasks.why(world, task_id, owner="alice")[1]] == ["running"]
+    assert [each.code for each in scheduled_tasks.why(world, task_id, owner="alice")[1]] == ["running"]
 
     changed(world, task_id, enabled=False)
-    assert [each.code for each in tasks.why(world, task_id, owner="alice")[1]] == ["running", "disabled"]
+    assert [each.code for each in scheduled_tasks.why(world, task_id, owner="alice")[1]] == ["running", "disabled"]
 
 
 def test_a_preview_follows_the_clocks_of_the_zone(world: World) -> None:
     """C-5: half past two does not exist on 10 March 2030 in New York; it is three o'clock then."""
     wish = Wish(schedule_expr="30 2 10 * *", timezone="America/New_York")
 
-    seen = tasks.consider(world, wish, owner="alice", terms=TERMS, count=3)
+    seen = scheduled_tasks.consider(world, wish, owner="alice", terms=TERMS, count=3)
 
     assert [fire.isoformat()[:16] for fire in seen.fires] == [
         "2030-01-10T07:30", "2030-02-10T07:30", "2030-03-10T07:00",
@@ -567,28 +570,36 @@ def test_a_preview_follows_the_clocks_of_the_zone(world: World) -> None:
 def test_a_preview_begins_with_the_first_run_that_is_named(world: World) -> None:
     wish = Wish(schedule_expr="0 * * * *", next_run_at="2030-01-07T12:17:00")
 
-    seen = tasks.consider(world, wish, owner="alice", terms=TERMS, count=2)
+    seen = scheduled_tasks.consider(world, wish, owner="alice", terms=TERMS, count=2)
 
     assert seen.fires == (NOON + timedelta(minutes=17), NOON + HOUR)
-    stored = tasks.preview(world, task(world, next_run_at="2030-01-07T12:17:00"), owner="alice", count=2)
+    stored = scheduled_tasks.preview(world, task(world, next_run_at="2030-01-07T12:17:00"), owner="alice", count=2)
     assert stored.fires == seen.fires
 
 
 @pytest.mark.parametrize("count", [0, 101])
 def test_a_preview_has_bounds(world: World, count: int) -> None:
     with pytest.raises(InvalidInput):
-        tasks.preview(world, task(world), owner="alice", count=count)
+        scheduled_tasks.preview(world, task(world), owner="alice", count=count)
 
 
 def test_a_foreign_task_does_not_exist(world: World) -> None:
     """S1-3, C-27."""
     task_id = task(world)
 
-    for verb in (tasks.get, tasks.runs, tasks.why, tasks.preview, tasks.trigger, tasks.release, tasks.delete):
+    for verb in (
+        scheduled_tasks.get,
+        scheduled_tasks.runs,
+        scheduled_tasks.why,
+        scheduled_tasks.preview,
+        scheduled_tasks.trigger,
+        scheduled_tasks.release,
+        scheduled_tasks.delete,
+    ):
         with pytest.raises(NotFound, match="There is no such task"):
             verb(world, task_id, owner="bob")
     with pytest.raises(NotFound, match="There is no such task"):
-        tasks.change(world, task_id, Wish(name="x"), owner="bob", terms=TERMS)
+        scheduled_tasks.change(world, task_id, Wish(name="x"), owner="bob", terms=TERMS)
     assert seen(world, task_id).schedule.version == 1
 
 
@@ -601,7 +612,7 @@ def test_the_same_key_and_request_give_the_same_task(world: World) -> None:
 
     assert (first.is_new, again.is_new) == (True, False)
     assert again.facts.schedule.key == first.facts.schedule.key
-    assert len(tasks.find(world, owner="alice")) == 1
+    assert len(scheduled_tasks.find(world, owner="alice")) == 1
 
 
 def test_the_same_key_with_another_request_is_a_conflict(world: World) -> None:
@@ -616,7 +627,7 @@ def test_keys_of_two_tenants_do_not_meet(world: World) -> None:
 
 
 def test_a_late_repetition_does_not_bring_back_what_was_deleted(world: World) -> None:
-    tasks.delete(world, task(world, key="k"), owner="alice")
+    scheduled_tasks.delete(world, task(world, key="k"), owner="alice")
 
     with pytest.raises(Conflict, match="deleted since"):
         made(world, key="k")
@@ -661,7 +672,7 @@ def test_a_place_is_free_again_when_a_task_is_off_gone_or_over(world: World, clo
     third = task(world, terms=TWO)
     changed(world, second, enabled=False)
     task(world, terms=TWO)
-    tasks.delete(world, third, owner="alice")
+    scheduled_tasks.delete(world, third, owner="alice")
     task(world, terms=TWO)
 
 
@@ -711,7 +722,7 @@ def test_the_twenty_first_is_refused_also_among_fifty_at_once(crowd: World) -> N
         made_ones = [task_id for task_id in threads.map(attempt, range(50)) if task_id]
 
     assert len(made_ones) == len(set(made_ones)) == 20
-    assert len(tasks.find(crowd, owner="alice", limit=100)) == 20
+    assert len(scheduled_tasks.find(crowd, owner="alice", limit=100)) == 20
 
 
 def test_the_last_place_is_given_once_among_many_who_enable(crowd: World) -> None:
@@ -748,19 +759,19 @@ def test_a_task_walks_on_every_database(crowd: World) -> None:
     first, second, third = (held[number] for number in numbers)
     jobs.ack(crowd, first.id, first.token, result={"ok": True})
     jobs.fail(crowd, second.id, second.token, "no answer")
-    tasks.release(crowd, ids[2], owner="alice")
+    scheduled_tasks.release(crowd, ids[2], owner="alice")
 
-    assert [each.run.outcome for each in tasks.runs(crowd, ids[0], owner="alice")] == ["succeeded"]
+    assert [each.run.outcome for each in scheduled_tasks.runs(crowd, ids[0], owner="alice")] == ["succeeded"]
     assert seen(crowd, ids[1]).next_run_at == clock.now() + MINUTE
     assert changed(crowd, ids[1], enabled=False).next_run_at is None
     assert told(crowd, ids[2]) == []
     (again,) = jobs.pull(crowd, worker_id="w2")
     assert again.id == third.id
     assert told(crowd, ids[2]) == [("running", "schedule", 1)]
-    tasks.delete(crowd, ids[0], owner="alice")
+    scheduled_tasks.delete(crowd, ids[0], owner="alice")
     after: tuple[str, int, int] | None = None
     listed = []
-    while page := tasks.find(crowd, owner=None, limit=1, after=after):
+    while page := scheduled_tasks.find(crowd, owner=None, limit=1, after=after):
         last = page[-1].schedule
         assert last.updated_at is not None
         after = (last.owner, int(last.updated_at.timestamp() * 1_000_000), last.number)

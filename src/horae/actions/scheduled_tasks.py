@@ -21,9 +21,8 @@ from horae.core.jobs import SYSTEM, Job, request_hash
 from horae.core.owners import OwnerSettings
 from horae.core.payloads import label
 from horae.core.reasons import Reason
-from horae.core.standing import why_silent
-from horae.core.task_rules import PREFIX
-from horae.core.tasks import (
+from horae.core.scheduled_task_rules import PREFIX
+from horae.core.scheduled_tasks import (
     BY_KEY,
     ID_LENGTH,
     Facts,
@@ -36,8 +35,9 @@ from horae.core.tasks import (
     is_task_id,
     plan,
 )
+from horae.core.standing import why_silent
 from horae.errors import Conflict, InvalidInput, KeyConflict, NotAllowed, NotFound, QuotaExceeded, VersionConflict
-from horae.ports import TaskRun, Tx, World
+from horae.ports import ScheduledTaskRun, Tx, World
 
 MAX_PAGE = 1000
 MAX_PREVIEW = 100
@@ -66,7 +66,14 @@ class Preview:
 
 
 def create(
-    world: World, wish: Wish, *, owner: str = SYSTEM, terms: Terms, key: str | None = None, actor: str = SYSTEM
+    world: World,
+    wish: Wish,
+    *,
+    owner: str = SYSTEM,
+    terms: Terms,
+    key: str | None = None,
+    actor: str = SYSTEM,
+    reason: str = "",
 ) -> Saved:
     """Make a task. With *key*, the same request again gives the task that it made; it is counted once."""
     now = world.clock.now()
@@ -76,14 +83,14 @@ def create(
     def write(tx: Tx) -> Saved:
         tx.owners.lock(owner, now)
         if key is not None:
-            known = tx.tasks.get(task_id, owner)
+            known = tx.scheduled_tasks.get(task_id, owner)
             if known is not None and terms.only_queues and known.queue not in terms.only_queues:
                 raise Conflict(f"The key {key!r} made a task that fires into another queue. Choose another key.")
             if known is not None:
                 return Saved(_facts(world, tx, _same_request(known, key, asked)))
             _not_deleted(tx, task_id, owner, key)
         made = _planned(world, tx, task_id, wish, owner, terms, now)
-        facts = Facts(_stored(world, tx, made, asked, actor, now), shortest=world.shortest_interval)
+        facts = Facts(_stored(world, tx, made, asked, actor, reason, now), shortest=world.shortest_interval)
         return Saved(facts, made.warnings, is_new=True)
 
     saved = world.store.transact(write)
@@ -102,12 +109,12 @@ def _planned(world: World, tx: Tx, task_id: str, wish: Wish, owner: str, terms: 
     return made
 
 
-def _stored(world: World, tx: Tx, made: Plan, asked: str, actor: str, now: datetime) -> Schedule:
+def _stored(world: World, tx: Tx, made: Plan, asked: str, actor: str, reason: str, now: datetime) -> Schedule:
     sources = dict.fromkeys(("handler", "kind", "expression", "enabled"), SOURCE) | ({BY_KEY: asked} if asked else {})
     schedule = replace(made.schedule, sources=sources, created_at=now, updated_at=now, tzdata=world.tzdata)
     schedule = schedules.timed(world, schedule, now, made.first)
     schedule = replace(schedule, number=tx.schedules.add(schedule))
-    tx.audit.append(entry_for(now, "create", schedule, actor, "", before={}))
+    tx.audit.append(entry_for(now, "create", schedule, actor, reason, before={}))
     return schedule
 
 
@@ -127,7 +134,7 @@ def _check_quota(tx: Tx, owner: str, settings: OwnerSettings, terms: Terms) -> N
     """S1-33. Whoever counts holds the tenant's lock, so that no two can take the last place."""
     own = settings.max_enabled_tasks
     allowed = terms.max_enabled if own is None else own
-    if allowed and tx.tasks.count_enabled(owner) >= allowed:
+    if allowed and tx.scheduled_tasks.count_enabled(owner) >= allowed:
         raise QuotaExceeded(
             "max_enabled_tasks",
             allowed,
@@ -144,6 +151,7 @@ def change(
     terms: Terms,
     versions: Collection[int] | None = None,
     actor: str = SYSTEM,
+    reason: str = "",
 ) -> Saved:
     """Change what is wished for and leave the rest; the next run is computed anew where its time may have changed."""
     seen = get(world, task_id, owner=owner, queues=terms.only_queues)
@@ -167,7 +175,7 @@ def change(
             return Saved(facts, made.warnings)
         changed = {name: SOURCE for name in CHANGEABLE if getattr(before, name) != getattr(made.schedule, name)}
         after = replace(made.schedule, sources={**before.sources, **changed})
-        after = written(world, tx, before, after, "change", actor, "", made.first)
+        after = written(world, tx, before, after, "change", actor, reason, made.first)
         return Saved(_facts(world, tx, after), made.warnings)
 
     saved = world.store.transact(write)
@@ -191,7 +199,7 @@ def delete(
 
     def write(tx: Tx) -> None:
         before = _locked(tx, task_id, whose, versions, queues)
-        _withdraw(tx, tx.tasks.live([before.number]).get(before.number, ()), "the task was deleted", now)
+        _withdraw(tx, tx.scheduled_tasks.live([before.number]).get(before.number, ()), "the task was deleted", now)
         tx.schedules.remove(before.number)
         entry = entry_for(now, "delete", before, actor, reason, before=told(before))
         tx.audit.append(replace(entry, after={}))
@@ -231,11 +239,11 @@ def find(
     _check_limit(limit)
 
     def look(tx: Tx) -> list[Facts]:
-        page = tx.tasks.find(owner, limit=limit, after=after, queues=queues)
-        live = tx.tasks.live([each.number for each in page])
+        page = tx.scheduled_tasks.find(owner, limit=limit, after=after, queues=queues)
+        live = tx.scheduled_tasks.live([each.number for each in page])
         seen = {number: tuple(with_wall_lease(world, job) for job in found) for number, found in live.items()}
         return [
-            Facts(each, seen.get(each.number, ()), tx.tasks.last_run(each.number), world.shortest_interval)
+            Facts(each, seen.get(each.number, ()), tx.scheduled_tasks.last_run(each.number), world.shortest_interval)
             for each in page
         ]
 
@@ -250,12 +258,12 @@ def runs(
     queues: Collection[str] = (),
     limit: int = 50,
     before: tuple[int, int] | None = None,
-) -> list[TaskRun]:
+) -> list[ScheduledTaskRun]:
     """What it ran, the newest first, the attempt under way among them (S1-12, S1-18)."""
     _check_limit(limit)
 
-    def look(tx: Tx) -> list[TaskRun]:
-        return tx.tasks.runs(_found(tx, task_id, owner, queues).number, limit=limit, before=before)
+    def look(tx: Tx) -> list[ScheduledTaskRun]:
+        return tx.scheduled_tasks.runs(_found(tx, task_id, owner, queues).number, limit=limit, before=before)
 
     return world.store.read(look)
 
@@ -340,12 +348,12 @@ def release(
 
 
 def _facts(world: World, tx: Tx, schedule: Schedule) -> Facts:
-    live = [with_wall_lease(world, job) for job in tx.tasks.live([schedule.number]).get(schedule.number, ())]
-    return Facts(schedule, tuple(live), tx.tasks.last_run(schedule.number), world.shortest_interval)
+    live = [with_wall_lease(world, job) for job in tx.scheduled_tasks.live([schedule.number]).get(schedule.number, ())]
+    return Facts(schedule, tuple(live), tx.scheduled_tasks.last_run(schedule.number), world.shortest_interval)
 
 
 def _found(tx: Tx, task_id: str, owner: str | None, queues: Collection[str] = (), *, lock: bool = False) -> Schedule:
-    found = tx.tasks.get(task_id, owner, lock=lock) if is_task_id(task_id) else None
+    found = tx.scheduled_tasks.get(task_id, owner, lock=lock) if is_task_id(task_id) else None
     return _check_reach(found, queues)
 
 

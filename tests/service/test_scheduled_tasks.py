@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from horae.actions import firing, jobs
 from horae.core.jobs import Job
 from horae.ports import World
-from horae.service.tasks import preferred, versions_from
+from horae.service.dialects.scheduled_tasks import preferred, versions_from
 from horae.testing.clock import VirtualClock
 from tests.service.conftest import Connect
 

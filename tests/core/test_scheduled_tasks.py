@@ -9,9 +9,8 @@ import pytest
 from horae.core.fires import Schedule, first_fire
 from horae.core.jobs import Run
 from horae.core.retry import Retry
-from horae.core.targets import Rules
-from horae.core.task_rules import EVERY_MINUTE, raised
-from horae.core.tasks import (
+from horae.core.scheduled_task_rules import EVERY_MINUTE, raised
+from horae.core.scheduled_tasks import (
     RETRY,
     Facts,
     Plan,
@@ -23,6 +22,7 @@ from horae.core.tasks import (
     is_task_id,
     plan,
 )
+from horae.core.targets import Rules
 from horae.errors import (
     HoraeError,
     IntervalRefused,

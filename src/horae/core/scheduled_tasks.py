@@ -23,8 +23,8 @@ from horae.core.lanes import lane_name
 from horae.core.payloads import label, name
 from horae.core.readings import instant_from, second_of
 from horae.core.retry import Retry
+from horae.core.scheduled_task_rules import PREFIX, day_match_of, expression_of, is_task, raised, why_raised
 from horae.core.targets import Rules
-from horae.core.task_rules import PREFIX, day_match_of, expression_of, is_task, raised, why_raised
 from horae.core.webhooks import WEBHOOK, check_webhook
 from horae.core.zones import zone_named
 from horae.errors import Forbidden, InvalidInput, InvalidPayload

@@ -1,0 +1,1 @@
+"""Doors that keep the words of the documents, over the same rooms."""

@@ -1,0 +1,280 @@
+"""``/schedules`` and ``/forecast``: when handlers run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+from pydantic import AfterValidator, ConfigDict, Field
+
+from horae.actions.forecast import LONGEST
+from horae.api.operation import Page
+from horae.api.schedule_values import (
+    Backfilled,
+    ChangedGroup,
+    Fire,
+    Forecast,
+    Preview,
+    Schedule,
+    ScheduleDetail,
+    Timing,
+    Triggered,
+    Version,
+)
+from horae.api.schedules import Schedules
+from horae.service.addresses import GROUPS, addressable, only_meaning
+from horae.service.inputs import Because, IfMatch, Key, Tenant, Why, Word, etag, version_from
+from horae.service.job_shapes import Instant, Seconds
+from horae.service.models import Model, model_of, value_of
+from horae.service.paging import Cursor, Limit
+from horae.service.problems import refuses
+from horae.service.rooms import Asked, answer, may
+
+router = APIRouter(tags=["schedules"])
+HOURS = LONGEST.total_seconds() / 3600
+NOTHING = Because()
+if TYPE_CHECKING:
+    TimingBody = Model
+else:
+    TimingBody = model_of(Timing, "Timing")
+
+
+class ChangedSchedule(TimingBody):
+    """Only what is named changes; null lifts what may be absent. Spans are seconds."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"cron": "0 4 * * *", "reason": "the night got short"}]})
+
+    reason: Why = ""
+
+
+class NewSchedule(TimingBody):
+    """What makes a schedule fire, and how: one of cron, every, once and after. Spans are seconds."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"key": "nightly", "handler": "report", "cron": "0 3 * * *", "zone": "Europe/Berlin"}]
+        }
+    )
+
+    key: Annotated[
+        str,
+        Field(
+            min_length=1, max_length=200, description="Slashes are fine, unless a path with it means something else."
+        ),
+        AfterValidator(addressable),
+    ]
+    reason: Why = ""
+
+
+class TriggerSchedule(Because):
+    """What the one run gets beside the stored payload."""
+
+    parameters: dict[str, Any] | None = Field(default=None, description="They win over the stored payload.")
+
+
+AS_STORED = TriggerSchedule()
+
+
+class BackfillRange(Because):
+    """Which missed fires to make up for. Counts first: only `dry_run: false` enqueues anything."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"start": "2030-01-01T00:00:00Z", "end": "2030-01-07T00:00:00Z"}]}
+    )
+
+    start: Instant
+    end: Instant
+    spread: Seconds = Field(default=0, description="Seconds over which the jobs are spread.")
+    dry_run: bool = True
+
+
+# -- look --------------------------------------------------------------------------------------------------------------
+
+
+@router.get(
+    "/schedules", operation_id="list_schedules", summary="Schedules, by key", response_model=Page[Schedule],
+    responses=refuses(404),
+)  # fmt: skip
+async def list_(
+    owner: Tenant = None,
+    group: Word = None,
+    handler: Word = None,
+    kind: Literal["cron", "every", "once", "after"] | None = None,
+    mode: Literal["SINGLE_NODE", "ALL_NODES"] | None = None,
+    enabled: bool | None = None,
+    declared: bool | None = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    rooms: Asked = may(Schedules.list),
+) -> Response:
+    """Every word narrows the list."""
+    found = rooms.schedules.list(
+        owner=owner, group=group, handler=handler, kind=kind, mode=mode, enabled=enabled, declared=declared
+    )
+    return answer(await found.page(cursor, limit=limit))
+
+
+@router.post(
+    "/schedules", operation_id="create_schedule", summary="Make a schedule", status_code=201, response_model=Schedule,
+    responses=refuses(404, 409),
+)  # fmt: skip
+async def create(body: NewSchedule, owner: Tenant = None, rooms: Asked = may(Schedules.create)) -> Response:
+    timing = value_of(Timing, body)
+    return _tagged(await rooms.schedules.create(body.key, owner=owner, reason=body.reason, **timing), 201)
+
+
+@router.post(
+    "/schedules/groups/{group:path}/pause", operation_id="pause_schedule_group", summary="Pause a group of schedules",
+    response_model=ChangedGroup, responses=refuses(404, 409),
+)  # fmt: skip
+async def pause_group(
+    group: str, body: Because = NOTHING, owner: Tenant = None, rooms: Asked = may(Schedules.pause_group)
+) -> Response:
+    await only_meaning(rooms, f"the group {group!r}", f"{GROUPS}/{group}", owner)
+    return answer(await rooms.schedules.pause_group(group, owner=owner, reason=body.reason))
+
+
+@router.post(
+    "/schedules/groups/{group:path}/resume", operation_id="resume_schedule_group",
+    summary="Resume a group of schedules", response_model=ChangedGroup, responses=refuses(404, 409),
+)  # fmt: skip
+async def resume_group(
+    group: str, body: Because = NOTHING, owner: Tenant = None, rooms: Asked = may(Schedules.resume_group)
+) -> Response:
+    await only_meaning(rooms, f"the group {group!r}", f"{GROUPS}/{group}", owner)
+    return answer(await rooms.schedules.resume_group(group, owner=owner, reason=body.reason))
+
+
+@router.post(
+    "/schedules/{key:path}/pause", operation_id="pause_schedule", summary="No fires until it is resumed",
+    response_model=Schedule, responses=refuses(404),
+)  # fmt: skip
+async def pause(
+    key: Key, body: Because = NOTHING, owner: Tenant = None, rooms: Asked = may(Schedules.pause)
+) -> Response:  # fmt: skip
+    return _tagged(await rooms.schedules.pause(key, owner=owner, reason=body.reason))
+
+
+@router.post(
+    "/schedules/{key:path}/resume", operation_id="resume_schedule", summary="Fire again from now on",
+    response_model=Schedule, responses=refuses(404),
+)  # fmt: skip
+async def resume(
+    key: Key, body: Because = NOTHING, owner: Tenant = None, rooms: Asked = may(Schedules.resume)
+) -> Response:
+    return _tagged(await rooms.schedules.resume(key, owner=owner, reason=body.reason))
+
+
+@router.post(
+    "/schedules/{key:path}/trigger", operation_id="trigger_schedule", summary="Run it once, now",
+    response_model=Triggered, responses=refuses(404),
+)  # fmt: skip
+async def trigger(
+    key: Key, body: TriggerSchedule = AS_STORED, owner: Tenant = None, rooms: Asked = may(Schedules.trigger)
+) -> Response:
+    """Enabled or not; it obeys overlap, leaves the rhythm alone and is not retried."""
+    return answer(await rooms.schedules.trigger(key, body.parameters, owner=owner, reason=body.reason))
+
+
+@router.post(
+    "/schedules/{key:path}/backfill", operation_id="backfill_schedule", summary="Make up for missed fires",
+    response_model=Backfilled, responses=refuses(404),
+)  # fmt: skip
+async def backfill(
+    key: Key, body: BackfillRange, owner: Tenant = None, rooms: Asked = may(Schedules.backfill)
+) -> Response:
+    """Only what lies behind and never became a job; at most 10,000 fires with one call."""
+    how: Any = {"spread": body.spread, "dry_run": body.dry_run, "reason": body.reason}
+    return answer(await rooms.schedules.backfill(key, body.start, body.end, owner=owner, **how))
+
+
+@router.get(
+    "/schedules/{key:path}/preview", operation_id="preview_schedule", summary="Its next fires", response_model=Preview,
+    responses=refuses(404, 409),
+)  # fmt: skip
+async def preview(
+    key: Key,
+    count: Annotated[int, Query(ge=1, le=1000)] = 5,
+    owner: Tenant = None,
+    rooms: Asked = may(Schedules.preview),
+) -> Response:
+    await only_meaning(rooms, f"the next fires of {key!r}", f"{key}/preview", owner)
+    return answer(await rooms.schedules.preview(key, count=count, owner=owner))
+
+
+@router.get(
+    "/schedules/{key:path}/history", operation_id="list_schedule_fires", summary="What became of each due fire",
+    response_model=Page[Fire], responses=refuses(404, 409),
+)  # fmt: skip
+async def history(
+    key: Key, limit: Limit = 50, cursor: Cursor = None, owner: Tenant = None, rooms: Asked = may(Schedules.history)
+) -> Response:
+    """The newest first. All records of one instant stay together, so a page may be a little longer than asked for."""
+    await only_meaning(rooms, f"the history of {key!r}", f"{key}/history", owner)
+    return answer(await rooms.schedules.history(key, owner=owner).page(cursor, limit=limit))
+
+
+@router.get(
+    "/schedules/{key:path}/versions", operation_id="list_schedule_versions", summary="Who changed it, how and why",
+    response_model=Page[Version], responses=refuses(404, 409),
+)  # fmt: skip
+async def versions(
+    key: Key, limit: Limit = 50, owner: Tenant = None, rooms: Asked = may(Schedules.versions)
+) -> Response:  # fmt: skip
+    await only_meaning(rooms, f"the versions of {key!r}", f"{key}/versions", owner)
+    return answer(await rooms.schedules.versions(key, owner=owner, limit=limit))
+
+
+@router.get(
+    "/schedules/{key:path}", operation_id="get_schedule", summary="One schedule, how its runs went, why it is silent",
+    response_model=ScheduleDetail, responses=refuses(404),
+)  # fmt: skip
+async def get(key: Key, owner: Tenant = None, rooms: Asked = may(Schedules.get)) -> Response:
+    return _tagged(await rooms.schedules.get(key, owner=owner))
+
+
+@router.patch(
+    "/schedules/{key:path}", operation_id="change_schedule", summary="Change a schedule", response_model=Schedule,
+    responses=refuses(404, 409, 412),
+)  # fmt: skip
+async def change(
+    key: Key,
+    body: ChangedSchedule,
+    if_match: IfMatch = None,
+    owner: Tenant = None,
+    rooms: Asked = may(Schedules.change),
+) -> Response:
+    """Only what is named; the next fire is computed anew. With `If-Match`, only if nobody changed it meanwhile."""
+    version, timing = version_from(if_match), value_of(Timing, body)
+    return _tagged(await rooms.schedules.change(key, version=version, owner=owner, reason=body.reason, **timing))
+
+
+@router.delete(
+    "/schedules/{key:path}", operation_id="delete_schedule", summary="Forget a schedule", status_code=204,
+    response_class=Response, responses=refuses(404, 409),
+)  # fmt: skip
+async def delete(
+    key: Key, owner: Tenant = None, reason: Annotated[Why, Query()] = "", rooms: Asked = may(Schedules.delete)
+) -> None:
+    """Its fires go with it; jobs that it made live on."""
+    await rooms.schedules.delete(key, owner=owner, reason=reason)
+
+
+@router.get(
+    "/forecast", operation_id="get_forecast", summary="The next fires of all schedules", response_model=Forecast,
+    responses=refuses(404),
+)  # fmt: skip
+async def forecast(
+    hours: Annotated[float, Query(gt=0, le=HOURS, allow_inf_nan=False)] = 24,
+    limit: Limit = 100,
+    owner: Tenant = None,
+    rooms: Asked = may(Schedules.forecast),
+) -> Response:
+    """As the rules say now: what is paused or off does not fire, and nobody knows what else will be changed."""
+    return answer(await rooms.schedules.forecast(hours=hours, owner=owner, limit=limit))
+
+
+def _tagged(schedule: Schedule, status: int = 200) -> Response:
+    """Return a schedule with its version as the ETag."""
+    return answer(schedule, status, ETag=etag(schedule.version))
