@@ -22,6 +22,7 @@ import horae
 import horae.core
 import horae.testing
 from horae import errors
+from horae.api.access_values import Token as PublicToken
 from horae.api.jobs import Job as PublicJob
 from horae.api.jobs import Run as PublicRun
 from horae.api.operation import Method, Operation, Room
@@ -32,7 +33,6 @@ from horae.cli import attention_showing, schedule_shapes
 from horae.cli.failures import CODES, MEANING
 from horae.cli.main import command_tree
 from horae.cli.terminal import SHARED
-from horae.core.access import Token
 from horae.core.fires import Fire, Schedule
 from horae.core.jobs import Job, Run
 from horae.core.lanes import Event, Lane, Line, Task, TaskWait
@@ -234,8 +234,8 @@ def json_section() -> str:
             '`--origin` each value is `{"value", "origin"}`',
         ),
         ("`token create`", '`{"token": the secret, …}` with the fields of TOKEN'),
-        ("`token list`", '`{"tokens": [TOKEN], "next": id for --after, or null}`'),
-        ("`token revoke`", '`{"revoked": TOKEN}`'),
+        ("`token list`", '`{"items": [TOKEN], "next_cursor": text for --cursor, or null}`'),
+        ("`token revoke`", "TOKEN"),
         ("`attention lanes`", '`{"lanes": [LANE with "focus": TASK or null]}`'),
         (
             "`attention show`",
@@ -275,7 +275,7 @@ def json_section() -> str:
         "RESULTS": schedule_shapes.tally(Tally()),
         "FIRE": schedule_shapes.fire(Fire(now, "ran"), "job_12"),
         "CLOCK": schedule_shapes.effect(effects(rule, rule.zone, now)[0], "en"),
-        "TOKEN": Token("47591a2f516f", "", "alice", "", ("tasks",), now, "cli/ann").shown(now),
+        "TOKEN": {each.name: None for each in fields(PublicToken)},
         "LANE": attention_showing.lane_shape(Lane("main")),
         "TASK": attention_showing.task_shape(Task(12, 1, "report", "ready", 40)),
         "WAIT": attention_showing.wait_shape(TaskWait(3, 1, 12, "refund", "confirm", "open", now, now)),

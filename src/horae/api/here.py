@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from horae.core.access import SCOPES, Caller, Reach
 from horae.core.jobs import SYSTEM
-from horae.ports import World
+from horae.ports import Sealer, World
+
+
+def no_sealer() -> Sealer | None:
+    """Stand for a place that has no key, so that no secrets can be kept."""
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +22,7 @@ class Here:
     world: World
     caller: Caller
     max_unfinished_jobs: int = 0  # of a tenant; 0 means no limit
+    sealer: Callable[[], Sealer | None] = no_sealer  # asked only when a secret is to be sealed
 
     @property
     def actor(self) -> str:

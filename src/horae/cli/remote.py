@@ -6,20 +6,18 @@ The service knows by the token who acts, so *actor* is not sent.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta
 from itertools import dropwhile, islice
 from typing import Any
 
 from horae.actions.firing import Backfill, Triggered
-from horae.actions.tokens import unknown
 from horae.cli import remote_values as values
 from horae.cli.terminal import Terminal
-from horae.cli.verbs import FiringVerbs, ScheduleVerbs, TokenVerbs
+from horae.cli.verbs import FiringVerbs, ScheduleVerbs
 from horae.client.client import Client
 from horae.clock import SystemClock
-from horae.core.access import Token
 from horae.core.audit import Entry
 from horae.core.fires import Fire, Schedule
 from horae.errors import Forbidden, Unauthorized
@@ -59,9 +57,9 @@ class Far:
         self.moment = nullcontext
         self.jobs = client.jobs
         self.queues, self.limits = client.queues, client.limits
+        self.tokens, self.audit = client.tokens, client.audit
         self.schedules: ScheduleVerbs = FarSchedules(client)
         self.firing: FiringVerbs = FarFiring(client)
-        self.tokens: TokenVerbs = FarTokens(client)
 
 
 class FarSchedules:
@@ -155,34 +153,3 @@ class FarFiring:
     ) -> Backfill:
         done = self._schedules.backfill(key, start, end, spread=spread, dry_run=dry_run, owner=owner, reason=reason)
         return Backfill(done.fires, done.present, done.job_ids)
-
-
-class FarTokens:
-    """Tokens of a service."""
-
-    def __init__(self, client: Client) -> None:
-        self._tokens = client.tokens
-
-    def create_token(
-        self,
-        *,
-        owner: str,
-        scopes: Iterable[str],
-        title: str,
-        queues: Iterable[str],
-        expires_in: timedelta | None,
-        actor: str,
-    ) -> tuple[Token, str]:
-        days = None if expires_in is None else expires_in / timedelta(days=1)
-        told = [word.strip() for word in scopes if word.strip()]
-        made = self._tokens.create(owner, told, name=title, queues=queues, expires_in_days=days)
-        return values.token(made), made.token
-
-    def find_tokens(self, *, owner: str | None, limit: int, after: str | None = None) -> list[Token]:
-        told = iter(self._tokens.list(owner=owner, limit=None if after else limit))
-        if after is not None and all(each.id != after for each in told):
-            raise unknown(after)
-        return [values.token(each) for each in islice(told, limit)]
-
-    def revoke_token(self, token_id: str, /, *, actor: str, reason: str) -> Token:
-        return values.token(self._tokens.revoke(token_id, reason=reason))

@@ -7,14 +7,13 @@ from dataclasses import fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
-from horae.core.access import Token
 from horae.core.fires import Fire, FireKind, Schedule, Verdict
 from horae.core.instants import from_iso
 from horae.core.retry import Retry
 from horae.ports import Tally
 
 if TYPE_CHECKING:
-    from horae.client import answers, schedule_answers
+    from horae.client import schedule_answers
 
 STATES: dict[str, Any] = {"dead_letter": "dead"}  # the words of the service that are not ours
 WORDS = {state: word for word, state in STATES.items()}
@@ -32,16 +31,6 @@ SAID = (*(name for name in SAME if name in (
     "group", "payload", "queue", "priority", "day_match", "gap", "fold", "lenient", "anchor", "misfire", "catch_up",
     "overlap", "mode", "starts_at", "ends_at", "max_fires", "enabled", "title",
 )), *SPANS)  # fmt: skip
-
-
-# -- jobs --------------------------------------------------------------------------------------------------------
-
-
-def token(told: answers.Token) -> Token:
-    same: dict[str, Any] = {
-        each.name: getattr(told, each.name) for each in fields(Token) if each.name not in ("token_id", "digest")
-    }
-    return Token(token_id=told.id, digest="", **same)
 
 
 # -- schedules ---------------------------------------------------------------------------------------------------

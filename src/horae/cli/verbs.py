@@ -7,7 +7,7 @@ A command asks :func:`reached` for these verbs and does not know which it got. N
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 from importlib import import_module
@@ -18,10 +18,11 @@ from horae.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from horae.actions.firing import Backfill, Triggered
+    from horae.api.access import Tokens
+    from horae.api.audit import Audit
     from horae.api.jobs import Jobs
     from horae.api.operation import Sender
     from horae.api.queues import Limits, Queues
-    from horae.core.access import Token
     from horae.core.audit import Entry
     from horae.core.fires import Fire, Schedule
     from horae.ports import ScheduleFilter, Tally, World
@@ -83,34 +84,16 @@ class FiringVerbs(Protocol):
     ) -> Backfill: ...
 
 
-class TokenVerbs(Protocol):
-    """Of ``horae.actions.tokens``."""
-
-    def create_token(
-        self,
-        *,
-        owner: str,
-        scopes: Iterable[str],
-        title: str,
-        queues: Iterable[str],
-        expires_in: timedelta | None,
-        actor: str,
-    ) -> tuple[Token, str]: ...
-
-    def find_tokens(self, *, owner: str | None, limit: int, after: str | None = None) -> list[Token]: ...
-
-    def revoke_token(self, token_id: str, /, *, actor: str, reason: str) -> Token: ...
-
-
 class Verbs(Protocol):
     """Everything that a command may want done."""
 
     jobs: Jobs[Sender]
     queues: Queues[Sender]
     limits: Limits[Sender]
+    tokens: Tokens[Sender]
+    audit: Audit[Sender]
     schedules: ScheduleVerbs
     firing: FiringVerbs
-    tokens: TokenVerbs
 
     def now(self) -> datetime: ...
 
@@ -142,9 +125,9 @@ class Near:
         caller = house(actor) if owner in (None, SYSTEM) else tenant(str(owner), actor)
         rooms: Rooms[Sender] = Rooms(Local(lambda: Here(world, caller)))
         self.jobs, self.queues, self.limits = rooms.jobs, rooms.queues, rooms.limits
+        self.tokens, self.audit = rooms.tokens, rooms.audit
         self.schedules = cast("ScheduleVerbs", Bound(world, "schedules"))
         self.firing = cast("FiringVerbs", Bound(world, "firing"))
-        self.tokens = cast("TokenVerbs", Bound(world, "tokens"))
 
 
 @contextmanager

@@ -14,26 +14,24 @@ from horae.ports import World
 from horae.service import (
     admin,
     attention,
-    audit,
     compat,
-    definitions,
     documents,
     forecast,
     health,
     jobs,
     metrics,
-    owners,
     problems,
     pulling,
     schedules,
-    secrets,
     tasks,
-    tokens,
 )
 from horae.service.guard import Guard, untimed
 from horae.service.holders import Holders
 from horae.service.limits import Limits
 from horae.service.options import Options
+from horae.service.routes import access as access_routes
+from horae.service.routes import admin as admin_routes
+from horae.service.routes import audit as audit_routes
 from horae.service.routes import held_jobs as held_job_routes
 from horae.service.routes import jobs as job_routes
 from horae.service.routes import queues as queue_routes
@@ -47,17 +45,15 @@ ROUTERS: tuple[APIRouter, ...] = (
     job_routes.router,
     jobs.router,
     pulling.router,
-    definitions.router,
     tasks.router,
     attention.router,
-    secrets.router,
-    owners.router,
     schedules.router,
     compat.router,
     admin.router,
     queue_routes.router,
-    tokens.router,
-    audit.router,
+    access_routes.router,
+    audit_routes.router,
+    admin_routes.router,
     forecast.router,
 )  # fmt: skip
 

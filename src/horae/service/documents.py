@@ -27,6 +27,7 @@ TAGS = {
     "health": "Is it alive, is it ready, what are its figures.",
     "jobs": "Document 000: enqueue a job, look at it, cancel or revive it.",
     "worker protocol": "Document 000: pull, renew, acknowledge, fail; for workers in any language.",
+    "runs": "The log of runs, and cleaning it.",
     "definitions": "What the house's workers can run, and what of it is open to tenants.",
     "scheduled tasks": "Document 001: users' own tasks.",
     "secrets": "What a task may use without seeing it.",

@@ -30,6 +30,7 @@ def storable(value: str) -> str:
 
 Line = Annotated[str, Field(max_length=255), AfterValidator(one_line)]
 Why = Annotated[str, Field(max_length=2000, description="For the audit."), AfterValidator(storable)]
+Reason = Annotated[str, Query(max_length=2000, description="For the audit."), AfterValidator(storable)]
 Key = Annotated[
     str,
     Path(min_length=1, max_length=200, description="The key of the schedule.", examples=["nightly"]),

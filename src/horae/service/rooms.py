@@ -25,7 +25,8 @@ def may(operation: Method[..., Any, Any, Any]) -> Any:
     allowed = needs(*operation.needs.scopes, by_queue=operation.needs.by_queue)
 
     async def rooms(request: Request, caller: Caller = Depends(allowed)) -> Asked:
-        here = Here(world_of(request), caller, service_of(request).options.max_unfinished_jobs)
+        options = service_of(request).options
+        here = Here(world_of(request), caller, options.max_unfinished_jobs, lambda: options.sealer)
         return Rooms(LocalAsync(lambda: here, run_in_threadpool))
 
     return Depends(rooms)
