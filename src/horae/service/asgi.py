@@ -11,20 +11,8 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import BaseRoute
 
 from horae.ports import World
-from horae.service import (
-    admin,
-    attention,
-    compat,
-    documents,
-    forecast,
-    health,
-    jobs,
-    metrics,
-    problems,
-    pulling,
-    schedules,
-    tasks,
-)
+from horae.service import attention, documents, forecast, health, metrics, problems, schedules, tasks
+from horae.service.dialects import admin, jobs, pulling, scheduler
 from horae.service.guard import Guard, untimed
 from horae.service.holders import Holders
 from horae.service.limits import Limits
@@ -48,7 +36,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     tasks.router,
     attention.router,
     schedules.router,
-    compat.router,
+    scheduler.router,
     admin.router,
     queue_routes.router,
     access_routes.router,

@@ -42,8 +42,8 @@ from horae.service.attention_shapes import (
     States,
     Switches,
 )
+from horae.service.dialects.job_shapes import MOST
 from horae.service.inputs import Because, Tenant
-from horae.service.job_shapes import MOST
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.state import Here, needs

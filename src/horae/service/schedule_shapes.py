@@ -14,8 +14,8 @@ from horae.core.retry import Retry
 from horae.core.standing import Standing, described, standing
 from horae.ports import Tally
 from horae.service.addresses import addressable
+from horae.service.dialects.job_shapes import Body, Instant, Seconds
 from horae.service.inputs import Because, Line, seconds_text
-from horae.service.job_shapes import Body, Instant, Seconds
 
 RULES = ("cron", "every", "once", "after")
 SPANS = ("initial_delay", "spread", "grace", "jitter", "timeout", "lock_ttl", "stale_timeout")

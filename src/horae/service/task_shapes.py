@@ -19,8 +19,8 @@ from horae.core.traces import trace_id_of
 from horae.core.words import Language
 from horae.errors import InvalidInput
 from horae.ports import TaskRun
+from horae.service.dialects.job_shapes import Instant, ReasonShape
 from horae.service.inputs import storable
-from horae.service.job_shapes import Instant, ReasonShape
 
 RunStatus = Literal["running", "success", "failed"]
 STATUS: dict[str, RunStatus] = {"running": "running", "succeeded": "success"}  # everything else has failed

@@ -15,8 +15,8 @@ from horae.core.instants import micros
 from horae.core.tasks import Terms
 from horae.core.words import Language
 from horae.errors import InvalidInput
+from horae.service.dialects.job_shapes import MOST
 from horae.service.inputs import Because, IfMatch, Tenant
-from horae.service.job_shapes import MOST
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.state import Here, How, needs

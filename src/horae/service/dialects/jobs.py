@@ -12,8 +12,7 @@ from horae.api import here as api
 from horae.api import local_jobs
 from horae.core.access import Caller
 from horae.ports import Filter, World
-from horae.service.inputs import Tenant
-from horae.service.job_shapes import (
+from horae.service.dialects.job_shapes import (
     WORDS,
     Because,
     Bulk,
@@ -30,9 +29,10 @@ from horae.service.job_shapes import (
     RunShape,
     Status,
 )
+from horae.service.dialects.pulling import JobId
+from horae.service.inputs import Tenant
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.pulling import JobId
 from horae.service.state import Here, How, Service, needs
 
 router = APIRouter(prefix="/scheduler", tags=["jobs"])

@@ -23,8 +23,8 @@ from horae.core.jobs import Lease as Hold
 from horae.core.machinery import refuse_own
 from horae.errors import InvalidInput, LeaseLost, StoreBusy, TokenNeeded
 from horae.ports import Clock, World
+from horae.service.dialects.job_shapes import SCHEDULER, Body, Instant, JobShape, Lease, Seconds, Token
 from horae.service.holders import Holders, holders_of
-from horae.service.job_shapes import SCHEDULER, Body, Instant, JobShape, Lease, Seconds, Token
 from horae.service.problems import refuses
 from horae.service.state import Here, How, Service, needs
 from horae.service.waiting import Want, room_of, take

@@ -14,7 +14,7 @@ from horae.core.access import Caller
 from horae.core.cursors import cursor_from, read_cursor
 from horae.errors import InvalidInput
 from horae.ports import LogFilter, ScheduleFilter, World
-from horae.service.admin_shapes import (
+from horae.service.dialects.admin_shapes import (
     CleanedLog,
     JobDetail,
     JobState,
@@ -25,8 +25,8 @@ from horae.service.admin_shapes import (
     UpdateStatus,
     outcomes_of,
 )
+from horae.service.dialects.job_shapes import Instant
 from horae.service.inputs import Tenant, Word, one_line, storable
-from horae.service.job_shapes import Instant
 from horae.service.paging import Cursor
 from horae.service.problems import refuses
 from horae.service.state import Here, needs
