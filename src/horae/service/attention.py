@@ -42,7 +42,7 @@ from horae.service.attention_shapes import (
     States,
     Switches,
 )
-from horae.service.dialects.job_shapes import MOST
+from horae.service.fields import MOST
 from horae.service.inputs import Because, Tenant
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses

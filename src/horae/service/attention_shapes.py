@@ -13,7 +13,7 @@ from horae.actions.looking import Waiting
 from horae.core.attention import HIGHEST, LOWEST, NORMAL, Phase, TaskState
 from horae.core.lanes import EventState, Lane, Line, Task, TaskWait, WaitKind, WaitState
 from horae.core.payloads import decode
-from horae.service.dialects.job_shapes import Body, Instant, Seconds
+from horae.service.fields import Body, Instant, Seconds
 from horae.service.inputs import Why, one_line
 
 OneLine = AfterValidator(one_line)

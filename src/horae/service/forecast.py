@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from horae.actions.forecast import LONGEST, forecast
 from horae.core.access import Caller
-from horae.service.dialects.job_shapes import Instant
+from horae.service.fields import Instant
 from horae.service.inputs import Tenant
 from horae.service.paging import Limit
 from horae.service.problems import refuses

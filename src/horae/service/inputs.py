@@ -11,7 +11,7 @@ from fastapi import Header, Path, Query
 from pydantic import AfterValidator, Field
 
 from horae.errors import InvalidInput
-from horae.service.dialects.job_shapes import Body
+from horae.service.fields import Body
 
 _ETAG = re.compile(r'(?:W/)?"([0-9]{1,9})"')
 

@@ -16,7 +16,7 @@ from pydantic import Field, create_model
 
 from horae.api.values import from_json, is_value
 from horae.errors import DefinitionError, InvalidInput
-from horae.service.dialects.job_shapes import Body, Instant, Seconds
+from horae.service.fields import Body, Instant, Seconds
 
 
 class Model(Body):

@@ -14,7 +14,7 @@ from horae.core.retry import Retry
 from horae.core.standing import Standing, described, standing
 from horae.ports import Tally
 from horae.service.addresses import addressable
-from horae.service.dialects.job_shapes import Body, Instant, Seconds
+from horae.service.fields import Body, Instant, Seconds
 from horae.service.inputs import Because, Line, seconds_text
 
 RULES = ("cron", "every", "once", "after")

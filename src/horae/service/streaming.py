@@ -26,7 +26,7 @@ from horae.core.lanes import Lane, Line
 from horae.errors import HoraeError, InvalidInput
 from horae.ports import World
 from horae.service.attention_shapes import LaneLine
-from horae.service.dialects.job_shapes import MOST
+from horae.service.fields import MOST
 from horae.service.waiting import Waiter, room_of
 
 log = logging.getLogger("horae.service")

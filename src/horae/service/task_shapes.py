@@ -19,7 +19,8 @@ from horae.core.traces import trace_id_of
 from horae.core.words import Language
 from horae.errors import InvalidInput
 from horae.ports import TaskRun
-from horae.service.dialects.job_shapes import Instant, ReasonShape
+from horae.service.dialects.job_shapes import ReasonShape
+from horae.service.fields import Instant
 from horae.service.inputs import storable
 
 RunStatus = Literal["running", "success", "failed"]

@@ -15,7 +15,7 @@ from horae.core.instants import micros
 from horae.core.tasks import Terms
 from horae.core.words import Language
 from horae.errors import InvalidInput
-from horae.service.dialects.job_shapes import MOST
+from horae.service.fields import MOST
 from horae.service.inputs import Because, IfMatch, Tenant
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses

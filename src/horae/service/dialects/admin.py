@@ -25,7 +25,7 @@ from horae.service.dialects.admin_shapes import (
     UpdateStatus,
     outcomes_of,
 )
-from horae.service.dialects.job_shapes import Instant
+from horae.service.fields import Instant
 from horae.service.inputs import Tenant, Word, one_line, storable
 from horae.service.paging import Cursor
 from horae.service.problems import refuses

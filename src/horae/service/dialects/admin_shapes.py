@@ -12,7 +12,7 @@ from horae.core.instants import micros
 from horae.core.status import JobStatus
 from horae.core.traces import trace_id_of
 from horae.ports import Logged
-from horae.service.dialects.job_shapes import Instant
+from horae.service.fields import Instant
 from horae.service.inputs import Because
 
 Status = Literal["RUNNING", "SUCCESS", "FAILED", "SKIPPED", "CANCELLED", "SNOOZED", "RELEASED"]

@@ -29,7 +29,7 @@ from horae.service.dialects.job_shapes import (
     RunShape,
     Status,
 )
-from horae.service.dialects.pulling import JobId
+from horae.service.fields import JobId
 from horae.service.inputs import Tenant
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses

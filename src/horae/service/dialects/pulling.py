@@ -6,14 +6,12 @@ nobody else can be meant: see ``_unmistakable``.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Self
 
-from fastapi import APIRouter, BackgroundTasks, Depends, Path, Request
-from fastapi.concurrency import run_in_threadpool
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from fastapi import APIRouter, BackgroundTasks, Depends, Request
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from horae.actions import jobs as verbs
 from horae.core.access import Caller
@@ -23,27 +21,14 @@ from horae.core.jobs import Lease as Hold
 from horae.core.machinery import refuse_own
 from horae.errors import InvalidInput, LeaseLost, StoreBusy, TokenNeeded
 from horae.ports import Clock, World
-from horae.service.dialects.job_shapes import SCHEDULER, Body, Instant, JobShape, Lease, Seconds, Token
+from horae.service.dialects.job_shapes import SCHEDULER, JobShape
+from horae.service.fields import Body, Instant, JobId, Lease, Seconds, Token
 from horae.service.holders import Holders, holders_of
 from horae.service.problems import refuses
 from horae.service.state import Here, How, Service, needs
-from horae.service.waiting import Want, room_of, take
+from horae.service.waiting import Want, taken
 
 router = APIRouter(prefix="/scheduler/jobs", tags=["worker protocol"])
-JOB_ID = re.compile(r"^job_[0-9]{1,19}$")
-
-
-def a_job_id(text: str) -> str:
-    if not JOB_ID.fullmatch(text):
-        raise ValueError("this is not a job id; ids look like job_12")
-    return text
-
-
-JobId = Annotated[
-    str,
-    Path(description="As in `job_12`.", examples=["job_12"], json_schema_extra={"pattern": JOB_ID.pattern}),
-    AfterValidator(a_job_id),
-]
 Worker = Annotated[Caller, Depends(needs("worker", by_queue=True))]
 Known = Annotated[Holders, Depends(holders_of)]
 Holder = Annotated[str, Field(max_length=200, description="Must be the holder's, where it is given.")]
@@ -254,12 +239,6 @@ def release(job_id: JobId, body: Release, world: Here, caller: Worker) -> JobSha
     """At once, and no attempt is counted."""
     _held(world, job_id, body, caller)
     return JobShape.of(verbs.release(world, job_id, body.token, reason=body.reason, **caller.reach))
-
-
-async def taken(world: World, want: Want, caller: Caller, request: Request, patience: timedelta) -> list[Job]:
-    """Take what is due; where that is nothing, wait for something, but no longer than *patience*."""
-    jobs, _ = await run_in_threadpool(take, world, want)
-    return jobs or (await room_of(request.app).wait(world, want, caller, request, patience) if patience else [])
 
 
 def _lease(service: Service, told: float | None) -> timedelta:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from horae.core.fires import Schedule
 from horae.ports import Logged
 from horae.service.dialects.admin_shapes import WORDS, Status, took
-from horae.service.dialects.job_shapes import Body, Instant
+from horae.service.fields import Body, Instant
 
 LONGEST = 366 * 24 * 60  # minutes
 

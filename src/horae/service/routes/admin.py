@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 
 from horae.api.admin import SCHEDULER, Admin, Definition, LoggedRun, RunsCleaned
 from horae.api.operation import Page
-from horae.service.dialects.job_shapes import Body, Instant, Seconds
+from horae.service.fields import Body, Instant, Seconds
 from horae.service.inputs import Because, Line, Tenant, Word
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses

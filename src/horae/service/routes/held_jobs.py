@@ -16,14 +16,13 @@ from horae.actions.jobs import HTTP_LEASE, MAX_PULL
 from horae.api.jobs import Job, Jobs
 from horae.api.operation import Page
 from horae.api.values import published
-from horae.service.dialects.job_shapes import Body, Instant, Lease, Seconds, Token
-from horae.service.dialects.pulling import JobId, taken
+from horae.service.fields import Body, Instant, JobId, Lease, Seconds, Token
 from horae.service.inputs import Why
 from horae.service.models import Model, model_of, value_of
 from horae.service.problems import refuses
 from horae.service.rooms import Asked, answer, may
 from horae.service.state import service_of, world_of
-from horae.service.waiting import Want
+from horae.service.waiting import Want, taken
 
 router = APIRouter(prefix="/jobs", tags=["workers"])
 DEFAULT_LEASE = HTTP_LEASE.total_seconds()
