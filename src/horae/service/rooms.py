@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import Depends, Request
@@ -18,6 +19,7 @@ from horae.core.access import Caller
 from horae.service.state import needs, service_of, world_of
 
 Asked = Rooms[AsyncSender]
+DOORS: dict[Callable[..., object], Method[..., Any, Any, Any]] = {}  # which operation a dependency opens
 
 
 def may(operation: Method[..., Any, Any, Any]) -> Any:
@@ -29,6 +31,7 @@ def may(operation: Method[..., Any, Any, Any]) -> Any:
         here = Here(world_of(request), caller, options.max_unfinished_jobs, lambda: options.sealer)
         return Rooms(LocalAsync(lambda: here, run_in_threadpool))
 
+    DOORS[rooms] = operation
     return Depends(rooms)
 
 
