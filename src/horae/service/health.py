@@ -24,7 +24,7 @@ class Alive(BaseModel):
     status: str = Field(examples=["ok"])
 
 
-class Version(BaseModel):
+class ServiceVersion(BaseModel):
     version: str = Field(examples=["0.1.0"])
 
 
@@ -34,8 +34,8 @@ async def healthz() -> Alive:
 
 
 @router.get("/version", operation_id="get_version", summary="Which Horae this is")
-async def version(service: How) -> Version:
-    return Version(version=service.options.version)
+async def version(service: How) -> ServiceVersion:
+    return ServiceVersion(version=service.options.version)
 
 
 def install(app: FastAPI) -> None:

@@ -50,7 +50,7 @@ def value_of(kind: Any, model: Model) -> Any:
 
 @cache
 def _nested(kind: Any) -> type[Model]:
-    return model_of(kind, kind.__name__)
+    return model_of(kind, f"New{kind.__name__}")  # the public value has the name itself
 
 
 def _hint(hint: Any) -> Any:

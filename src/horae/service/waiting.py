@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from fastapi import FastAPI, Request
-from fastapi.concurrency import run_in_threadpool
 
 from horae.actions import jobs as verbs
 from horae.actions.tokens import NOT_VALID, check_valid
@@ -321,9 +320,3 @@ def room_of(app: FastAPI) -> Room:
         app.state.waiting = Room()
     found: Room = app.state.waiting
     return found
-
-
-async def taken(world: World, want: Want, caller: Caller, request: Request, patience: timedelta) -> list[Job]:
-    """Take what is due; where that is nothing, wait for something, but no longer than *patience*."""
-    jobs, _ = await run_in_threadpool(take, world, want)
-    return jobs or (await room_of(request.app).wait(world, want, caller, request, patience) if patience else [])

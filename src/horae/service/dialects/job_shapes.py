@@ -62,7 +62,7 @@ class RetryTold(BaseModel):
         return cls(kind=retry.kind, delay_sec=delay, factor=retry.factor, cap_sec=cap, jitter=retry.jitter)
 
 
-class NewJob(Body):
+class JobRequest(Body):
     """A job for a governed object (document 000), or any other for a handler of yours."""
 
     model_config = ConfigDict(
@@ -250,18 +250,18 @@ RETOLD = {"job_id", "idempotency_key", "status", "timeout_sec", "concurrency_key
 SAME = tuple(name for name in JobShape.model_fields if name not in RETOLD)
 
 
-class Enqueued(JobShape):
+class EnqueuedJob(JobShape):
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE | {"status": "queued", "deduplicated": False}]})
 
     deduplicated: bool = Field(description="It was there before: same key, same request.")
 
 
 class Bulk(Body):
-    jobs: Annotated[list[NewJob], Field(min_length=1, max_length=1000)]
+    jobs: Annotated[list[JobRequest], Field(min_length=1, max_length=1000)]
 
 
 class BulkEnqueued(BaseModel):
-    jobs: list[Enqueued]
+    jobs: list[EnqueuedJob]
     created: int = Field(examples=[1000])
 
 
@@ -324,7 +324,7 @@ class Because(Body):
     reason: Why = ""
 
 
-class Reschedule(Because):
+class RescheduleJob(Because):
     run_at: Instant | None = None
     priority: Literal["low", "medium", "high"] | None = None
 
@@ -335,7 +335,7 @@ class Reschedule(Because):
         return self
 
 
-class ReviveMany(Because):
+class ReviveJobs(Because):
     """Which dead letters; every word narrows. Counts first: only `dry_run: false` changes anything."""
 
     queue: Annotated[str, Field(max_length=100)] | None = None
@@ -346,7 +346,7 @@ class ReviveMany(Because):
     dry_run: bool = True
 
 
-class Revived(BaseModel):
+class RevivedJobs(BaseModel):
     matched: int = Field(examples=[17])
     revived: int
     refused: dict[str, str] = Field(description="By job id, what stood in the way.")
