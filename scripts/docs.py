@@ -43,6 +43,7 @@ from horae.core.schedules import Cron
 from horae.ports import Queue, Tally
 from horae.service.problems import OWN_CODES
 from horae.settings import Settings
+from scripts.description import description
 from scripts.public_names import listing
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -435,6 +436,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "client.md": client_page,
     "command-line.md": command_line_page,
     "errors.md": errors_page,
+    "openapi.json": description,
     "public-names.txt": listing,
     "python.md": python_page,
     "settings.md": settings_page,
