@@ -31,6 +31,8 @@ def model_of(kind: Any, name: str, *, without: Collection[str] = (), example: An
         if each.name in without:
             continue
         default = each.default if each.default is not MISSING else ... if each.default_factory is MISSING else None
+        if isinstance(default, timedelta):
+            default = default.total_seconds()  # as it would be sent
         hint = _hint(hints[each.name])
         found[each.name] = (hint, default if isinstance(default, str | int | float | bool | None) else Field(default))
     made: type[Model] = create_model(name, __base__=Model, __doc__=kind.__doc__, **found)

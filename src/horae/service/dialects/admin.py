@@ -15,9 +15,9 @@ from horae.core.cursors import cursor_from, read_cursor
 from horae.errors import InvalidInput
 from horae.ports import LogFilter, ScheduleFilter, World
 from horae.service.dialects.admin_shapes import (
+    AdminJob,
+    AdminJobDetail,
     CleanedLog,
-    JobDetail,
-    JobState,
     LogLine,
     LogPage,
     Status,
@@ -46,20 +46,20 @@ def list_jobs(
     owner: Tenant = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
     after: Word = None,
-) -> list[JobState]:
+) -> list[AdminJob]:
     """In the order of their ids; `after` is the last id of the page before."""
     with world.store.moment():
         found = schedules.find(world, ScheduleFilter(owner=caller.whose(owner)), limit=limit, after=after)
-        return [JobState.of(*pair) for pair in zip(found, declaring.statuses(world, found), strict=True)]
+        return [AdminJob.of(*pair) for pair in zip(found, declaring.statuses(world, found), strict=True)]
 
 
 @router.get(
     "/job/get", operation_id="admin_get_job", summary="One job: how it is doing, what it runs", responses=refuses(404)
 )
-def get_job(world: Here, caller: Admin, key: JobKey, owner: Tenant = None) -> JobDetail:
+def get_job(world: Here, caller: Admin, key: JobKey, owner: Tenant = None) -> AdminJobDetail:
     with world.store.moment():
         found = schedules.get(world, key, owner=caller.whose(owner))
-        return JobDetail.of(found, declaring.statuses(world, [found])[0])
+        return AdminJobDetail.of(found, declaring.statuses(world, [found])[0])
 
 
 @router.post("/job/trigger", operation_id="admin_trigger_job", summary="Run a job once, now", responses=refuses(404))
@@ -84,7 +84,7 @@ def trigger_job(
     summary="Switch a job on or off",
     responses=refuses(404),
 )
-def update_status(world: Here, caller: Admin, told: UpdateStatus, owner: Tenant = None) -> JobState:
+def update_status(world: Here, caller: Admin, told: UpdateStatus, owner: Tenant = None) -> AdminJob:
     """For good, unless `ephemeral`: then until a worker of its application starts again (C-16)."""
     changed = toggles.switch(
         world,
@@ -95,7 +95,7 @@ def update_status(world: Here, caller: Admin, told: UpdateStatus, owner: Tenant 
         actor=caller.actor,
         reason=told.reason,
     )
-    return JobState.of(changed, declaring.statuses(world, [changed])[0])
+    return AdminJob.of(changed, declaring.statuses(world, [changed])[0])
 
 
 @router.get(

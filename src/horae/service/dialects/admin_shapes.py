@@ -43,7 +43,7 @@ def took(span: timedelta | None) -> int | None:
     return None if span is None else span // timedelta(milliseconds=1)
 
 
-class JobState(BaseModel):
+class AdminJob(BaseModel):
     """How one job is doing, over the whole cluster: document 003's JobStatus, and a little more."""
 
     model_config = ConfigDict(
@@ -95,7 +95,7 @@ class JobState(BaseModel):
         )
 
 
-class JobDetail(JobState):
+class AdminJobDetail(AdminJob):
     """The same with what it runs, and where each value comes from (C-16)."""
 
     handler: str
