@@ -35,7 +35,6 @@ from horae.cli.explaining import effect_shape
 from horae.cli.failures import CODES, MEANING
 from horae.cli.main import command_tree
 from horae.cli.terminal import SHARED
-from horae.core.access import Token
 from horae.core.fires import Fire, Schedule
 from horae.core.jobs import Job, Run
 from horae.core.lanes import Event, Lane, Line, Task, TaskWait
@@ -46,6 +45,7 @@ from horae.core.schedules import Cron
 from horae.ports import Queue
 from horae.service.problems import OWN_CODES
 from horae.settings import Settings
+from scripts.description import description
 from scripts.public_names import listing
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -284,7 +284,7 @@ def json_section() -> str:
         "SCHEDULE": to_json(published(PublicSchedule, daily)),
         "FIRE": to_json(enriched(PublicFire, Fire(now, "ran"), job_id="job_12")),
         "CLOCK": effect_shape(effects(rule, rule.zone, now)[0], "en"),
-        "TOKEN": Token("47591a2f516f", "", "alice", "", ("tasks",), now, "cli/ann").shown(now),
+        "TOKEN": {each.name: None for each in fields(PublicToken)},
         "LANE": to_json(published(attention.Lane, Lane("main"))),
         "TASK": to_json(published(attention.Task, Task(12, 1, "report", "ready", 40))),
         "WAIT": to_json(published(attention.Wait, TaskWait(3, 1, 12, "refund", "confirm", "open", now, now))),
@@ -444,6 +444,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "client.md": client_page,
     "command-line.md": command_line_page,
     "errors.md": errors_page,
+    "openapi.json": description,
     "public-names.txt": listing,
     "python.md": python_page,
     "settings.md": settings_page,

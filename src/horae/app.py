@@ -37,7 +37,7 @@ from horae.declarations import Problem, raise_for
 from horae.errors import ConfigurationError, MissingExtra, NotFound, StoreBusy, StoreError, StoreFull, StoreUnavailable
 from horae.handles import Blueprint, JobHandle, plain_connection
 from horae.locks import open_locks
-from horae.opening import Opener
+from horae.opening import Opener, sealer_here
 from horae.ports import Clock, Dice, Limiter, LockManager, Tracing, World
 from horae.runtime.children import Children
 from horae.runtime.declared import Declared
@@ -131,7 +131,12 @@ class Horae(Blueprint, Acting):
         return self._opener.world
 
     def _acting_here(self) -> Here:
-        return Here(self.world, house(f"app/{self.name}"), terms=lambda: self.definitions.task_terms(usual_terms()))
+        return Here(
+            self.world,
+            house(f"app/{self.name}"),
+            terms=lambda: self.definitions.task_terms(usual_terms()),
+            sealer=sealer_here,
+        )
 
     def _open(self) -> World:
         store = open_store(self.engine, self.timeouts, owned=not isinstance(self.database, Engine))

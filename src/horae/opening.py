@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 
-from horae.ports import Store, World
+from horae.ports import Sealer, Store, World
 
 Change = Callable[[World], World]
 
@@ -84,3 +84,10 @@ def _close(store: Store, opened_by: int) -> None:
     """Close a store in the process that opened it; a forked child would end the connections of its parent."""
     if os.getpid() == opened_by:
         store.close()
+
+
+def sealer_here() -> Sealer | None:
+    """Return what seals secrets, as the environment says; imported when the first secret is kept."""
+    from horae.outgoing.sealing import sealer_from
+
+    return sealer_from(os.environ)

@@ -13,10 +13,12 @@ import horae
 from horae.api.acting import Acting
 from horae.api.here import Here, house
 from horae.api.operation import AsyncPages, Page
+from horae.outgoing.sealing import KeySealer
 from horae.service.options import Options
 from tests.support.serving import Served, serving
 
 SENDERS = ("local", "local async", "http", "http async")
+SEALER = KeySealer(b"k" * 32)
 
 
 class Waited:
@@ -81,15 +83,23 @@ class WaitedRooms:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("rooms")
-    with serving(f"sqlite:///{folder / 'horae.db'}", Options(version="test")) as running:
+    options = Options(version="test", sealer=SEALER)
+    with serving(f"sqlite:///{folder / 'horae.db'}", options) as running:
         yield running
+
+
+@pytest.fixture
+def keyless(served: Served) -> Sent:
+    """The rooms of a process that has no key for secrets."""
+    near = Acting(lambda: Here(served.world, house("app/test")))
+    return Sent(near, near.for_owner("alice"))
 
 
 @pytest.fixture(params=SENDERS)
 def rooms(request: pytest.FixtureRequest, served: Served) -> Iterator[Sent]:
     """The same rooms over each sender in turn."""
-    near = Acting(lambda: Here(served.world, house("app/test")))
-    tokens = served.token("system", "admin"), served.token("alice", "tasks", "worker")
+    near = Acting(lambda: Here(served.world, house("app/test"), sealer=lambda: SEALER))
+    tokens = served.token("system", "admin"), served.token("alice", "tasks", "worker", "read")
     if request.param == "local":
         yield Sent(near, near.for_owner("alice"))
     elif request.param == "http":

@@ -43,7 +43,6 @@ SLEEPS = {
 
 # Why a test asserts more than twelve times.
 MANY_ASSERTS = {
-    "client/test_live.py::test_a_schedule_is_made_changed_fired_and_forgotten": "one schedule's whole life, in order",
     "client/test_live.py::test_an_agent_is_given_work_told_things_and_looked_at": "one agent's whole day, in order",
     "core/test_fires_properties.py::test_every_due_fire_is_told_exactly_once": "the facts of one random case",
     "service/test_metrics.py::test_the_fleet_is_told_by_queue_and_handler": "one page of metrics, line by line",

@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "handles": {"core", "ports", "actions", "declarations", "definitions", "runtime"},
     "checking": {"core", "ports", "actions", "runtime", "configuration", "declarations", "definitions", "handles"},
     "locks": {"ports", "clock", "stores"},
-    "opening": {"ports"},
+    "opening": {"ports", "outgoing"},
     "telemetry": {"core", "ports", "version"},
     "outgoing": {
         "core",

@@ -15,7 +15,7 @@ from horae.actions import jobs as verbs
 from horae.actions.jobs import Request
 from horae.core.jobs import Job
 from horae.core.retry import Retry
-from horae.service.job_shapes import SCHEDULER
+from horae.service.dialects.job_shapes import SCHEDULER
 from tests.conftest import needs
 from tests.support import programs
 from tests.support.serving import Served, serving

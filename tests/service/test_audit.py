@@ -19,14 +19,14 @@ def acts(world: World) -> None:
 
 
 def told(client: TestClient, **params: Any) -> list[str]:
-    entries = client.get("/audit", params=params).json()["entries"]
+    entries = client.get("/audit", params=params).json()["items"]
     return [f"{each['actor']} {each['verb']} {each['object_id']}" for each in entries if each["object_type"] != "token"]
 
 
 @pytest.mark.usefixtures("acts")
 def test_the_audit_says_who_did_what_newest_first(operator: TestClient) -> None:
     assert told(operator) == ["ann pause mail", "ann create alice/mine", "bob pause minutely", "ann create minutely"]
-    first = operator.get("/audit?verb=create&object_id=minutely").json()["entries"][0]
+    first = operator.get("/audit?verb=create&object_id=minutely").json()["items"][0]
     assert (first["reason"], first["before"], first["after"]["expression"]) == ("wanted", {}, "* * * * *")
 
 
@@ -40,11 +40,11 @@ def test_the_audit_is_narrowed_by_every_filter(operator: TestClient) -> None:
 
 @pytest.mark.usefixtures("acts")
 def test_the_audit_is_paged(operator: TestClient) -> None:
-    whole = [each["id"] for each in operator.get("/audit").json()["entries"]]
+    whole = [each["id"] for each in operator.get("/audit").json()["items"]]
     page = operator.get("/audit?limit=2").json()
     rest = operator.get("/audit", params={"cursor": page["next_cursor"]}).json()
 
-    assert [each["id"] for each in page["entries"] + rest["entries"]] == whole
+    assert [each["id"] for each in page["items"] + rest["items"]] == whole
     assert rest["next_cursor"] is None
 
 

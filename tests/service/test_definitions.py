@@ -35,7 +35,7 @@ def test_a_worker_of_the_house_gets_tenants_jobs_for_what_it_declares_open(
     stored = worker.put(PATH, json=OPEN)
 
     assert stored.status_code == 200, stored.text
-    (told,) = stored.json()["definitions"]
+    (told,) = stored.json()["items"]
     assert (told["name"], told["queue"], told["tenants"], told["app"]) == ("resize", "images", True, "images")
     assert pulled(worker, "images") == [job]
 
@@ -52,12 +52,12 @@ def test_only_the_house_stores_definitions(connect: Connect, world: World) -> No
 def test_a_tenant_sees_what_is_open_and_not_who_stored_it(worker: TestClient, alice: TestClient) -> None:
     worker.put(PATH, json={"definitions": [*OPEN["definitions"], {"name": "wipe"}], "app": "images"})
 
-    hers = alice.get(PATH).json()["definitions"]
+    hers = alice.get(PATH).json()["items"]
 
     assert hers == [
         {"name": "resize", "queue": "images", "tenants": True, "app": None, "stored_at": None, "stored_by": None}
     ]
-    assert [each["name"] for each in worker.get(PATH).json()["definitions"]] == ["resize", "wipe"]
+    assert [each["name"] for each in worker.get(PATH).json()["items"]] == ["resize", "wipe"]
 
 
 def test_a_worker_limited_to_queues_declares_nothing_for_others(

@@ -16,9 +16,9 @@ from horae.core.access import Caller
 from horae.core.instants import iso
 from horae.core.jobs import Job
 from horae.ports import Node, StoredDefinition, World
+from horae.service.dialects.job_shapes import EXAMPLE as EXAMPLE_JOB
+from horae.service.dialects.job_shapes import JobShape
 from horae.service.holders import Holders
-from horae.service.job_shapes import EXAMPLE as EXAMPLE_JOB
-from horae.service.job_shapes import JobShape
 from horae.testing.builders import a_job
 from horae.testing.clock import VirtualClock
 from tests.support.serving import serving

@@ -79,6 +79,14 @@ def test_whatever_takes_a_version_may_be_too_late(document: dict[str, Any]) -> N
     assert takes == {"update_task", "delete_task", "change_schedule"}
 
 
+def test_every_model_has_a_name_that_a_generator_can_use(document: dict[str, Any]) -> None:
+    """A name of a module inside it means that two models share one; so does a second one for input."""
+    schemas = document["components"]["schemas"]
+    assert [name for name in schemas if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name)] == []
+    titles = [schema.get("title", name) for name, schema in schemas.items()]
+    assert sorted(titles) == sorted(schemas)
+
+
 def test_every_declared_refusal_is_a_problem(document: dict[str, Any]) -> None:
     for path, method, operation in operations(document):
         for status, answer in operation["responses"].items():

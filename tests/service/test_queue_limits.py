@@ -60,7 +60,7 @@ def outside(whole: TestClient, world: World) -> dict[str, str]:
     return {
         "job_id": jobs[0]["job_id"], "task_id": task["id"], "key": MARK, "id": MARK, "jobId": MARK, "group": MARK,
         "name": "other", "owner": "alice", "user_id": "alice", "lane": MARK, "token_id": "0" * 12, "wait": "1",
-        "seq": "1",
+        "seq": "1", "run_id": f"{jobs[0]['job_id']}.1",
     }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from horae.actions.jobs import Request
 from horae.actions.tokens import create_token, revoke_token
 from horae.core.access import Caller, Token, digest_of, token_text
 from horae.ports import World
-from horae.service.job_shapes import SCHEDULER
+from horae.service.dialects.job_shapes import SCHEDULER
 from horae.service.options import Options
 from tests.service.test_waiting import until, waits
 from tests.support.serving import Served, serving

@@ -18,7 +18,7 @@ from horae.actions.jobs import Request
 from horae.core.jobs import Job
 from horae.ports import World
 from horae.service import waiting
-from horae.service.job_shapes import SCHEDULER
+from horae.service.dialects.job_shapes import SCHEDULER
 from horae.service.waiting import Room, Want
 from tests.support.serving import Served, serving
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from horae.core.audit import chained
+from horae.core.audit import Entry, chained
 from horae.core.chain import GENESIS
 from horae.ports import Tx, World
 
@@ -23,6 +23,13 @@ class Verified:
     entries: int
     head: str
     complaints: tuple[str, ...]
+
+
+def find_entries(
+    world: World, *, limit: int = 100, before: int | None = None, object_id: str | None = None, **wanted: str | None
+) -> list[tuple[int, Entry]]:
+    """Return entries with their numbers, newest first; *wanted* narrows by object_type, owner, actor and verb."""
+    return world.store.read(lambda tx: tx.audit.find(object_id=object_id, limit=limit, before=before, **wanted))
 
 
 def seal_audit(world: World, limit: int = BATCH) -> int:

@@ -18,7 +18,7 @@ RELEASED_AT_ONCE = 1000  # jobs in one transaction, so that opening a handler ke
 
 
 def store_definitions(
-    world: World, definitions: Iterable[StoredDefinition], *, app: str = "", actor: str = SYSTEM
+    world: World, definitions: Iterable[StoredDefinition], *, app: str = "", actor: str = SYSTEM, reason: str = ""
 ) -> list[StoredDefinition]:
     """Store what a worker of the house can run; answers with those that changed.
 
@@ -30,7 +30,7 @@ def store_definitions(
     wanted = {each.name: _checked(replace(each, app=app, stored_at=now, stored_by=actor)) for each in definitions}
     if len(wanted) > MOST:
         raise InvalidInput(f"{len(wanted):,} definitions are too many; at most {MOST:,} are accepted.")
-    changed = _write(world, wanted) if _changed(wanted.values(), find_definitions(world)) else []
+    changed = _write(world, wanted, reason) if _changed(wanted.values(), find_definitions(world)) else []
     for definition in changed:
         is_usual = definition.tenants == (definition.name in OPEN_HANDLERS)
         level = logging.DEBUG if is_usual else logging.INFO
@@ -40,7 +40,7 @@ def store_definitions(
     return changed
 
 
-def _write(world: World, wanted: Mapping[str, StoredDefinition]) -> list[StoredDefinition]:
+def _write(world: World, wanted: Mapping[str, StoredDefinition], reason: str) -> list[StoredDefinition]:
     """Store and audit what differs, behind the lock; answers with that."""
 
     def write(tx: Tx) -> list[StoredDefinition]:
@@ -51,7 +51,7 @@ def _write(world: World, wanted: Mapping[str, StoredDefinition]) -> list[StoredD
             tx.definitions.put(definition)
             was = stored.get(definition.name)
             if definition.tenants != (was is not None and was.tenants):
-                tx.audit.append(_entry(definition, was))
+                tx.audit.append(_entry(definition, was, reason))
         return changed
 
     return world.store.transact(write)
@@ -100,7 +100,7 @@ def _checked(definition: StoredDefinition) -> StoredDefinition:
     return definition
 
 
-def _entry(definition: StoredDefinition, was: StoredDefinition | None) -> Entry:
+def _entry(definition: StoredDefinition, was: StoredDefinition | None, reason: str) -> Entry:
     return Entry(
         at=definition.stored_at,  # type: ignore[arg-type]  # set by store_definitions
         actor=definition.stored_by,
@@ -108,6 +108,7 @@ def _entry(definition: StoredDefinition, was: StoredDefinition | None) -> Entry:
         object_type="definition",
         object_id=definition.name,
         owner=SYSTEM,
+        reason=reason or None,
         before={} if was is None else {"tenants": was.tenants, "queue": was.queue, "app": was.app},
         after={"tenants": definition.tenants, "queue": definition.queue, "app": definition.app},
     )

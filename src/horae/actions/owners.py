@@ -12,7 +12,9 @@ from horae.ports import Tx, World
 MAX_PAGE = 1000
 
 
-def set_owner(world: World, owner: str, settings: OwnerSettings, *, actor: str = SYSTEM) -> OwnerSettings:
+def set_owner(
+    world: World, owner: str, settings: OwnerSettings, *, actor: str = SYSTEM, reason: str = ""
+) -> OwnerSettings:
     """Decide about a tenant; counts from its next call and its next task on."""
     label(owner, "owner")
     checked = OwnerSettings.read(settings.into({}))
@@ -23,7 +25,8 @@ def set_owner(world: World, owner: str, settings: OwnerSettings, *, actor: str =
         after = checked.into(before)
         if after != before:
             tx.owners.put(owner, after, now)
-            tx.audit.append(Entry(now, actor, "set", "owner", owner, owner=owner, before=dict(before), after=after))
+            why = reason or None
+            tx.audit.append(Entry(now, actor, "set", "owner", owner, owner, why, before=dict(before), after=after))
 
     world.store.transact(write)
     return checked

@@ -5,7 +5,7 @@ Values are sealed before they are stored, come out only for an outgoing call, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -34,6 +34,7 @@ def put_secret(
     owner: str,
     keep_previous_for: timedelta = timedelta(0),
     actor: str = SYSTEM,
+    reason: str = "",
 ) -> Sealed:
     """Keep a secret under a name; the one that was there stays valid for signatures as long as told."""
     secret_name(name)
@@ -41,14 +42,23 @@ def put_secret(
     if text.startswith(PREFIX):
         SigningSecret.read(text)
     overlap = _overlap(keep_previous_for)
-    return world.store.transact(lambda tx: _put(world, tx, sealer, name, text, owner, overlap, actor, "put"))
+    act = partial(Entry, actor=actor, verb="put", reason=reason or None)
+    return world.store.transact(lambda tx: _put(world, tx, sealer, name, text, owner, overlap, act))
 
 
 def rotate_secret(
-    world: World, sealer: Sealer, name: str, *, owner: str, keep_previous_for: timedelta = OVERLAP, actor: str = SYSTEM
+    world: World,
+    sealer: Sealer,
+    name: str,
+    *,
+    owner: str,
+    keep_previous_for: timedelta = OVERLAP,
+    actor: str = SYSTEM,
+    reason: str = "",
 ) -> tuple[Sealed, str]:
     """A new signing secret in place of the old one, and, this once, its text. Meanwhile messages are signed by both."""
     overlap, text = _overlap(keep_previous_for), new_signing_text(world)
+    act = partial(Entry, actor=actor, verb="rotate", reason=reason or None)
 
     def write(tx: Tx) -> Sealed:
         before = _get(tx, owner, name)
@@ -56,7 +66,7 @@ def rotate_secret(
             raise NotAllowed(
                 f"The secret {name!r} is a text of yours, not a signing secret that can be made here; put the new text."
             )
-        return _put(world, tx, sealer, name, text, owner, overlap, actor, "rotate")
+        return _put(world, tx, sealer, name, text, owner, overlap, act)
 
     return world.store.transact(write), text
 
@@ -66,13 +76,13 @@ def find_secrets(world: World, *, owner: str) -> list[Sealed]:
     return world.store.read(lambda tx: tx.secrets.names(owner))
 
 
-def delete_secret(world: World, name: str, *, owner: str, actor: str = SYSTEM) -> None:
+def delete_secret(world: World, name: str, *, owner: str, actor: str = SYSTEM, reason: str = "") -> None:
     """Forget a secret and the one before it; deliveries that name it fail from now on."""
 
     def write(tx: Tx) -> None:
         _get(tx, owner, name)
         tx.secrets.remove(owner, name)
-        tx.audit.append(Entry(world.clock.now(), actor, "delete", "secret", name, owner=owner))
+        tx.audit.append(Entry(world.clock.now(), actor, "delete", "secret", name, owner, reason or None))
 
     world.store.transact(write)
 
@@ -87,11 +97,11 @@ def open_secret(world: World, sealer: Sealer, name: str, *, owner: str) -> tuple
     return tuple(sealer.open(owner, name, each) for each in texts if each is not None)
 
 
-def reseal_secrets(world: World, sealer: Sealer, *, actor: str = SYSTEM) -> int:
+def reseal_secrets(world: World, sealer: Sealer, *, actor: str = SYSTEM, reason: str = "") -> int:
     """Seal everything with the key that seals now, so that older ones can be dropped; how many were resealed."""
     done = 0
     for owner in _owners(world):
-        done += world.store.transact(partial(_reseal, world, sealer, owner, actor))
+        done += world.store.transact(partial(_reseal, world, sealer, owner, actor, reason))
     return done
 
 
@@ -101,7 +111,14 @@ def new_signing_text(world: World) -> str:
 
 
 def _put(
-    world: World, tx: Tx, sealer: Sealer, name: str, text: str, owner: str, overlap: timedelta, actor: str, verb: str
+    world: World,
+    tx: Tx,
+    sealer: Sealer,
+    name: str,
+    text: str,
+    owner: str,
+    overlap: timedelta,
+    act: Callable[..., Entry],
 ) -> Sealed:
     now = world.clock.now()
     tx.owners.lock(owner, now)
@@ -119,11 +136,11 @@ def _put(
     )
     tx.secrets.put(owner, after)
     told = {"previous_until": None if after.previous_until is None else iso(after.previous_until)}
-    tx.audit.append(Entry(now, actor, verb, "secret", name, owner=owner, after=told))
+    tx.audit.append(act(at=now, object_type="secret", object_id=name, owner=owner, after=told))
     return after
 
 
-def _reseal(world: World, sealer: Sealer, owner: str, actor: str, tx: Tx) -> int:
+def _reseal(world: World, sealer: Sealer, owner: str, actor: str, reason: str, tx: Tx) -> int:
     now = world.clock.now()
     tx.owners.lock(owner, now)
     done = 0
@@ -134,7 +151,7 @@ def _reseal(world: World, sealer: Sealer, owner: str, actor: str, tx: Tx) -> int
         anew = [sealer.seal(owner, each.name, sealer.open(owner, each.name, text)) for text in texts]
         previous = anew[1] if len(anew) > 1 else None
         tx.secrets.put(owner, replace(each, text=anew[0], previous=previous))
-        tx.audit.append(Entry(now, actor, "reseal", "secret", each.name, owner=owner))
+        tx.audit.append(Entry(now, actor, "reseal", "secret", each.name, owner, reason or None))
         done += 1
     return done
 

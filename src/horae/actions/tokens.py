@@ -32,6 +32,7 @@ def create_token(
     queues: Iterable[str] = (),
     expires_in: timedelta | None = DEFAULT_LIFE,
     actor: str = SYSTEM,
+    reason: str = "",
 ) -> tuple[Token, str]:
     """A new token and, this once, its text. With *expires_in* None it is valid until it is revoked."""
     if expires_in is not None and expires_in < SHORTEST_LIFE:
@@ -57,7 +58,8 @@ def create_token(
             "queues": list(token.queues),
             "expires_at": None if token.expires_at is None else iso(token.expires_at),
         }
-        tx.audit.append(Entry(now, actor, "create", "token", token.token_id, owner=token.owner, after=told))
+        entry = Entry(now, actor, "create", "token", token.token_id, token.owner, reason or None, after=told)
+        tx.audit.append(entry)
 
     world.store.transact(write)
     return token, written_out(token.token_id, secret)
@@ -96,26 +98,12 @@ def check_valid(world: World, caller: Caller) -> None:
 
 
 def find_tokens(
-    world: World, *, owner: str | None = None, limit: int = 100, after: str | tuple[datetime, str] | None = None
+    world: World, *, owner: str | None = None, limit: int = 100, after: tuple[datetime, str] | None = None
 ) -> list[Token]:
-    """Tokens without their secrets, newest first; *after* is the id of the last one of the page before, or when that
-    was made and its id."""
+    """Tokens without their secrets, newest first; *after*: when the last of the page before was made, and its id."""
     if not 1 <= limit <= MAX_PAGE:
         raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")
-
-    def look(tx: Tx) -> list[Token]:
-        if not isinstance(after, str):
-            return tx.tokens.find(owner, limit=limit, after=after)
-        last = tx.tokens.get(after)
-        if last is None or owner not in (None, last.owner):
-            raise unknown(after)
-        return tx.tokens.find(owner, limit=limit, after=(last.created_at, last.token_id))
-
-    return world.store.read(look)
-
-
-def unknown(token_id: str) -> NotFound:
-    return NotFound(f"There is no token {token_id}; `horae token list` shows those there are.")
+    return world.store.read(lambda tx: tx.tokens.find(owner, limit=limit, after=after))
 
 
 def revoke_token(
@@ -127,7 +115,7 @@ def revoke_token(
     def write(tx: Tx) -> Token:
         token = tx.tokens.get(token_id)
         if token is None or (owner is not None and token.owner != owner):
-            raise unknown(token_id)
+            raise NotFound(f"There is no token {token_id}; `horae token list` shows those there are.")
         if tx.tokens.revoke(token_id, actor=actor, now=now):
             entry = Entry(now, actor, "revoke", "token", token_id, owner=token.owner, reason=reason or None)
             tx.audit.append(entry)

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from horae.core.access import SCOPES, Caller, Reach
 from horae.core.jobs import SYSTEM
-from horae.ports import World
+from horae.ports import Sealer, World
+
+
+def no_sealer() -> Sealer | None:
+    """Stand for a place that has no key, so that no secrets can be kept."""
+    return None
+
 
 if TYPE_CHECKING:
     from horae.core.scheduled_tasks import Terms
@@ -30,6 +36,7 @@ class Here:
     caller: Caller
     max_unfinished_jobs: int = 0  # of a tenant; 0 means no limit
     terms: Callable[[], Terms] = usual_terms  # what the operator decided about users' tasks; asked for only by those
+    sealer: Callable[[], Sealer | None] = no_sealer  # asked only when a secret is to be sealed
 
     @property
     def actor(self) -> str:

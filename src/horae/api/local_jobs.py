@@ -12,12 +12,11 @@ from horae.actions.keys import stored_key
 from horae.actions.quotas import enqueue_within
 from horae.actions.reasons import why as explain
 from horae.api.here import Here
-from horae.core.cursors import cursor_from, read_cursor
+from horae.core.cursors import cursor_from, not_ours, read_cursor
 from horae.core.jobs import Job, Lease
 from horae.core.machinery import refuse_own
 from horae.core.payloads import label, name
 from horae.core.reasons import Reason
-from horae.errors import InvalidInput
 from horae.ports import Filter, World
 
 MOST = 2**63 - 1
@@ -77,7 +76,7 @@ def find(
     """Return one page of the jobs that the caller sees, those older than *before*; a cursor wins over it."""
     at = read_cursor(cursor, int)
     if at is not None and not 0 < at[0] < MOST:
-        raise InvalidInput("This cursor was not made here; use next_cursor of the page before, as it is.")
+        raise not_ours()
     after = before if at is None else f"job_{at[0]}"
     found = verbs.find(here.world, _checked(here, wanted), limit=limit, before=after)
     return found, cursor_from([found[-1].number]) if len(found) == limit else None

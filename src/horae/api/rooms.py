@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Generic
 
+from horae.api.access import Owners, Secrets, Tokens
+from horae.api.admin import Admin
 from horae.api.attention import Attention
+from horae.api.audit import Audit
+from horae.api.health import Health
 from horae.api.jobs import Jobs
 from horae.api.operation import S
 from horae.api.queues import Limits, Queues, Workers
@@ -23,3 +27,9 @@ class Rooms(Generic[S]):
         self.queues: Queues[S] = Queues(sender)
         self.limits: Limits[S] = Limits(sender)
         self.workers: Workers[S] = Workers(sender)
+        self.tokens: Tokens[S] = Tokens(sender)
+        self.owners: Owners[S] = Owners(sender)
+        self.secrets: Secrets[S] = Secrets(sender)
+        self.audit: Audit[S] = Audit(sender)
+        self.admin: Admin[S] = Admin(sender)
+        self.health: Health[S] = Health(sender)

@@ -6,18 +6,12 @@ The service knows by the token who acts, so *actor* is not sent.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import timedelta
-from itertools import islice
 
-from horae.actions.tokens import unknown
-from horae.cli import remote_values as values
 from horae.cli.terminal import Terminal
-from horae.cli.verbs import TokenVerbs
 from horae.client.client import Client
 from horae.clock import SystemClock
-from horae.core.access import Token
 from horae.errors import Forbidden, Unauthorized
 
 
@@ -55,39 +49,8 @@ class Far:
         self.jobs = client.jobs
         self.queues, self.limits, self.attention = client.queues, client.limits, client.attention
         self.schedules = client.schedules
-        self.tokens: TokenVerbs = FarTokens(client)
+        self.tokens, self.audit = client.tokens, client.audit
 
     def on_hints(self, listener: Callable[[], None], /) -> Callable[[], None]:
         """Do nothing: a service has no hints for a terminal, which asks it every second."""
         return lambda: None
-
-
-class FarTokens:
-    """Tokens of a service."""
-
-    def __init__(self, client: Client) -> None:
-        self._tokens = client.tokens
-
-    def create_token(
-        self,
-        *,
-        owner: str,
-        scopes: Iterable[str],
-        title: str,
-        queues: Iterable[str],
-        expires_in: timedelta | None,
-        actor: str,
-    ) -> tuple[Token, str]:
-        days = None if expires_in is None else expires_in / timedelta(days=1)
-        told = [word.strip() for word in scopes if word.strip()]
-        made = self._tokens.create(owner, told, name=title, queues=queues, expires_in_days=days)
-        return values.token(made), made.token
-
-    def find_tokens(self, *, owner: str | None, limit: int, after: str | None = None) -> list[Token]:
-        told = iter(self._tokens.list(owner=owner, limit=None if after else limit))
-        if after is not None and all(each.id != after for each in told):
-            raise unknown(after)
-        return [values.token(each) for each in islice(told, limit)]
-
-    def revoke_token(self, token_id: str, /, *, actor: str, reason: str) -> Token:
-        return values.token(self._tokens.revoke(token_id, reason=reason))

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from horae.api.values import to_json
 from horae.cli import words
 from horae.cli.acting import Reason
-from horae.cli.terminal import Terminal, actor, command
+from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
 from horae.settings import span_from
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from horae.core.access import Token
+    from horae.api.access_values import Token
 
 group = typer.Typer(help="Make, list and revoke tokens of the service.", no_args_is_help=True, rich_markup_mode=None)
 Owner = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this tenant's.")]
@@ -44,24 +45,25 @@ def create(
     ] = "90d",
     queues: Annotated[str, typer.Option("--queues", metavar="A,B", help="The only queues it reaches; else all.")] = "",
     name: Annotated[str, typer.Option("--name", metavar="TEXT", help="What it is for, to tell it apart.")] = "",
+    reason: Reason = "",
 ) -> None:
     """Make a token and show it, this once.
 
     Only a digest is stored: whoever loses the token makes another.
     """
     with reached(terminal, may_create=True) as here:
-        made, text = here.tokens.create_token(
-            owner=owner,
-            scopes=scopes.split(","),
-            title=name,
+        made = here.tokens.create(
+            owner,
+            scopes.split(","),
+            name=name,
             queues=[queue.strip() for queue in queues.split(",") if queue.strip()],
             expires_in=_life(expires),
-            actor=actor(terminal),
+            reason=reason,
         )
         now = here.now()
-    terminal.say(f"{made.token_id}: for {owner}, may {', '.join(made.scopes)}, {_until(made.expires_at, now)}.")
+    terminal.say(f"{made.id}: for {owner}, may {', '.join(made.scopes)}, {_until(made.expires_at, now)}.")
     terminal.say("It is shown only now; keep it where secrets are kept.")
-    terminal.result({"token": text, **made.shown(now)}, text)
+    terminal.result(to_json(made), made.token)
 
 
 def _life(text: str) -> timedelta | None:
@@ -73,32 +75,26 @@ def list_(
     terminal: Terminal,
     owner: Owner = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1000, help="How many.")] = 100,
-    after: Annotated[
-        str | None, typer.Option("--after", metavar="ID", help="Go on after the page that ended here.")
+    cursor: Annotated[
+        str | None, typer.Option("--cursor", metavar="CURSOR", help="Go on where the page before ended.")
     ] = None,
 ) -> None:
     """Tokens, newest first, without their secrets."""
     with reached(terminal) as here:
-        found = here.tokens.find_tokens(owner=owner, limit=limit, after=after)
+        page = here.tokens.list(owner=owner).page(cursor, limit=limit)
         now = here.now()
-    further = found[-1].token_id if len(found) == limit else None
     headers = ("ID", "OWNER", "SCOPES", "STATE", "EXPIRES", "LAST USED", "NAME")
-    text = (
-        terminal.table(headers, [_row(each, now) for each in found])
-        if found
-        else "No token yet."
-        if not after
-        else "No more tokens."
-    )
-    terminal.result({"tokens": [each.shown(now) for each in found], "next": further}, text)
-    if further and not terminal.is_json:
-        terminal.say(f"There may be more: --after {further}")
+    nothing = "No more tokens." if cursor else "No token yet."
+    text = terminal.table(headers, [_row(each, now) for each in page.items]) if page.items else nothing
+    terminal.result(to_json(page), text)
+    if page.next_cursor and not terminal.is_json:
+        terminal.say(f"There may be more: --cursor {page.next_cursor}")
 
 
 def _row(token: Token, now: datetime) -> tuple[str, ...]:
     expires = "never" if token.expires_at is None else words.relative(token.expires_at, now)
     used = "never" if token.used_at is None else f"{words.relative(token.used_at, now)} from {token.used_from or '?'}"
-    return (token.token_id, token.owner, ",".join(token.scopes), token.state(now), expires, used, token.name)
+    return (token.id, token.owner, ",".join(token.scopes), token.state, expires, used, token.name)
 
 
 @command(group, "revoke", by_url=True)
@@ -112,9 +108,8 @@ def revoke(
     Whatever waits with it ends within a second.
     """
     with reached(terminal) as here:
-        revoked = here.tokens.revoke_token(token_id, actor=actor(terminal), reason=reason)
-        now = here.now()
-    terminal.result({"revoked": revoked.shown(now)}, f"{revoked.token_id} of {revoked.owner} is revoked")
+        revoked = here.tokens.revoke(token_id, reason=reason)
+    terminal.result(to_json(revoked), f"{revoked.id} of {revoked.owner} is revoked")
 
 
 def _until(expires_at: datetime | None, now: datetime) -> str:

@@ -6,43 +6,23 @@ A command asks :func:`reached` for these verbs and does not know which it got. N
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime, timedelta
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
 
 from horae.cli.terminal import Terminal, actor, opened
 from horae.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
+    from horae.api.access import Tokens
     from horae.api.attention import Attention
+    from horae.api.audit import Audit
     from horae.api.jobs import Jobs
     from horae.api.operation import Sender
     from horae.api.queues import Limits, Queues
     from horae.api.schedules import Schedules
-    from horae.core.access import Token
     from horae.ports import World
-
-
-class TokenVerbs(Protocol):
-    """Of ``horae.actions.tokens``."""
-
-    def create_token(
-        self,
-        *,
-        owner: str,
-        scopes: Iterable[str],
-        title: str,
-        queues: Iterable[str],
-        expires_in: timedelta | None,
-        actor: str,
-    ) -> tuple[Token, str]: ...
-
-    def find_tokens(self, *, owner: str | None, limit: int, after: str | None = None) -> list[Token]: ...
-
-    def revoke_token(self, token_id: str, /, *, actor: str, reason: str) -> Token: ...
 
 
 class Verbs(Protocol):
@@ -53,7 +33,8 @@ class Verbs(Protocol):
     limits: Limits[Sender]
     attention: Attention[Sender]
     schedules: Schedules[Sender]
-    tokens: TokenVerbs
+    tokens: Tokens[Sender]
+    audit: Audit[Sender]
 
     def now(self) -> datetime: ...
 
@@ -62,16 +43,6 @@ class Verbs(Protocol):
 
     def on_hints(self, listener: Callable[[], None], /) -> Callable[[], None]:
         """Call *listener*, from any thread, when something may have happened; the answer ends it."""
-
-
-class Bound:
-    """The verbs of one room of ``horae.actions``, each with its world; imported when one is asked for."""
-
-    def __init__(self, world: World, room: str) -> None:
-        self._world, self._room = world, f"horae.actions.{room}"
-
-    def __getattr__(self, verb: str) -> Any:
-        return functools.partial(getattr(import_module(self._room), verb), self._world)
 
 
 class Near:
@@ -90,7 +61,7 @@ class Near:
         self.jobs, self.queues, self.limits = rooms.jobs, rooms.queues, rooms.limits
         self.attention = rooms.attention
         self.schedules = rooms.schedules
-        self.tokens = cast("TokenVerbs", Bound(world, "tokens"))
+        self.tokens, self.audit = rooms.tokens, rooms.audit
         self._store = world.store
 
     def on_hints(self, listener: Callable[[], None], /) -> Callable[[], None]:

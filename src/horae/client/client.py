@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Generic, Self
+from typing import Self
 
 try:
     import httpx
@@ -14,42 +14,9 @@ except ModuleNotFoundError as missing:
         f"The client needs {missing.name!r}, which is not installed. Run: pip install 'horae[client]'"
     ) from missing
 
-from horae.api.attention import Attention
-from horae.api.jobs import Jobs
-from horae.api.operation import AsyncSender, S, Sender
-from horae.api.queues import Limits, Queues, Workers
-from horae.api.scheduled_tasks import ScheduledTasks
-from horae.api.schedules import Schedules
-from horae.client.admin import Admin
-from horae.client.audit import Audit
-from horae.client.compat import Compat
-from horae.client.definitions import Definitions
-from horae.client.health import Health
-from horae.client.owners import Owners
-from horae.client.secrets import Secrets
-from horae.client.tokens import Tokens
+from horae.api.operation import AsyncSender, Sender
+from horae.api.rooms import Rooms
 from horae.client.transport import Blocking, Patience, Place, Waiting
-
-
-class Rooms(Generic[S]):
-    """Every room of the service."""
-
-    def __init__(self, sender: S) -> None:
-        self.jobs: Jobs[S] = Jobs(sender)
-        self.definitions: Definitions[S] = Definitions(sender)
-        self.scheduled_tasks: ScheduledTasks[S] = ScheduledTasks(sender)
-        self.attention: Attention[S] = Attention(sender)
-        self.schedules: Schedules[S] = Schedules(sender)
-        self.queues: Queues[S] = Queues(sender)
-        self.limits: Limits[S] = Limits(sender)
-        self.workers: Workers[S] = Workers(sender)
-        self.audit: Audit[S] = Audit(sender)
-        self.admin: Admin[S] = Admin(sender)
-        self.compat: Compat[S] = Compat(sender)
-        self.tokens: Tokens[S] = Tokens(sender)
-        self.owners: Owners[S] = Owners(sender)
-        self.secrets: Secrets[S] = Secrets(sender)
-        self.health: Health[S] = Health(sender)
 
 
 class Client(Rooms[Sender]):

@@ -251,10 +251,10 @@ class Waiting:
 
 def _read(call: Call[T], answer: Answer) -> T:
     """Read an answer as the type that the operation promises; lists come in one envelope."""
-    if call.read is not None:
-        return call.read(answer)
     try:
-        value: T = from_json(call.answer, _content(call.answer, answer))
+        value: T = call.read(answer) if call.read else from_json(call.answer, _content(call.answer, answer))
+    except ServiceUnavailable:  # the reader has said so already
+        raise
     except (Unreadable, HoraeError) as problem:
         raise strange(problem) from None
     return value

@@ -14,9 +14,8 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, TypedDict, get_args
+from typing import Literal, TypedDict, get_args
 
-from horae.core.instants import iso
 from horae.core.jobs import SYSTEM
 from horae.errors import Forbidden, InvalidInput, NotFound
 
@@ -125,24 +124,6 @@ class Token:
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now else "valid"
-
-    def shown(self, now: datetime) -> dict[str, Any]:
-        """As JSON, for those who may look after tokens."""
-        return {
-            "id": self.token_id,
-            "owner": self.owner,
-            "name": self.name,
-            "scopes": list(self.scopes),
-            "queues": list(self.queues),
-            "state": self.state(now),
-            "created_at": iso(self.created_at),
-            "created_by": self.created_by,
-            "expires_at": None if self.expires_at is None else iso(self.expires_at),
-            "used_at": None if self.used_at is None else iso(self.used_at),
-            "used_from": self.used_from,
-            "revoked_at": None if self.revoked_at is None else iso(self.revoked_at),
-            "revoked_by": self.revoked_by,
-        }
 
     @property
     def caller(self) -> Caller:

@@ -11,27 +11,16 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import BaseRoute
 
 from horae.ports import World
-from horae.service import (
-    admin,
-    audit,
-    compat,
-    definitions,
-    documents,
-    health,
-    jobs,
-    metrics,
-    owners,
-    problems,
-    pulling,
-    secrets,
-    tokens,
-)
-from horae.service.dialects import scheduled_tasks
+from horae.service import documents, health, metrics, problems
+from horae.service.dialects import admin, jobs, pulling, scheduled_tasks, scheduler
 from horae.service.guard import Guard, untimed
 from horae.service.holders import Holders
 from horae.service.limits import Limits
 from horae.service.options import Options
+from horae.service.routes import access as access_routes
+from horae.service.routes import admin as admin_routes
 from horae.service.routes import attention as attention_routes
+from horae.service.routes import audit as audit_routes
 from horae.service.routes import held_jobs as held_job_routes
 from horae.service.routes import jobs as job_routes
 from horae.service.routes import queues as queue_routes
@@ -46,17 +35,15 @@ ROUTERS: tuple[APIRouter, ...] = (
     job_routes.router,
     jobs.router,
     pulling.router,
-    definitions.router,
     scheduled_tasks.router,
     attention_routes.router,
-    secrets.router,
-    owners.router,
     schedule_routes.router,
-    compat.router,
+    scheduler.router,
     admin.router,
     queue_routes.router,
-    tokens.router,
-    audit.router,
+    access_routes.router,
+    audit_routes.router,
+    admin_routes.router,
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from html import escape
 from typing import Any
@@ -27,6 +28,7 @@ TAGS = {
     "health": "Is it alive, is it ready, what are its figures.",
     "jobs": "Document 000: enqueue a job, look at it, cancel or revive it.",
     "worker protocol": "Document 000: pull, renew, acknowledge, fail; for workers in any language.",
+    "runs": "The log of runs, and cleaning it.",
     "definitions": "What the house's workers can run, and what of it is open to tenants.",
     "scheduled tasks": "Document 001: users' own tasks.",
     "secrets": "What a task may use without seeing it.",
@@ -79,6 +81,7 @@ REFUSALS = {
     "503": "The store does not answer at the moment; nothing was changed.",
 }
 MOST = 2**63 - 1  # what every store can count to
+LIST_OF = re.compile(r"\bPage_(\w+?)_(?=\")|\bPage\[(\w+)\]")
 GENERATED = ("HTTPValidationError", "ValidationError")  # FastAPI's own, which we never send
 
 
@@ -102,7 +105,9 @@ def polished(app: FastAPI, public_url: str) -> dict[str, Any]:
         routes=app.routes,
         tags=[{"name": name, "description": text} for name, text in TAGS.items()],
         servers=[{"url": public_url}] if public_url else None,
+        separate_input_output_schemas=False,
     )
+    document = named(document)
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     schemas["Problem"] = PROBLEM
     for path, _, operation in operations(document):
@@ -111,6 +116,15 @@ def polished(app: FastAPI, public_url: str) -> dict[str, Any]:
         schemas.pop(name, None)
     exact(document)
     return document
+
+
+def named(document: dict[str, Any]) -> dict[str, Any]:
+    """Give lists names that a generator can use: ``JobList`` instead of ``Page_Job_``."""
+    text = LIST_OF.sub(lambda match: f"{match[1] or match[2]}List", json.dumps(document))
+    found: dict[str, Any] = json.loads(text)
+    for name, schema in found["components"]["schemas"].items():
+        schema["title"] = name  # generators name classes by titles, and every list has that of ``Page``
+    return found
 
 
 def exact(part: Any) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated, Literal
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, FastAPI, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
 
 from horae.actions.health import Report, checkup
+from horae.api.health import Ready
+from horae.api.values import published
 from horae.service.fresh import Fresh
+from horae.service.rooms import answer
 from horae.service.state import How, Service, ticks_of
 
 FRESH = 1.0  # seconds
@@ -21,26 +24,7 @@ class Alive(BaseModel):
     status: str = Field(examples=["ok"])
 
 
-class Check(BaseModel):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"name": "clock", "status": "ok", "detail": "The clocks agree.", "seconds": 0.002}]
-        }
-    )
-
-    name: Literal["store", "migrations", "clock", "workers"]
-    status: Literal["ok", "warning", "failed", "unknown"]
-    detail: str
-    seconds: float | None = Field(None, description="How far this host's clock is behind the database's.")
-    count: int | None = Field(None, description="How many workers were seen lately.")
-
-
-class Ready(BaseModel):
-    status: Literal["ready", "degraded", "unready"] = Field(examples=["ready"])
-    checks: list[Check]
-
-
-class Version(BaseModel):
+class ServiceVersion(BaseModel):
     version: str = Field(examples=["0.1.0"])
 
 
@@ -50,8 +34,8 @@ async def healthz() -> Alive:
 
 
 @router.get("/version", operation_id="get_version", summary="Which Horae this is")
-async def version(service: How) -> Version:
-    return Version(version=service.options.version)
+async def version(service: How) -> ServiceVersion:
+    return ServiceVersion(version=service.options.version)
 
 
 def install(app: FastAPI) -> None:
@@ -69,10 +53,10 @@ def report_of(request: Request) -> Report:
     "/readyz",
     operation_id="get_readyz",
     summary="The process can serve",
+    response_model=Ready,
     responses={503: {"model": Ready, "description": "Not ready: a check has failed."}},
 )
-def readyz(report: Annotated[Report, Depends(report_of)], response: Response) -> Ready:
+def readyz(report: Annotated[Report, Depends(report_of)]) -> Response:
     """Store, migrations, clock and workers. Work that no worker serves degrades; it sends no caller away."""
-    response.status_code = 503 if report.status == "unready" else 200
-    response.headers["Cache-Control"] = "no-store"
-    return Ready.model_validate({"status": report.status, "checks": [asdict(check) for check in report.checks]})
+    status = 503 if report.status == "unready" else 200
+    return answer(published(Ready, report), status, **{"Cache-Control": "no-store"})

@@ -11,7 +11,7 @@ from fastapi import Header, Path, Query
 from pydantic import AfterValidator, Field
 
 from horae.errors import InvalidInput
-from horae.service.job_shapes import Body
+from horae.service.fields import Body
 
 _ETAG = re.compile(r'(?:W/)?"([0-9]{1,9})"')
 
@@ -30,6 +30,7 @@ def storable(value: str) -> str:
 
 Line = Annotated[str, Field(max_length=255), AfterValidator(one_line)]
 Why = Annotated[str, Field(max_length=2000, description="For the audit."), AfterValidator(storable)]
+Reason = Annotated[str, Query(max_length=2000, description="For the audit."), AfterValidator(storable)]
 Key = Annotated[
     str,
     Path(min_length=1, max_length=200, description="The key of the schedule.", examples=["nightly"]),

@@ -16,7 +16,7 @@ from pydantic import Field, create_model
 
 from horae.api.values import from_json, is_value
 from horae.errors import DefinitionError, InvalidInput
-from horae.service.job_shapes import Body, Instant, Seconds
+from horae.service.fields import Body, Instant, Seconds
 
 
 class Model(Body):
@@ -37,6 +37,8 @@ def model_of(kind: Any, name: str, *, without: Collection[str] = (), example: An
         if each.name in without:
             continue
         default = each.default if each.default is not MISSING else ... if each.default_factory is MISSING else None
+        if isinstance(default, timedelta):
+            default = default.total_seconds()  # as it would be sent
         hint = _hint(hints[each.name])
         found[each.name] = (hint, default if isinstance(default, str | int | float | bool | None) else Field(default))
     made: type[Model] = create_model(name, __base__=Model, __doc__=kind.__doc__, **found)
@@ -63,7 +65,7 @@ def _no_default(schema: dict[str, Any]) -> None:
 
 @cache
 def _nested(kind: Any) -> type[Model]:
-    return model_of(kind, kind.__name__)
+    return model_of(kind, f"New{kind.__name__}")  # the public value has the name itself
 
 
 def _hint(hint: Any) -> Any:

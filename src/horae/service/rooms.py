@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import Depends, Request
@@ -20,6 +21,7 @@ from horae.service.options import Options
 from horae.service.state import needs, service_of, world_of
 
 Asked = Rooms[AsyncSender]
+DOORS: dict[Callable[..., object], Method[..., Any, Any, Any]] = {}  # which operation a dependency opens
 
 
 def may(operation: Method[..., Any, Any, Any]) -> Any:
@@ -28,9 +30,12 @@ def may(operation: Method[..., Any, Any, Any]) -> Any:
 
     async def rooms(request: Request, caller: Caller = Depends(allowed)) -> Asked:
         options = service_of(request).options
-        here = Here(world_of(request), caller, options.max_unfinished_jobs, lambda: terms_of(options))
+        here = Here(
+            world_of(request), caller, options.max_unfinished_jobs, lambda: terms_of(options), lambda: options.sealer
+        )
         return Rooms(LocalAsync(lambda: here, run_in_threadpool))
 
+    DOORS[rooms] = operation
     return Depends(rooms)
 
 

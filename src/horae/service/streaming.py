@@ -27,7 +27,7 @@ from horae.core.access import Caller
 from horae.core.lanes import Lane, Line
 from horae.errors import HoraeError, InvalidInput
 from horae.ports import World
-from horae.service.job_shapes import MOST
+from horae.service.fields import MOST
 from horae.service.waiting import Waiter, room_of
 
 log = logging.getLogger("horae.service")

@@ -1,1 +1,1 @@
-"""Doors that keep the words of the documents, over the same rooms."""
+"""Doors that keep the words of documents for those who wrote against them; ours are in ``service/routes``."""

@@ -33,8 +33,8 @@ from horae.api.operation import Page
 from horae.core.access import Caller
 from horae.core.attention import HIGHEST, LOWEST, NORMAL, TaskState
 from horae.errors import InvalidInput
+from horae.service.fields import MOST, Body, Instant, Seconds
 from horae.service.inputs import Because, Tenant, one_line
-from horae.service.job_shapes import MOST, Body, Instant, Seconds
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import Asked, answer, may

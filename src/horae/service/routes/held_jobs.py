@@ -16,14 +16,16 @@ from horae.actions.jobs import HTTP_LEASE, MAX_PULL
 from horae.api.jobs import Job, Jobs
 from horae.api.operation import Page
 from horae.api.values import published
+from horae.core import jobs as core
+from horae.core.access import Caller
+from horae.ports import World
+from horae.service.fields import Body, Instant, JobId, Lease, Seconds, Token
 from horae.service.inputs import Why
-from horae.service.job_shapes import Body, Instant, Lease, Seconds, Token
 from horae.service.models import Model, model_of, value_of
 from horae.service.problems import refuses
-from horae.service.pulling import JobId, taken
 from horae.service.rooms import Asked, answer, may
 from horae.service.state import service_of, world_of
-from horae.service.waiting import Want
+from horae.service.waiting import Want, room_of, take
 
 router = APIRouter(prefix="/jobs", tags=["workers"])
 DEFAULT_LEASE = HTTP_LEASE.total_seconds()
@@ -164,3 +166,9 @@ def tell_dead(request: Request, later: BackgroundTasks, job_ids: list[str]) -> N
 
     for job_id in job_ids if died is not None else ():
         later.add_task(tell, job_id)
+
+
+async def taken(world: World, want: Want, caller: Caller, request: Request, patience: timedelta) -> list[core.Job]:
+    """Take what is due; where that is nothing, wait for something, but no longer than *patience*."""
+    jobs, _ = await run_in_threadpool(take, world, want)
+    return jobs or (await room_of(request.app).wait(world, want, caller, request, patience) if patience else [])

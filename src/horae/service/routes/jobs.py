@@ -16,12 +16,11 @@ from horae.api.local_jobs import Revived
 from horae.api.operation import Page
 from horae.core.jobs import State
 from horae.errors import InvalidInput
+from horae.service.fields import Body, Instant, JobId
 from horae.service.inputs import Because, Tenant, Word
-from horae.service.job_shapes import Body, Instant
 from horae.service.models import Model, model_of, value_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.pulling import JobId
 from horae.service.rooms import Asked, answer, may
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])

@@ -12,7 +12,7 @@ from horae.api.operation import Page
 from horae.api.queues import Limits, Queue, QueueDetail, Queues, RunningLimit, Worker, Workers
 from horae.core.jobs import Order
 from horae.core.running_limits import MOST
-from horae.service.inputs import Because, one_line, storable
+from horae.service.inputs import Because, Reason, one_line
 from horae.service.problems import refuses
 from horae.service.rooms import Asked, answer, may
 
@@ -116,7 +116,7 @@ async def set_limit(name: LimitName, body: SetLimit, rooms: Asked = may(Limits.s
 )  # fmt: skip
 async def reset_limit(
     name: LimitName,
-    reason: Annotated[str, Query(max_length=2000), AfterValidator(storable)] = "",
+    reason: Reason = "",
     rooms: Asked = may(Limits.reset),
 ) -> Response:
     return answer(await rooms.limits.reset(name, reason=reason))

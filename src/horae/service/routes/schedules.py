@@ -24,8 +24,8 @@ from horae.api.schedule_values import (
 )
 from horae.api.schedules import Schedules
 from horae.service.addresses import GROUPS, addressable, only_meaning
+from horae.service.fields import Instant, Seconds
 from horae.service.inputs import Because, IfMatch, Key, Tenant, Why, Word, etag, version_from
-from horae.service.job_shapes import Instant, Seconds
 from horae.service.models import Model, model_of, value_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses

@@ -18,7 +18,7 @@ from horae.core.jobs import SYSTEM
 from horae.core.retry import Retry
 from horae.errors import InvalidInput, NotFound
 from horae.ports import LogFilter, ScheduleFilter, World
-from horae.service.compat_shapes import (
+from horae.service.dialects.scheduler_shapes import (
     Arranged,
     Execution,
     ScheduledJob,

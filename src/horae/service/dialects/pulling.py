@@ -6,14 +6,12 @@ nobody else can be meant: see ``_unmistakable``.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Self
 
-from fastapi import APIRouter, BackgroundTasks, Depends, Path, Request
-from fastapi.concurrency import run_in_threadpool
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from fastapi import APIRouter, BackgroundTasks, Depends, Request
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from horae.actions import jobs as verbs
 from horae.core.access import Caller
@@ -23,27 +21,15 @@ from horae.core.jobs import Lease as Hold
 from horae.core.machinery import refuse_own
 from horae.errors import InvalidInput, LeaseLost, StoreBusy, TokenNeeded
 from horae.ports import Clock, World
+from horae.service.dialects.job_shapes import SCHEDULER, JobShape
+from horae.service.fields import Body, Instant, JobId, Lease, Seconds, Token
 from horae.service.holders import Holders, holders_of
-from horae.service.job_shapes import SCHEDULER, Body, Instant, JobShape, Lease, Seconds, Token
 from horae.service.problems import refuses
+from horae.service.routes.held_jobs import taken
 from horae.service.state import Here, How, Service, needs
-from horae.service.waiting import Want, room_of, take
+from horae.service.waiting import Want
 
 router = APIRouter(prefix="/scheduler/jobs", tags=["worker protocol"])
-JOB_ID = re.compile(r"^job_[0-9]{1,19}$")
-
-
-def a_job_id(text: str) -> str:
-    if not JOB_ID.fullmatch(text):
-        raise ValueError("this is not a job id; ids look like job_12")
-    return text
-
-
-JobId = Annotated[
-    str,
-    Path(description="As in `job_12`.", examples=["job_12"], json_schema_extra={"pattern": JOB_ID.pattern}),
-    AfterValidator(a_job_id),
-]
 Worker = Annotated[Caller, Depends(needs("worker", by_queue=True))]
 Known = Annotated[Holders, Depends(holders_of)]
 Holder = Annotated[str, Field(max_length=200, description="Must be the holder's, where it is given.")]
@@ -75,7 +61,7 @@ class Pulled(BaseModel):
     now: Instant = Field(description="The server's clock, which decides what is due.")
 
 
-class Ack(Body):
+class AckJob(Body):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
@@ -92,7 +78,7 @@ class Ack(Body):
     next_action_at: Instant | None = None
 
 
-class Fail(Body):
+class FailJob(Body):
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"error": "timeout while verifying evidence", "retry_delay_sec": 300}]}
     )
@@ -113,11 +99,11 @@ class Held(Body):
     worker_id: Holder | None = None
 
 
-class Renew(Held):
+class RenewJob(Held):
     lease_sec: Lease | None = Field(default=None, description="From now on; 120 unless told.")
 
 
-class Progress(Held):
+class JobProgress(Held):
     value: Any = Field(default=None, description="How far it is, as any JSON.", examples=[{"done": 3, "of": 10}])
     checkpoint: Any = Field(default=None, description="What a later attempt needs to go on from here.")
 
@@ -128,7 +114,7 @@ class Progress(Held):
         return self
 
 
-class Release(Held):
+class ReleaseJob(Held):
     reason: Annotated[str, Field(max_length=2000)] = ""
 
 
@@ -174,7 +160,7 @@ async def pull(body: Pull, request: Request, world: Here, service: How, holders:
     description=TOKENLESS,
     responses=refuses(404, 409),
 )
-def ack(job_id: JobId, body: Ack, world: Here, holders: Known, caller: Worker) -> JobShape:
+def ack(job_id: JobId, body: AckJob, world: Here, holders: Known, caller: Worker) -> JobShape:
     if body.result == "failed":
         raise InvalidInput(f"A job that failed is told to /scheduler/jobs/{job_id}/fail, with its error.")
     job = verbs.ack(
@@ -197,7 +183,7 @@ def ack(job_id: JobId, body: Ack, world: Here, holders: Known, caller: Worker) -
     responses=refuses(404, 409),
 )
 def fail(
-    job_id: JobId, body: Fail, world: Here, service: How, holders: Known, caller: Worker, later: BackgroundTasks
+    job_id: JobId, body: FailJob, world: Here, service: How, holders: Known, caller: Worker, later: BackgroundTasks
 ) -> JobShape:
     job = verbs.fail(
         world,
@@ -217,7 +203,7 @@ def fail(
 @router.post(
     "/{job_id}/renew", operation_id="renew_job", summary="Keep the job for longer", responses=refuses(404, 409)
 )
-def renew(job_id: JobId, body: Renew, world: Here, service: How, caller: Worker) -> JobShape:
+def renew(job_id: JobId, body: RenewJob, world: Here, service: How, caller: Worker) -> JobShape:
     """Renew at a third of the lease. `cancel_requested` in the answer asks the worker to stop."""
     job = _held(world, job_id, body, caller)
     hold = Hold(job.number, body.token)
@@ -235,7 +221,7 @@ def renew(job_id: JobId, body: Renew, world: Here, service: How, caller: Worker)
     summary="Show how far the job is",
     responses=refuses(404, 409),
 )
-def progress(job_id: JobId, body: Progress, world: Here, caller: Worker) -> JobShape:
+def progress(job_id: JobId, body: JobProgress, world: Here, caller: Worker) -> JobShape:
     hold = Hold(_held(world, job_id, body, caller).number, body.token)
     if "checkpoint" in body.model_fields_set:
         verbs.checkpoint(world, hold, body.checkpoint)
@@ -250,23 +236,17 @@ def progress(job_id: JobId, body: Progress, world: Here, caller: Worker) -> JobS
     summary="Give the job back to its queue",
     responses=refuses(404, 409),
 )
-def release(job_id: JobId, body: Release, world: Here, caller: Worker) -> JobShape:
+def release(job_id: JobId, body: ReleaseJob, world: Here, caller: Worker) -> JobShape:
     """At once, and no attempt is counted."""
     _held(world, job_id, body, caller)
     return JobShape.of(verbs.release(world, job_id, body.token, reason=body.reason, **caller.reach))
-
-
-async def taken(world: World, want: Want, caller: Caller, request: Request, patience: timedelta) -> list[Job]:
-    """Take what is due; where that is nothing, wait for something, but no longer than *patience*."""
-    jobs, _ = await run_in_threadpool(take, world, want)
-    return jobs or (await room_of(request.app).wait(world, want, caller, request, patience) if patience else [])
 
 
 def _lease(service: Service, told: float | None) -> timedelta:
     return service.options.http_lease if told is None else timedelta(seconds=told)
 
 
-def _token(world: World, holders: Holders, job_id: str, body: Ack | Fail, caller: Caller, event: str) -> int:
+def _token(world: World, holders: Holders, job_id: str, body: AckJob | FailJob, caller: Caller, event: str) -> int:
     """The token that ends the attempt: the one shown, or the current one where nobody else can be meant."""
     job = _held(world, job_id, body, caller)
     if body.token is not None:
@@ -306,7 +286,7 @@ def _unmistakable(job: Job, runs: list[Run]) -> bool:
     return all(run.outcome == "failed" for run in ended) and job.token == 2 * len(ended) + 1
 
 
-def _held(world: World, job_id: str, body: Ack | Fail | Held, caller: Caller) -> Job:
+def _held(world: World, job_id: str, body: AckJob | FailJob | Held, caller: Caller) -> Job:
     """The job, if the caller may serve it and the worker named is the one that holds it."""
     job = verbs.get(world, job_id, **caller.reach)
     refuse_own(job)

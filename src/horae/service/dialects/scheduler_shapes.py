@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from horae.core.fires import Schedule
 from horae.ports import Logged
-from horae.service.admin_shapes import WORDS, Status, took
-from horae.service.job_shapes import Body, Instant
+from horae.service.dialects.admin_shapes import WORDS, Status, took
+from horae.service.fields import Body, Instant
 
 LONGEST = 366 * 24 * 60  # minutes
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from horae.actions.jobs import Request
 from horae.actions.keys import prefix_of, shown_key, stored_key
-from horae.core.instants import from_iso, iso
+from horae.api import admin
 from horae.core.jobs import Job, Run, State
 from horae.core.reasons import Reason
 from horae.core.retry import DEFAULT_RETRY, Retry
 from horae.core.traces import trace_id_of
 from horae.errors import InvalidInput
+from horae.service.fields import LONGEST, Body, Instant, Seconds
 
-SCHEDULER = "scheduler"  # the queue of this door: in-process workers do not serve it unless they are told to
+SCHEDULER = admin.SCHEDULER  # the queue of this door: in-process workers do not serve it unless they are told to
 GOVERN = "govern"
-LONGEST = 10 * 366 * 86400  # seconds: nobody waits for more than ten years
-MOST = 2**63 - 1
 Status = Literal["queued", "running", "succeeded", "failed", "dead_letter", "cancelled"]
 WORDS: dict[State, Status] = {
     "queued": "queued",
@@ -30,33 +29,8 @@ WORDS: dict[State, Status] = {
 }
 
 
-def _instant(value: Any) -> datetime:
-    if isinstance(value, datetime):
-        return value
-    if not isinstance(value, str) or len(value) > 64:
-        raise ValueError("write an instant as text, for example 2030-01-07T06:00:00Z")
-    return from_iso(value)
-
-
-Instant = Annotated[
-    datetime,
-    BeforeValidator(_instant),
-    PlainSerializer(iso, return_type=str),
-    WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2030-01-07T06:00:00Z"]}),
-]
-Seconds = Annotated[float, Field(ge=0, le=LONGEST, allow_inf_nan=False)]
-Lease = Annotated[float, Field(ge=1, le=30 * 86400, allow_inf_nan=False)]
-Token = Annotated[int, Field(ge=0, le=MOST, description="The `token` of the pull: who holds the job.")]
 Text = Annotated[str, Field(max_length=255)]
 Why = Annotated[str, Field(max_length=2000, description="For the audit.")]
-
-
-class Body(BaseModel):
-    """What somebody sends. A name that means nothing here is refused, because it was meant to mean something; so is a
-    value of another JSON type, because `false` seconds are no seconds.
-    """
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class RetryShape(Body):
@@ -88,7 +62,7 @@ class RetryTold(BaseModel):
         return cls(kind=retry.kind, delay_sec=delay, factor=retry.factor, cap_sec=cap, jitter=retry.jitter)
 
 
-class NewJob(Body):
+class JobRequest(Body):
     """A job for a governed object (document 000), or any other for a handler of yours."""
 
     model_config = ConfigDict(
@@ -119,7 +93,7 @@ class NewJob(Body):
     )
     payload: Any = None
     queue: Annotated[str, Field(max_length=100)] = SCHEDULER
-    tags: Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=50)] = []
+    tags: Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=50)] = Field(default=[])
     unique: Text | None = Field(default=None, description="A name that only one unfinished job may have.")
     timeout_sec: Annotated[float, Field(gt=0, le=LONGEST, allow_inf_nan=False)] | None = None
     concurrency_key: Annotated[str, Field(max_length=100)] | None = None
@@ -276,18 +250,18 @@ RETOLD = {"job_id", "idempotency_key", "status", "timeout_sec", "concurrency_key
 SAME = tuple(name for name in JobShape.model_fields if name not in RETOLD)
 
 
-class Enqueued(JobShape):
+class EnqueuedJob(JobShape):
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE | {"status": "queued", "deduplicated": False}]})
 
     deduplicated: bool = Field(description="It was there before: same key, same request.")
 
 
 class Bulk(Body):
-    jobs: Annotated[list[NewJob], Field(min_length=1, max_length=1000)]
+    jobs: Annotated[list[JobRequest], Field(min_length=1, max_length=1000)]
 
 
 class BulkEnqueued(BaseModel):
-    jobs: list[Enqueued]
+    jobs: list[EnqueuedJob]
     created: int = Field(examples=[1000])
 
 
@@ -350,7 +324,7 @@ class Because(Body):
     reason: Why = ""
 
 
-class Reschedule(Because):
+class RescheduleJob(Because):
     run_at: Instant | None = None
     priority: Literal["low", "medium", "high"] | None = None
 
@@ -361,7 +335,7 @@ class Reschedule(Because):
         return self
 
 
-class ReviveMany(Because):
+class ReviveJobs(Because):
     """Which dead letters; every word narrows. Counts first: only `dry_run: false` changes anything."""
 
     queue: Annotated[str, Field(max_length=100)] | None = None
@@ -372,7 +346,7 @@ class ReviveMany(Because):
     dry_run: bool = True
 
 
-class Revived(BaseModel):
+class RevivedJobs(BaseModel):
     matched: int = Field(examples=[17])
     revived: int
     refused: dict[str, str] = Field(description="By job id, what stood in the way.")

@@ -12,27 +12,27 @@ from horae.api import here as api
 from horae.api import local_jobs
 from horae.core.access import Caller
 from horae.ports import Filter, World
-from horae.service.inputs import Tenant
-from horae.service.job_shapes import (
+from horae.service.dialects.job_shapes import (
     WORDS,
     Because,
     Bulk,
     BulkEnqueued,
-    Enqueued,
+    EnqueuedJob,
     JobPage,
+    JobRequest,
     JobShape,
-    NewJob,
     Reasons,
-    Reschedule,
-    Revived,
-    ReviveMany,
+    RescheduleJob,
+    RevivedJobs,
+    ReviveJobs,
     Runs,
     RunShape,
     Status,
 )
+from horae.service.fields import JobId
+from horae.service.inputs import Tenant
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.pulling import JobId
 from horae.service.state import Here, How, Service, needs
 
 router = APIRouter(prefix="/scheduler", tags=["jobs"])
@@ -70,19 +70,19 @@ STATES = {word: state for state, word in WORDS.items()} | {"dead": "dead"}  # no
     summary="Store a job",
     status_code=201,
     responses={
-        200: {"model": Enqueued, "description": "It was there before: same key, same request."},
+        200: {"model": EnqueuedJob, "description": "It was there before: same key, same request."},
         **refuses(404, 409),
     },
 )
 def enqueue(
-    body: NewJob,
+    body: JobRequest,
     request: Request,
     response: Response,
     world: Here,
     service: How,
     caller: Somebody,
     key: Key = None,
-) -> Enqueued:
+) -> EnqueuedJob:
     """One job, due at `run_at`. The same `idempotency_key` with the same request answers 200 with the job that is
     there; with another request 409 `key_conflict`. The house's workers run a tenant's job only where its handler is
     open to tenants (`GET /definitions`); until then it is held, and only a worker with a token of that tenant gets it.
@@ -90,7 +90,7 @@ def enqueue(
     (placed,) = local_jobs.enqueue(_here(world, service, caller), [body.request(caller.owner, key)])
     response.status_code = 200 if placed.deduplicated else 201
     response.headers["Location"] = f"{request.scope.get('root_path', '')}/scheduler/jobs/{placed.id}"
-    return Enqueued.of(placed.job, deduplicated=placed.deduplicated)
+    return EnqueuedJob.of(placed.job, deduplicated=placed.deduplicated)
 
 
 @router.post(
@@ -108,7 +108,7 @@ def enqueue_many(
     asked = [each.request(caller.owner) for each in body.jobs]
     requests = asked if key is None else verbs.keyed_by_call(asked, key)
     placed = local_jobs.enqueue(_here(world, service, caller), requests)
-    told = [Enqueued.of(each.job, deduplicated=each.deduplicated) for each in placed]
+    told = [EnqueuedJob.of(each.job, deduplicated=each.deduplicated) for each in placed]
     created = sum(not each.deduplicated for each in placed)
     response.status_code = 201 if created else 200
     return BulkEnqueued(jobs=told, created=created)
@@ -197,10 +197,12 @@ def _page(here: api.Here, wanted: Filter, limit: int, cursor: str | None, before
 
 
 @router.post("/jobs/revive", operation_id="revive_jobs", summary="Give many dead letters a new life")
-def revive_many(body: ReviveMany, world: Here, service: How, caller: Somebody) -> Revived:
+def revive_many(body: ReviveJobs, world: Here, service: How, caller: Somebody) -> RevivedJobs:
     """Says how many match; changes them only with `dry_run: false`. One refusal stops nobody else."""
     wanted = Filter(("dead",), body.queue, body.handler, None, body.tag, None, body.object_type, body.object_id)
-    return Revived(**asdict(local_jobs.revive_many(_here(world, service, caller), wanted, body.dry_run, body.reason)))
+    return RevivedJobs(
+        **asdict(local_jobs.revive_many(_here(world, service, caller), wanted, body.dry_run, body.reason))
+    )
 
 
 @router.post(
@@ -231,7 +233,7 @@ def revive(job_id: JobId, world: Here, caller: Somebody, body: Because = NOTHING
     summary="Move a waiting job",
     responses=refuses(404, 409),
 )
-def reschedule(job_id: JobId, body: Reschedule, world: Here, caller: Somebody) -> JobShape:
+def reschedule(job_id: JobId, body: RescheduleJob, world: Here, caller: Somebody) -> JobShape:
     """To another time or priority; its planned time and its key stay what they were."""
     job = verbs.reschedule(
         world,

@@ -14,10 +14,10 @@ from horae.core.access import Caller
 from horae.core.cursors import cursor_from, read_cursor
 from horae.errors import InvalidInput
 from horae.ports import LogFilter, ScheduleFilter, World
-from horae.service.admin_shapes import (
+from horae.service.dialects.admin_shapes import (
+    AdminJob,
+    AdminJobDetail,
     CleanedLog,
-    JobDetail,
-    JobState,
     LogLine,
     LogPage,
     Status,
@@ -25,8 +25,8 @@ from horae.service.admin_shapes import (
     UpdateStatus,
     outcomes_of,
 )
+from horae.service.fields import Instant
 from horae.service.inputs import Tenant, Word, one_line, storable
-from horae.service.job_shapes import Instant
 from horae.service.paging import Cursor
 from horae.service.problems import refuses
 from horae.service.state import Here, needs
@@ -46,20 +46,20 @@ def list_jobs(
     owner: Tenant = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
     after: Word = None,
-) -> list[JobState]:
+) -> list[AdminJob]:
     """In the order of their ids; `after` is the last id of the page before."""
     with world.store.moment():
         found = schedules.find(world, ScheduleFilter(owner=caller.whose(owner)), limit=limit, after=after)
-        return [JobState.of(*pair) for pair in zip(found, declaring.statuses(world, found), strict=True)]
+        return [AdminJob.of(*pair) for pair in zip(found, declaring.statuses(world, found), strict=True)]
 
 
 @router.get(
     "/job/get", operation_id="admin_get_job", summary="One job: how it is doing, what it runs", responses=refuses(404)
 )
-def get_job(world: Here, caller: Admin, key: JobKey, owner: Tenant = None) -> JobDetail:
+def get_job(world: Here, caller: Admin, key: JobKey, owner: Tenant = None) -> AdminJobDetail:
     with world.store.moment():
         found = schedules.get(world, key, owner=caller.whose(owner))
-        return JobDetail.of(found, declaring.statuses(world, [found])[0])
+        return AdminJobDetail.of(found, declaring.statuses(world, [found])[0])
 
 
 @router.post("/job/trigger", operation_id="admin_trigger_job", summary="Run a job once, now", responses=refuses(404))
@@ -84,7 +84,7 @@ def trigger_job(
     summary="Switch a job on or off",
     responses=refuses(404),
 )
-def update_status(world: Here, caller: Admin, told: UpdateStatus, owner: Tenant = None) -> JobState:
+def update_status(world: Here, caller: Admin, told: UpdateStatus, owner: Tenant = None) -> AdminJob:
     """For good, unless `ephemeral`: then until a worker of its application starts again (C-16)."""
     changed = toggles.switch(
         world,
@@ -95,7 +95,7 @@ def update_status(world: Here, caller: Admin, told: UpdateStatus, owner: Tenant 
         actor=caller.actor,
         reason=told.reason,
     )
-    return JobState.of(changed, declaring.statuses(world, [changed])[0])
+    return AdminJob.of(changed, declaring.statuses(world, [changed])[0])
 
 
 @router.get(

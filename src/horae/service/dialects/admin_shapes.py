@@ -12,8 +12,8 @@ from horae.core.instants import micros
 from horae.core.status import JobStatus
 from horae.core.traces import trace_id_of
 from horae.ports import Logged
+from horae.service.fields import Instant
 from horae.service.inputs import Because
-from horae.service.job_shapes import Instant
 
 Status = Literal["RUNNING", "SUCCESS", "FAILED", "SKIPPED", "CANCELLED", "SNOOZED", "RELEASED"]
 WORDS: dict[str, Status] = {
@@ -43,7 +43,7 @@ def took(span: timedelta | None) -> int | None:
     return None if span is None else span // timedelta(milliseconds=1)
 
 
-class JobState(BaseModel):
+class AdminJob(BaseModel):
     """How one job is doing, over the whole cluster: document 003's JobStatus, and a little more."""
 
     model_config = ConfigDict(
@@ -95,7 +95,7 @@ class JobState(BaseModel):
         )
 
 
-class JobDetail(JobState):
+class AdminJobDetail(AdminJob):
     """The same with what it runs, and where each value comes from (C-16)."""
 
     handler: str

@@ -1,0 +1,218 @@
+"""What an operator looks after: the log of runs, and what the house's workers can run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from horae.actions import definitions, logs, schedules
+from horae.api.here import Here
+from horae.api.jobs import Run
+from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
+from horae.api.values import PYDANTIC, given, published
+from horae.core.cursors import cursor_from, not_ours, read_cursor
+from horae.core.retry import span
+from horae.errors import Forbidden, InvalidInput
+from horae.ports import LogFilter, Logged, StoredDefinition
+
+ADMIN = ("admin",)
+SCHEDULER = "scheduler"  # the queue of handlers that are declared over HTTP and name none
+Trigger = Literal["schedule", "manual", "backfill", "job"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggedRun(Run):
+    """A run, what set it off, and the key of its schedule where it has one."""
+
+    trigger: Trigger
+    schedule: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsCleaned:
+    """How many runs were forgotten, or in a dry run would be; ``more`` when one call did not reach the end."""
+
+    __pydantic_config__ = PYDANTIC
+
+    removed: int
+    before: datetime
+    dry_run: bool = False
+    more: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Definition:
+    """A handler that a worker of the house has stored; who stored it only an operator sees."""
+
+    __pydantic_config__ = PYDANTIC
+
+    name: str
+    queue: str
+    tenants: bool = False
+    app: str | None = None
+    stored_at: datetime | None = None
+    stored_by: str | None = None
+
+
+class Admin(Room[S]):
+    """The log of runs, and the definitions that workers of the house have stored."""
+
+    @PAGES("/runs", *ADMIN)
+    def runs(
+        self,
+        *,
+        schedule: str | None = None,
+        handler: str | None = None,
+        outcome: str | Iterable[str] = (),
+        started_after: datetime | None = None,
+        started_before: datetime | None = None,
+        owner: str | None = None,
+        limit: int | None = None,
+    ) -> Listing[LoggedRun]:
+        """List runs, the newest first: of one schedule, of one handler, or else of every schedule and tracked code."""
+        outcomes = (outcome,) if isinstance(outcome, str) else tuple(outcome)
+
+        def look(here: Here, cursor: str | None, size: int) -> tuple[list[LoggedRun], str | None]:
+            wanted = _wanted(here, schedule, handler, owner, outcomes, started_after, started_before)
+            found = logs.page(here.world, wanted, limit=size + 1, before=_before(cursor))
+            last = found[size - 1].run if len(found) > size else None
+            further = None if last is None else cursor_from([last.job_number, last.token])
+            return [_logged(each) for each in found[:size]], further
+
+        query = given(
+            schedule=schedule, handler=handler, outcome=outcomes, started_after=started_after,
+            started_before=started_before, owner=owner,
+        )  # fmt: skip
+        return Listing(Call(Page[LoggedRun], query=query), limit, look)
+
+    @GET("/runs/{run_id}", *ADMIN)
+    def run(self, run_id: str) -> Call[LoggedRun]:
+        """Return one run, such as ``job_12.1``."""
+        return Call(
+            LoggedRun,
+            lambda here: _logged(logs.get(here.world, run_id, owner=here.caller.sees)),
+            at={"run_id": run_id},
+        )
+
+    @POST("/runs/clean", *ADMIN)
+    def clean_runs(
+        self,
+        *,
+        before: datetime | None = None,
+        older_than: timedelta | float | None = None,
+        schedule: str | None = None,
+        handler: str | None = None,
+        owner: str | None = None,
+        dry_run: bool = True,
+        reason: str = "",
+    ) -> Call[RunsCleaned]:
+        """Forget runs that ended *before* an instant, or are *older_than* so many seconds; a dry run only counts.
+
+        At most 10,000 with one call; while ``more`` is true, call again. Runs of jobs that wait, run or are dead stay.
+        """
+        if (before is None) == (older_than is None):
+            raise InvalidInput("Say how old the runs are: give before or older_than, one of them.")
+        age = None if older_than is None else span(older_than)
+
+        def act(here: Here) -> logs.Cleaned:
+            edge = before or here.world.clock.now() - (age or timedelta(0))
+            wanted = _wanted(here, schedule, handler, owner)
+            return logs.clean(here.world, edge, wanted, dry_run=dry_run, actor=here.actor, reason=reason)
+
+        body = given(
+            before=before, older_than=age, schedule=schedule, handler=handler, owner=owner, dry_run=dry_run,
+            reason=reason or None,
+        )  # fmt: skip
+        return Call(RunsCleaned, act, body=body)
+
+    @GET("/definitions", "tasks", "worker", by_queue=True)
+    def definitions(self) -> Call[tuple[Definition, ...]]:
+        """List what the house's workers can run, by name; a tenant sees what is open to tenants."""
+
+        def look(here: Here) -> list[Definition]:
+            caller, found = here.caller, definitions.find_definitions(here.world)
+            mine = [each for each in found if caller.is_operator or each.tenants]
+            seen = [each for each in mine if not caller.queues or each.queue in caller.queues]
+            return [_definition(each, whole=caller.is_operator) for each in seen]
+
+        return Call(tuple[Definition, ...], look)
+
+    @PUT("/definitions", "worker", by_queue=True)
+    def store_definitions(
+        self, definitions: Iterable[Mapping[str, Any]], *, app: str = "", reason: str = ""
+    ) -> Call[tuple[Definition, ...]]:
+        """Say what a worker can run, when it starts: ``[{"name": "resize", "queue": "images", "tenants": True}]``.
+
+        Tenants' jobs are handed to workers of the house only for handlers stored with ``tenants``. Needs a caller of
+        the house; returns all that were named, as they are stored now.
+        """
+        wanted = [_new_definition(each) for each in definitions]
+        body = {"definitions": [_sent(each) for each in wanted], **given(app=app or None, reason=reason or None)}
+        return Call(tuple[Definition, ...], lambda here: _store(here, wanted, app, reason), body=body)
+
+
+def _wanted(
+    here: Here,
+    schedule: str | None,
+    handler: str | None,
+    owner: str | None,
+    outcomes: tuple[str, ...] = (),
+    started_after: datetime | None = None,
+    started_before: datetime | None = None,
+) -> LogFilter:
+    """Whose runs of what; a schedule that the caller cannot see is not found."""
+    number = None
+    if schedule is not None:
+        number = schedules.get(here.world, schedule, owner=here.caller.whose(owner)).number
+    return LogFilter(number, handler, here.caller.among(owner), outcomes, started_after, started_before)
+
+
+def _before(cursor: str | None) -> tuple[int, int] | None:
+    values = read_cursor(cursor, int, int)
+    if values is None:
+        return None
+    if not all(0 <= each <= logs.LARGEST for each in values):
+        raise not_ours()
+    return values[0], values[1]
+
+
+def _logged(line: Logged) -> LoggedRun:
+    run: Run = published(Run, line.run)
+    return LoggedRun(**vars(run), trigger=line.trigger, schedule=line.key)  # type: ignore[arg-type]
+
+
+def _definition(stored: StoredDefinition, *, whole: bool) -> Definition:
+    more = {"app": stored.app, "stored_at": stored.stored_at, "stored_by": stored.stored_by} if whole else {}
+    return Definition(name=stored.name, queue=stored.queue, tenants=stored.tenants, **more)  # type: ignore[arg-type]
+
+
+def _new_definition(raw: Mapping[str, Any]) -> StoredDefinition:
+    unknown = sorted(set(raw) - {"name", "queue", "tenants"})
+    if unknown or "name" not in raw:
+        raise InvalidInput(
+            f"A definition has name, queue and tenants (True or False); {', '.join(unknown) or 'no name'} was given."
+        )
+    return StoredDefinition(raw["name"], raw.get("queue", SCHEDULER), raw.get("tenants", False))
+
+
+def _sent(definition: StoredDefinition) -> dict[str, Any]:
+    return {"name": definition.name, "queue": definition.queue, "tenants": definition.tenants}
+
+
+def _store(here: Here, wanted: list[StoredDefinition], app: str, reason: str) -> list[Definition]:
+    """Only the house says what is open to tenants: a tenant's own token could open the house's handlers to itself."""
+    if not here.caller.is_operator:
+        raise Forbidden(
+            "Only a worker of the house stores definitions: this needs a token of the owner system with the scope "
+            "worker. A worker with a tenant's token needs none; it claims all jobs of that tenant."
+        )
+    named, queues = {each.name for each in wanted}, [each.queue for each in wanted]
+    if here.caller.queues:
+        queues += [each.queue for each in definitions.find_definitions(here.world) if each.name in named]
+    for queue in queues:
+        here.caller.require_queue(queue)
+    definitions.store_definitions(here.world, wanted, app=app, actor=here.actor, reason=reason)
+    found = definitions.find_definitions(here.world)
+    return [_definition(each, whole=True) for each in found if each.name in named]

@@ -1,0 +1,58 @@
+"""How instants, spans and ids are written in requests and answers."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import Path
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+
+from horae.core.instants import from_iso, iso
+
+LONGEST = 10 * 366 * 86400  # seconds: nobody waits for more than ten years
+MOST = 2**63 - 1
+
+
+def _instant(value: Any) -> datetime:
+    if isinstance(value, datetime):
+        return value
+    if not isinstance(value, str) or len(value) > 64:
+        raise ValueError("write an instant as text, for example 2030-01-07T06:00:00Z")
+    return from_iso(value)
+
+
+Instant = Annotated[
+    datetime,
+    BeforeValidator(_instant),
+    PlainSerializer(iso, return_type=str),
+    WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2030-01-07T06:00:00Z"]}),
+]
+Seconds = Annotated[float, Field(ge=0, le=LONGEST, allow_inf_nan=False)]
+Lease = Annotated[float, Field(ge=1, le=30 * 86400, allow_inf_nan=False)]
+Token = Annotated[int, Field(ge=0, le=MOST, description="The `token` of the pull: who holds the job.")]
+
+
+JOB_ID = re.compile(r"^job_[0-9]{1,19}$")
+
+
+def a_job_id(text: str) -> str:
+    if not JOB_ID.fullmatch(text):
+        raise ValueError("this is not a job id; ids look like job_12")
+    return text
+
+
+JobId = Annotated[
+    str,
+    Path(description="As in `job_12`.", examples=["job_12"], json_schema_extra={"pattern": JOB_ID.pattern}),
+    AfterValidator(a_job_id),
+]
+
+
+class Body(BaseModel):
+    """What somebody sends. A name that means nothing here is refused, because it was meant to mean something; so is a
+    value of another JSON type, because `false` seconds are no seconds.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)

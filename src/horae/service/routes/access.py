@@ -1,0 +1,201 @@
+"""``/tokens``, ``/owners`` and ``/secrets``: who may call, what is special about a tenant, what its webhooks use."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from fastapi.responses import Response
+from pydantic import ConfigDict, Field
+
+from horae.actions.secrets import LONGEST_OVERLAP, OVERLAP
+from horae.actions.tokens import DEFAULT_LIFE, SHORTEST_LIFE
+from horae.api.access import TOKEN_ID, Owners, Secrets, Tokens
+from horae.api.access_values import Owner, Resealed, Secret, SecretMade, Token, TokenMade
+from horae.api.operation import Page
+from horae.core.access import Scope
+from horae.core.owners import MOST_NETWORKS, MOST_PORTS, MOST_TASKS
+from horae.core.secrets import LONGEST, SHORTEST
+from horae.service.inputs import Because, Reason
+from horae.service.paging import Cursor, Limit
+from horae.service.problems import refuses
+from horae.service.rooms import Asked, answer, may
+
+router = APIRouter()
+LONGEST_LIFE = 3650 * 86400  # seconds
+TokenId = Annotated[str, Path(pattern=f"^{TOKEN_ID.pattern}$", description="The token's id, not its text.")]
+OwnerName = Annotated[str, Path(min_length=1, max_length=255, description="The tenant's name.", examples=["alice"])]
+SecretName = Annotated[
+    str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$", description="What webhooks call it.", examples=["orders"])
+]
+Overlap = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=LONGEST_OVERLAP.total_seconds(),
+        allow_inf_nan=False,
+        description="Seconds for which messages are signed with the secret before it as well.",
+    ),
+]
+
+
+class NewToken(Because):
+    """Whose token it is, and what it may do."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"owner": "alice", "scopes": ["tasks", "worker"], "expires_in": 7776000}]}
+    )
+
+    owner: str = Field(min_length=1, max_length=255, description="The tenant; `system` for the operator.")
+    scopes: list[Scope] = Field(min_length=1, max_length=10)
+    name: str = Field("", max_length=255, description="What it is for, to tell it apart.")
+    queues: list[str] = Field(default=[], max_length=100, description="Which queues it may serve; empty: all.")
+    expires_in: float | None = Field(
+        DEFAULT_LIFE.total_seconds(),
+        ge=SHORTEST_LIFE.total_seconds(),
+        le=LONGEST_LIFE,
+        allow_inf_nan=False,
+        description="Seconds for which it is valid; `null`: until it is revoked.",
+    )
+
+
+class PutOwner(Because):
+    """What is special about a tenant; what is left out is as for everybody."""
+
+    allow_networks: list[Annotated[str, Field(max_length=60)]] = Field(
+        default=[],
+        max_length=MOST_NETWORKS,
+        description="Networks beyond the public internet that its webhooks may reach.",
+        examples=[["10.1.0.0/16"]],
+    )
+    allow_http: bool = Field(default=False, description="Whether its webhooks may use plain http.")
+    ports: list[Annotated[int, Field(ge=1, le=65535)]] = Field(
+        default=[],
+        max_length=MOST_PORTS,
+        description="The ports its webhooks may use; empty: 443, 8443, and 80 where http is allowed.",
+        examples=[[443, 8080]],
+    )
+    max_enabled_tasks: Annotated[int, Field(ge=0, le=MOST_TASKS)] | None = Field(
+        default=None, description="How many of its tasks may be enabled; 0: any number; null: as for everybody."
+    )
+
+
+class PutSecret(Because):
+    """A secret to keep."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    value: str | None = Field(
+        default=None,
+        min_length=SHORTEST,
+        max_length=LONGEST,
+        description="The secret, such as `Bearer …` or `whsec_…`; without one a signing secret is made and shown once.",
+        examples=["Bearer 5f3a9c1e77d0"],
+    )
+    keep_previous_for: Overlap = 0.0
+
+
+class RotateSecret(Because):
+    """How long the old secret still signs."""
+
+    keep_previous_for: Overlap = OVERLAP.total_seconds()
+
+
+NOTHING, ROTATE = Because(), RotateSecret()
+
+
+@router.post(
+    "/tokens", tags=["tokens"], operation_id="create_token", summary="Make a token, shown this once", status_code=201,
+    response_model=TokenMade, responses=refuses(409),
+)  # fmt: skip
+async def create_token(body: NewToken, rooms: Asked = may(Tokens.create)) -> Response:
+    return answer(await rooms.tokens.create(**body.model_dump()), 201)
+
+
+@router.get(
+    "/tokens", tags=["tokens"], operation_id="list_tokens", summary="The tokens there are, newest first",
+    response_model=Page[Token],
+)  # fmt: skip
+async def list_tokens(
+    owner: Annotated[str | None, Query(max_length=255, description="Only this tenant's.")] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    rooms: Asked = may(Tokens.list),
+) -> Response:
+    return answer(await rooms.tokens.list(owner=owner).page(cursor, limit=limit))
+
+
+@router.delete(
+    "/tokens/{token_id}", tags=["tokens"], operation_id="revoke_token",
+    summary="Let nobody be recognised by it any more", response_model=Token, responses=refuses(404),
+)  # fmt: skip
+async def revoke_token(token_id: TokenId, reason: Reason = "", rooms: Asked = may(Tokens.revoke)) -> Response:
+    """From the next request on. Revoking twice is no mistake."""
+    return answer(await rooms.tokens.revoke(token_id, reason=reason))
+
+
+@router.get(
+    "/owners", tags=["owners"], operation_id="list_owners", summary="Tenants and what is special about each",
+    response_model=Page[Owner],
+)  # fmt: skip
+async def list_owners(limit: Limit = 100, cursor: Cursor = None, rooms: Asked = may(Owners.list)) -> Response:
+    return answer(await rooms.owners.list().page(cursor, limit=limit))
+
+
+@router.get(
+    "/owners/{owner:path}", tags=["owners"], operation_id="get_owner", summary="What is special about a tenant",
+    response_model=Owner,
+)  # fmt: skip
+async def get_owner(owner: OwnerName, rooms: Asked = may(Owners.get)) -> Response:
+    return answer(await rooms.owners.get(owner))
+
+
+@router.put(
+    "/owners/{owner:path}", tags=["owners"], operation_id="put_owner", summary="Decide about a tenant",
+    response_model=Owner,
+)  # fmt: skip
+async def put_owner(owner: OwnerName, body: PutOwner, rooms: Asked = may(Owners.put)) -> Response:
+    """Replaces what was decided before: networks, http, ports, and how many tasks may be enabled."""
+    return answer(await rooms.owners.put(owner, **body.model_dump()))
+
+
+@router.get(
+    "/secrets", tags=["secrets"], operation_id="list_secrets", summary="Names of your secrets, never their values",
+    response_model=Page[Secret],
+)  # fmt: skip
+async def list_secrets(rooms: Asked = may(Secrets.list)) -> Response:
+    return answer(await rooms.secrets.list())
+
+
+@router.put(
+    "/secrets/{name}", tags=["secrets"], operation_id="put_secret", summary="Keep a secret, or replace it",
+    response_model=SecretMade, responses=refuses(409),
+)  # fmt: skip
+async def put_secret(name: SecretName, body: PutSecret, rooms: Asked = may(Secrets.put)) -> Response:
+    """`value` of the answer is the secret where it was made here, this once; null where the caller sent it."""
+    return answer(await rooms.secrets.put(name, **body.model_dump()))
+
+
+@router.post(
+    "/secrets/reseal", tags=["secrets"], operation_id="reseal_secrets", summary="Seal all secrets with the current key",
+    response_model=Resealed, responses=refuses(409),
+)  # fmt: skip
+async def reseal_secrets(body: Because = NOTHING, rooms: Asked = may(Secrets.reseal)) -> Response:
+    return answer(await rooms.secrets.reseal(reason=body.reason))
+
+
+@router.post(
+    "/secrets/{name}/rotate", tags=["secrets"], operation_id="rotate_secret",
+    summary="A new signing secret, shown once", response_model=SecretMade, responses=refuses(404, 409),
+)  # fmt: skip
+async def rotate_secret(name: SecretName, body: RotateSecret = ROTATE, rooms: Asked = may(Secrets.rotate)) -> Response:
+    return answer(await rooms.secrets.rotate(name, **body.model_dump()))
+
+
+@router.delete(
+    "/secrets/{name}", tags=["secrets"], operation_id="delete_secret", summary="Forget a secret", status_code=204,
+    responses=refuses(404),
+)  # fmt: skip
+async def delete_secret(name: SecretName, reason: Reason = "", rooms: Asked = may(Secrets.delete)) -> Response:
+    await rooms.secrets.delete(name, reason=reason)
+    return Response(status_code=204)

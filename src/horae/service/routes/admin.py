@@ -1,0 +1,121 @@
+"""``/runs`` and ``/definitions``: the log of runs, and what the house's workers can run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Query
+from fastapi.responses import Response
+from pydantic import ConfigDict, Field
+
+from horae.api.admin import SCHEDULER, Admin, Definition, LoggedRun, RunsCleaned
+from horae.api.operation import Page
+from horae.service.fields import Body, Instant, Seconds
+from horae.service.inputs import Because, Line, Tenant, Word
+from horae.service.paging import Cursor, Limit
+from horae.service.problems import refuses
+from horae.service.rooms import Asked, answer, may
+
+router = APIRouter()
+Outcome = Literal[
+    "running", "succeeded", "failed", "timed_out", "lost", "skipped", "cancelled", "snoozed", "released"
+]  # fmt: skip
+Outcomes = Annotated[list[Outcome], Query(max_length=9)]
+RunId = Annotated[str, Path(min_length=1, max_length=50, examples=["job_12.1"])]
+MOST = 1000
+
+
+class CleanRuns(Because):
+    """Which runs are forgotten: give `before` or `older_than`. Only `dry_run: false` removes anything."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"older_than": 1209600}]})
+
+    before: Instant | None = Field(default=None, description="Ended before.")
+    older_than: Seconds | None = Field(default=None, description="Ended so many seconds ago.")
+    schedule: Line | None = None
+    handler: Line | None = None
+    owner: Line | None = None
+    dry_run: bool = True
+
+
+class NewDefinition(Body):
+    """A handler that a worker can run."""
+
+    name: Annotated[str, Field(min_length=1, max_length=200, description="What jobs call it.", examples=["resize"])]
+    queue: Annotated[str, Field(min_length=1, max_length=100)] = SCHEDULER
+    tenants: bool = Field(default=False, description="Whether tenants' jobs may run it.")
+
+
+class StoreDefinitions(Because):
+    """All that one worker can run, or a part of it; what is not named stays as it is."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"app": "images", "definitions": [{"name": "resize", "tenants": True}]}]}
+    )
+
+    app: Line = Field(default="", description="Which program declares them.")
+    definitions: Annotated[list[NewDefinition], Field(min_length=1, max_length=MOST)]
+
+
+@router.get(
+    "/runs", tags=["runs"], operation_id="list_runs", summary="The log of runs, the newest first",
+    response_model=Page[LoggedRun], responses=refuses(404),
+)  # fmt: skip
+async def list_runs(
+    schedule: Word = None,
+    handler: Word = None,
+    outcome: Outcomes = [],  # noqa: B006 - FastAPI copies it
+    started_after: Annotated[Instant | None, Query(description="Started then or later.")] = None,
+    started_before: Annotated[Instant | None, Query(description="Started before.")] = None,
+    owner: Tenant = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    rooms: Asked = may(Admin.runs),
+) -> Response:
+    """Of one schedule, of one handler, or else of every schedule and of code that is only tracked."""
+    found = rooms.admin.runs(
+        schedule=schedule, handler=handler, outcome=outcome, started_after=started_after,
+        started_before=started_before, owner=owner,
+    )  # fmt: skip
+    return answer(await found.page(cursor, limit=limit))
+
+
+@router.get(
+    "/runs/{run_id}", tags=["runs"], operation_id="get_run", summary="One run", response_model=LoggedRun,
+    responses=refuses(404),
+)  # fmt: skip
+async def get_run(run_id: RunId, rooms: Asked = may(Admin.run)) -> Response:
+    return answer(await rooms.admin.run(run_id))
+
+
+@router.post(
+    "/runs/clean", tags=["runs"], operation_id="clean_runs", summary="Forget old runs", response_model=RunsCleaned,
+    responses=refuses(404),
+)  # fmt: skip
+async def clean_runs(body: CleanRuns, rooms: Asked = may(Admin.clean_runs)) -> Response:
+    """By age, of all jobs or of one, in small batches; at most 10,000 with one call. Runs of jobs that wait, run or are
+    dead stay. Says how many would go; removes them only with `dry_run: false`.
+    """
+    return answer(await rooms.admin.clean_runs(**body.model_dump()))
+
+
+@router.get(
+    "/definitions", tags=["definitions"], operation_id="list_definitions", summary="What the house's workers can run",
+    response_model=Page[Definition],
+)  # fmt: skip
+async def list_definitions(rooms: Asked = may(Admin.definitions)) -> Response:
+    """By name. A tenant sees what is open to tenants, and nothing of who stored it."""
+    return answer(await rooms.admin.definitions())
+
+
+@router.put(
+    "/definitions", tags=["definitions"], operation_id="store_definitions",
+    summary="Say what a worker of the house can run", response_model=Page[Definition],
+)  # fmt: skip
+async def store_definitions(body: StoreDefinitions, rooms: Asked = may(Admin.store_definitions)) -> Response:
+    """For workers over HTTP with a token of the house, when they start: tenants' jobs are handed to them only for
+    handlers that are stored with `tenants: true`. The newest word rules; opening a handler releases what was held for
+    it. Answers with all that were named, as they are stored now.
+    """
+    told = body.model_dump()
+    return answer(await rooms.admin.store_definitions(told["definitions"], app=body.app, reason=body.reason))

@@ -1,0 +1,44 @@
+"""``/audit``: who did what to which thing, and why."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from horae.api.audit import Audit, AuditEntry, Verification
+from horae.api.operation import Page
+from horae.service.inputs import Tenant, Word
+from horae.service.paging import Cursor, Limit
+from horae.service.problems import refuses
+from horae.service.rooms import Asked, answer, may
+
+router = APIRouter(prefix="/audit", tags=["audit"])
+
+
+@router.get(
+    "", operation_id="list_audit", summary="Accountable acts, the newest first", response_model=Page[AuditEntry],
+    responses=refuses(404),
+)  # fmt: skip
+async def list_audit(
+    object_id: Word = None,
+    object_type: Word = None,
+    owner: Tenant = None,
+    actor: Word = None,
+    verb: Word = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    rooms: Asked = may(Audit.list),
+) -> Response:
+    found = rooms.audit.list(object_id=object_id, object_type=object_type, owner=owner, actor=actor, verb=verb)
+    return answer(await found.page(cursor, limit=limit))
+
+
+@router.post(
+    "/verify", operation_id="verify_audit", summary="Has anybody touched what was written down",
+    response_model=Verification,
+)  # fmt: skip
+async def verify_audit(owner: Tenant = None, rooms: Asked = may(Audit.verify)) -> Response:
+    """Recomputes the chain of every owner, or of one, and names what was changed, removed or moved. What is not sealed
+    yet is sealed first.
+    """
+    return answer(await rooms.audit.verify(owner=owner))

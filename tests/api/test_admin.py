@@ -1,0 +1,120 @@
+"""Every operation on the log of runs, on definitions and on health, through all four senders."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import timedelta
+from itertools import count
+
+import pytest
+
+from horae import ports
+from horae.actions import schedules
+from horae.api.admin import Definition, LoggedRun, RunsCleaned
+from horae.api.health import Ready
+from horae.api.jobs import Run
+from horae.errors import Forbidden, InvalidInput, NotFound
+from horae.testing.builders import a_schedule
+from tests.api.conftest import Sent
+from tests.support.serving import Served
+
+names = (f"logged{number}" for number in count())
+
+
+@pytest.fixture
+def name(served: Served) -> str:
+    """A handler with a schedule of the same name, for this test alone."""
+    name = next(names)
+    schedules.create(served.world, a_schedule(name, handler=name, queue=name))
+    return name
+
+
+def run_once(rooms: Sent, served: Served, name: str) -> str:
+    """Trigger the schedule and let a worker over the room end the job well; returns the id of the run."""
+    from horae.actions import firing
+
+    firing.trigger(served.world, name)
+    (job,) = rooms.house.jobs.claim("w", queues=[name])
+    rooms.house.jobs.ack(job.id, job.token)
+    return f"{job.id}.{job.token}"
+
+
+def test_runs_are_listed_narrowed_and_shown(rooms: Sent, served: Served, name: str) -> None:
+    older, newer = run_once(rooms, served, name), run_once(rooms, served, name)
+    listing = rooms.house.admin.runs(schedule=name)
+    first = listing.page(limit=1)
+    rest = listing.page(first.next_cursor, limit=1)
+    one = rooms.house.admin.run(older)
+
+    assert [each.id for each in listing] == [newer, older]
+    assert (first.items[0].id, rest.items, rest.next_cursor) == (newer, (one,), None)
+    assert isinstance(one, LoggedRun)
+    assert (one.schedule, one.trigger, one.outcome, one.handler) == (name, "manual", "succeeded", name)
+    assert [each.id for each in rooms.house.admin.runs(handler=name, outcome="succeeded")] == [newer, older]
+    assert list(rooms.house.admin.runs(schedule=name, outcome=["failed", "lost"])) == []
+    assert list(rooms.house.admin.runs(schedule=name, started_before=one.started_at)) == []
+
+
+def test_runs_that_are_not_there_are_not_found(rooms: Sent, name: str) -> None:
+    with pytest.raises(NotFound):
+        rooms.house.admin.run("job_999999.1")
+    with pytest.raises(NotFound):
+        rooms.house.admin.runs(schedule=f"{name}-never").page()
+    with pytest.raises(NotFound):
+        rooms.alice.admin.runs(schedule=name).page()
+    with pytest.raises(InvalidInput):
+        rooms.house.admin.runs(outcome="splendid").page()
+    with pytest.raises(InvalidInput):
+        rooms.house.admin.runs().page("nonsense")
+
+
+def test_runs_are_counted_before_they_are_forgotten(rooms: Sent, served: Served, name: str) -> None:
+    run_once(rooms, served, name)
+    counted = rooms.house.admin.clean_runs(older_than=0, schedule=name)
+    done = rooms.house.admin.clean_runs(older_than=timedelta(0), schedule=name, dry_run=False, reason="full disk")
+
+    assert isinstance(counted, RunsCleaned)
+    assert (counted.removed, counted.dry_run) == (1, True)
+    assert (done.removed, done.dry_run, done.more) == (1, False, False)
+    assert list(rooms.house.admin.runs(schedule=name)) == []
+    assert next(iter(rooms.house.audit.list(object_id="job-log"))).reason == "full disk"
+    with pytest.raises(InvalidInput):
+        rooms.house.admin.clean_runs()
+    with pytest.raises(Forbidden):
+        rooms.alice.admin.clean_runs(older_than=0)
+
+
+def test_a_worker_of_the_house_stores_what_it_can_run(rooms: Sent, name: str) -> None:
+    stored = rooms.house.admin.store_definitions(
+        [{"name": name, "queue": "images", "tenants": True}, {"name": f"{name}.own"}], app="images"
+    )
+    mine = {each.name: each for each in rooms.house.admin.definitions()}
+    hers = {each.name: each for each in rooms.alice.admin.definitions()}
+
+    assert [(each.name, each.queue, each.tenants) for each in stored] == [
+        (name, "images", True),
+        (f"{name}.own", "scheduler", False),
+    ]
+    assert (mine[name], mine[name].app) == (stored[0], "images")
+    assert hers[name] == Definition(name=name, queue="images", tenants=True)
+    assert f"{name}.own" not in hers
+    with pytest.raises(Forbidden):
+        rooms.alice.admin.store_definitions([{"name": name}])
+    with pytest.raises(InvalidInput):
+        rooms.house.admin.store_definitions([{"name": "a b"}])
+    with pytest.raises(InvalidInput):
+        rooms.house.admin.store_definitions([{"name": name, "open": True}])
+
+
+def test_it_says_whether_it_is_ready(rooms: Sent) -> None:
+    found = rooms.house.health.ready()
+
+    assert isinstance(found, Ready)
+    assert [each.name for each in found.checks] == ["store", "migrations", "clock", "workers"]
+    assert found.status in ("ready", "degraded")
+
+
+def test_every_field_of_a_run_in_the_log_is_public() -> None:
+    assert {each.name for each in fields(LoggedRun)} == {each.name for each in fields(Run)} | {"schedule", "trigger"}
+    assert {each.name for each in fields(ports.Logged)} == {"run", "key", "trigger"}
+    assert {each.name for each in fields(ports.StoredDefinition)} == {each.name for each in fields(Definition)}

@@ -1,0 +1,97 @@
+"""Every operation of every room has one route and one verb, and every route of ours has one operation."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+
+from horae.actions.held_jobs import Ending, Hold
+from horae.actions.jobs import Request
+from horae.api.operation import Call, Listing, Method, Room, Streamed
+from horae.api.rooms import Rooms
+from horae.service.asgi import ROUTERS
+from horae.service.rooms import DOORS
+
+AnyMethod = Method[..., Any, Any, Any]
+OURS = "horae.service.routes."
+# Doors without an operation: words of documents, and what a monitor or a reader of the description asks.
+OTHERS = ("horae.service.dialects.", "horae.service.health", "horae.service.metrics", "horae.service.documents")
+ASKED_OF_A_SERVICE = {"health.alive", "health.version", "health.metrics"}
+SAMPLES: dict[str, Any] = {
+    "str": "a",
+    "int": 1,
+    "bool": True,
+    "int | None": 1,
+    "Order": "run_at",
+    "Iterable[str]": ["tasks"],
+    "Iterable[Request]": [Request("a")],
+    "Iterable[Hold]": [Hold("job_1", 1)],
+    "Iterable[Ending]": [Ending("job_1", 1, "succeeded")],
+    "Iterable[Mapping[str, Any]]": [{"name": "a"}],
+}
+NEEDED = {"admin.clean_runs": {"older_than": 60.0}, "jobs.release": {}, "jobs.snooze": {"delay": 1.0}}
+
+
+def operations() -> Iterator[tuple[str, AnyMethod]]:
+    for room, value in vars(Rooms(None)).items():
+        if isinstance(value, Room):
+            for name, operation in vars(type(value)).items():
+                if isinstance(operation, Method):
+                    yield f"{room}.{name}", operation
+
+
+OPERATIONS = dict(operations())
+
+
+def routes() -> list[APIRoute]:
+    return [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+
+
+def opened(dependant: Dependant) -> list[AnyMethod]:
+    """The operations behind a route."""
+    mine = [DOORS[dependant.call]] if dependant.call in DOORS else []
+    return mine + [each for inner in dependant.dependencies for each in opened(inner)]
+
+
+def shape(path: str) -> str:
+    return re.sub(r"{[^}]*}", "{}", path)
+
+
+def test_every_route_of_ours_opens_one_operation_at_its_address() -> None:
+    for route in routes():
+        module = route.endpoint.__module__
+        if module.startswith(OURS):
+            (operation,) = opened(route.dependant)
+            assert (shape(route.path), route.methods) == (shape(operation.path), {operation.method}), route.path
+        else:
+            assert module.startswith(OTHERS), f"{route.path} is in {module}; it belongs in service/routes"
+
+
+def test_every_operation_has_one_route() -> None:
+    doors = Counter(id(each) for route in routes() for each in opened(route.dependant))
+    counted = {name: doors[id(each)] for name, each in OPERATIONS.items() if not name.startswith("health.")}
+    assert {name: count for name, count in counted.items() if count != 1} == {}
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+def test_every_operation_has_a_verb(name: str) -> None:
+    operation = OPERATIONS[name]
+    if name in ASKED_OF_A_SERVICE or isinstance(operation, Streamed):
+        return
+    given = dict(NEEDED.get(name, {}))
+    for parameter in list(inspect.signature(operation.__wrapped__).parameters.values())[1:]:
+        if parameter.default is inspect.Parameter.empty and parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            given.setdefault(parameter.name, SAMPLES.get(str(parameter.annotation), "a"))
+    built = operation.__wrapped__(None, **given)
+    if isinstance(built, Listing):
+        assert built.rows is not None
+    else:
+        assert isinstance(built, Call)
+        assert built.verb is not None
