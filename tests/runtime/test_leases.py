@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from horae import Context, Horae
+from horae.actions import claims, endings
 from horae.actions import jobs as verbs
 from horae.actions.jobs import Enqueued
 from horae.core.jobs import Job, Lease
@@ -55,7 +56,7 @@ def test_a_handler_that_blocks_the_event_loop_longer_than_its_lease_keeps_it(
     worker.start()
     assert started.wait(LIMIT)
     while not (held_for_longer_than_its_lease(app, job) and "has been blocked" in caplog.text):
-        verbs.lose_expired(app.world)  # what any other worker does all the time
+        endings.lose_expired(app.world)  # what any other worker does all the time
         time.sleep(0.02)
     blamed = [record.getMessage() for record in caplog.records if "has been blocked" in record.getMessage()]
     go_on.set()
@@ -94,7 +95,7 @@ async def test_a_long_job_in_a_thread_keeps_its_lease(app: Horae) -> None:
         job = long.enqueue()
         await running(app, job)
         while not held_for_longer_than_its_lease(app, job):
-            await asyncio.to_thread(verbs.lose_expired, app.world)  # what any other worker does all the time
+            await asyncio.to_thread(endings.lose_expired, app.world)  # what any other worker does all the time
         go_on.set()
         await ended(app, job)
 
@@ -120,7 +121,7 @@ async def test_a_handler_whose_job_was_taken_away_is_told_and_its_result_does_no
     job = app.job("zombie")(in_thread if kind == "thread" else on_loop).enqueue()
     async with serving(app, slots=1, lease=0.6) as worker:
         held = await running(app, job)
-        await asyncio.to_thread(verbs.release, app.world, job.id, reason="an operator took it")
+        await asyncio.to_thread(endings.release, app.world, job.id, reason="an operator took it")
         await until(told.is_set, "the handler's notice")
         await until(lambda: worker.counts["lost"] >= 1, "the free slot")
 
@@ -140,7 +141,7 @@ async def test_progress_of_a_job_that_was_taken_away_is_refused(app: Horae) -> N
     async with serving(app, slots=1) as worker:
         job = zombie.enqueue()
         await running(app, job)
-        await asyncio.to_thread(verbs.release, app.world, job.id)
+        await asyncio.to_thread(endings.release, app.world, job.id)
         go_on.set()
         await ended(app, job)
 
@@ -213,5 +214,5 @@ def test_short_jobs_are_never_renewed(app: Horae) -> None:
 
 def _claimed(app: Horae) -> Job:
     app.job("held")(lambda: None).enqueue()
-    (job,) = verbs.pull(app.world, worker_id="test")
+    (job,) = claims.pull(app.world, worker_id="test")
     return job

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from horae.actions.jobs import DEFAULT_LEASE, MAX_PULL, check_lease, is_in_reach, renew, settle, shown
+from horae.actions.claims import DEFAULT_LEASE, MAX_PULL, check_lease, renew
+from horae.actions.endings import settle
+from horae.actions.jobs import is_in_reach, shown
 from horae.core.instants import aware
 from horae.core.jobs import Job, Lease, Outcome, State, job_number
 from horae.core.machinery import MACHINERY

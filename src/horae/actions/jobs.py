@@ -20,28 +20,20 @@ from horae.core.jobs import (
     OBJECT_ACTIONS,
     OBJECT_TYPES,
     ON_PARENT_DEAD,
-    ORDERS,
     PRIORITIES,
     SYSTEM,
-    Change,
     Job,
-    Lease,
     NewJob,
     OnParentDead,
-    Order,
-    Outcome,
     Priority,
     Run,
-    Settlement,
     State,
     band_of,
     check_run_at,
     default_key,
     job_number,
     make_new_job,
-    renewal_pause,
     request_hash,
-    settlement,
     typed_key,
 )
 from horae.core.machinery import queue_name, refuse_own, unique_name
@@ -49,17 +41,13 @@ from horae.core.payloads import decode, encode, label, name
 from horae.core.retry import DEFAULT_RETRY, Retry, time_limit
 from horae.core.values import swift
 from horae.core.webhooks import refuse_credentials
-from horae.errors import Conflict, InvalidInput, InvalidPayload, LeaseLost, NotAllowed, NotFound
-from horae.ports import Claim, Filter, Placed, Renewed, Tx, World
+from horae.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from horae.ports import Filter, Placed, Tx, World
 
 DEFAULT_QUEUE = "default"
-DEFAULT_LEASE = timedelta(seconds=30)
-HTTP_LEASE = timedelta(seconds=120)
-MAX_PULL = 1000
 MAX_PAGE = 1000
 MAX_TAGS = 50
 MAX_RUNNING = 1_000_000
-MAX_LEASE = timedelta(days=30)
 WINDOW = timedelta(days=1)
 ROOTED = 250  # so long may the key of a call be for its jobs' keys to begin with it
 CHILDREN = 200  # dealt with in one transaction, where their parents have ended
@@ -330,229 +318,6 @@ def _as_stored(row: NewJob, number: int, now: datetime) -> Job:
     )
 
 
-# -- the worker's side -------------------------------------------------------------------------------------------
-
-
-def pull(
-    world: World,
-    *,
-    worker_id: str,
-    queues: Sequence[str] = (DEFAULT_QUEUE,),
-    limit: int = 100,
-    lease: timedelta = DEFAULT_LEASE,
-    order: Order | None = None,
-    owner: str | None = None,
-) -> list[Job]:
-    """Take up to *limit* due jobs under a lease, queue after queue; nothing that is not due is ever taken.
-
-    With *owner* only that tenant's jobs are seen.
-    """
-    if not 1 <= limit <= MAX_PULL:
-        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PULL}.")
-    check_lease(lease)
-    if order is not None and order not in ORDERS:
-        raise InvalidInput(f"Unknown order {order!r}; choose one of {', '.join(ORDERS)}.")
-    taken: list[Job] = []
-    for queue in queues:
-        room = limit - len(taken)
-        if room > 0:
-            who, steady = label(worker_id, "worker id", 200), world.clock.steady()
-            claim = Claim(queue_name(queue), room, who, lease, order, owner, steady)
-            taken += world.store.claim(claim, now=world.clock.now())
-    return taken
-
-
-def check_lease(lease: timedelta) -> None:
-    """Refuse a lease that nobody can keep, or that would keep a dead worker's job for ever."""
-    if not timedelta(seconds=1) <= lease <= MAX_LEASE:
-        raise InvalidInput(
-            f"A lease of {lease} is outside one second to {MAX_LEASE.days} days; a long job renews its own."
-        )
-
-
-def settle(world: World, endings: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
-    """End a batch of held jobs in one transaction; answers, by id, what became of each, None if it was too late.
-
-    The jobs are the values that their claim returned; what follows is decided from them.
-    """
-    now = world.clock.now()
-    written = [settlement(job, outcome, now=now, roll=world.dice.roll()) for job, outcome in endings]
-    return _settled(world, [job for job, _ in endings], written, now)
-
-
-def _settled(
-    world: World, jobs: Sequence[Job], written: Sequence[Settlement], now: datetime
-) -> dict[str, Change | None]:
-    rejected = world.store.settle(written, now=now)
-    told = {job.id: None if job.number in rejected else done.change for job, done in zip(jobs, written, strict=True)}
-    again = {job.queue for job in jobs if (change := told[job.id]) is not None and change.state == "queued"}
-    world.store.wake(again)  # whoever sleeps until the next due time may have to rise earlier now
-    return told
-
-
-def ack(
-    world: World,
-    job_id: str,
-    token: int,
-    *,
-    result: Any = None,
-    next_action_at: datetime | None = None,
-    audit_event_id: str | None = None,
-    owner: str | None = None,
-    queues: Collection[str] = (),
-) -> Job:
-    """The job is done; only its current holder may say so."""
-    told = None if result is None else encode(result, "result", world.max_payload_bytes)
-    due = None if next_action_at is None else aware(next_action_at, "next_action_at")
-    link = None if audit_event_id is None else label(audit_event_id, "audit event id", 100)
-    outcome = Outcome("succeeded", result=told, next_action_at=due, audit_event_id=link)
-    return _end(world, job_id, token, outcome, owner=owner, queues=queues)
-
-
-def fail(
-    world: World,
-    job_id: str,
-    token: int,
-    error: str,
-    *,
-    retry_delay: timedelta | None = None,
-    from_run_at: bool = False,
-    final: bool = False,
-    owner: str | None = None,
-    queues: Collection[str] = (),
-) -> Job:
-    """The attempt failed; the job is tried again by *retry_delay* or its own policy, or ends dead at the cap."""
-    if retry_delay is not None and retry_delay < timedelta(0):
-        raise InvalidInput(f"A retry delay of {retry_delay} lies in the past; use zero or more.")
-    outcome = Outcome("failed", error=shown(error), delay=retry_delay, from_run_at=from_run_at, final=final)
-    return _end(world, job_id, token, outcome, owner=owner, queues=queues)
-
-
-def release(
-    world: World,
-    job_id: str,
-    token: int | None = None,
-    *,
-    actor: str = SYSTEM,
-    reason: str = "",
-    owner: str | None = None,
-    queues: Collection[str] = (),
-) -> Job:
-    """Give a running job back to its queue at once; no attempt is counted.
-
-    A worker gives its token. An operator gives none: then the current holder, whoever it is, loses the job.
-    """
-    outcome = Outcome("released", error=shown(reason) or None)
-    if token is not None:
-        return _end(world, job_id, token, outcome, owner=owner, queues=queues)
-    job = get(world, job_id, owner=owner, queues=queues)
-    refuse_own(job)
-    JOB.after(job.state, "released")
-    return _end(world, job_id, job.token, outcome, _entry(world, "release", job, actor, reason), owner=owner)
-
-
-def _end(
-    world: World,
-    job_id: str,
-    token: int,
-    outcome: Outcome,
-    entry: Entry | None = None,
-    *,
-    owner: str | None = None,
-    queues: Collection[str] = (),
-) -> Job:
-    job = get(world, job_id, owner=owner, queues=queues)
-    refuse_own(job)
-    if job.state != "running" or job.token != token:
-        raise LeaseLost(job.id, token)
-    now = world.clock.now()
-    done = settlement(job, outcome, now=now, roll=world.dice.roll())
-    written = done if entry is None else replace(done, entry=entry)
-    if _settled(world, [job], [written], now)[job.id] is None:
-        raise LeaseLost(job.id, token)
-    return get(world, job_id)
-
-
-def renew(world: World, leases: Iterable[Lease], *, lease: timedelta = DEFAULT_LEASE) -> Renewed:
-    """Extend leases from now on; who is missing from the answer has lost the job."""
-    return world.store.renew(leases, until=world.clock.steady() + lease)
-
-
-def progress(world: World, lease: Lease, value: Any) -> None:
-    """Show how far the attempt has come."""
-    text = encode(value, "progress", world.max_payload_bytes)
-    if not world.store.note(lease, progress=text, now=world.clock.now()):
-        raise LeaseLost(lease.job_id, lease.token)
-
-
-def checkpoint(world: World, lease: Lease, value: Any) -> None:
-    """Keep what a later attempt needs to go on from here."""
-    text = encode(value, "checkpoint", world.max_payload_bytes)
-    if not world.store.note(lease, checkpoint=text, now=world.clock.now()):
-        raise LeaseLost(lease.job_id, lease.token)
-
-
-def once(
-    world: World,
-    lease: Lease,
-    step: str,
-    work: Callable[[Any], Any],
-    *,
-    limit: timedelta | None = None,
-    held_for: timedelta | None = None,
-) -> Any:
-    """Run ``work(connection)`` and remember its result in one transaction; a later attempt gets the result back.
-
-    *limit* bounds each statement of *work*: what is left of the job's time limit. The job's row is locked meanwhile, so
-    that its lease can be neither renewed nor reaped; if that took long, the commit extends it by *held_for*.
-    """
-    label(step, "step")
-    began = world.clock.monotonic()
-
-    def write(tx: Tx) -> Any:
-        tx.ledger.begin(lease.job_number, lease.token)
-        known = tx.ledger.get(lease.job_number, step)
-        if known is None:
-            with tx.lent(limit) as connection:
-                known = _result_of(step, work(connection), world.max_payload_bytes)
-            tx.ledger.put(lease.job_number, step, known, world.clock.now())
-        took = timedelta(seconds=world.clock.monotonic() - began)
-        if held_for is not None and took > renewal_pause(held_for) / 2:
-            tx.ledger.renew(lease.job_number, world.clock.steady() + held_for)
-        return decode(known)["value"]
-
-    return world.store.transact(write)
-
-
-def _result_of(step: str, value: Any, max_bytes: int) -> str:
-    try:
-        return encode({"value": value}, "result", max_bytes)
-    except InvalidPayload as problem:
-        raise InvalidPayload(f"{problem} What the step {step!r} wrote was rolled back: it has not happened.") from None
-
-
-def lose_expired(world: World, limit: int = 100) -> list[tuple[Job, bool]]:
-    """Close attempts whose lease ran out; answers with the jobs as they were and whether each is dead now."""
-    return lose(world, world.store.expired(now=world.clock.steady(), limit=limit))
-
-
-def lose(world: World, silent: Sequence[Job]) -> list[tuple[Job, bool]]:
-    """The same for jobs that somebody has found; one whose lease has been renewed since is left alone."""
-    if not silent:
-        return []
-    now, steady = world.clock.now(), world.clock.steady()
-    endings = [settlement(job, Outcome("lost"), now=now, roll=world.dice.roll()) for job in silent]
-    written = [replace(ending, expired_before=steady) for ending in endings]
-    rejected = world.store.settle(written, now=now)
-    lost = [
-        (job, done.change.state == "dead")
-        for job, done in zip(silent, written, strict=True)
-        if job.number not in rejected
-    ]
-    world.store.wake({job.queue for job, dead in lost if not dead})
-    return lost
-
-
 # -- a person's side ---------------------------------------------------------------------------------------------
 
 
@@ -635,7 +400,7 @@ def cancel(
             _one_row(tx.jobs.ask_to_cancel(job, reason=shown(reason) or f"asked by {actor}"), job)
         else:
             _one_row(tx.jobs.end_waiting(job, reason=shown(reason) or f"by {actor}", now=now), job)
-        tx.audit.append(_entry(world, "cancel", job, actor, reason))
+        tx.audit.append(entry_of(world, "cancel", job, actor, reason))
         return job
 
     job = world.store.transact(write)
@@ -663,7 +428,7 @@ def revive(
         now = world.clock.now()
         if not tx.jobs.requeue(job, run_at=now, attempt=0, band=None, now=now):
             raise Conflict(f"Job {job.id} cannot be revived: another live job has its unique name {job.unique!r}.")
-        tx.audit.append(_entry(world, "revive", job, actor, reason))
+        tx.audit.append(entry_of(world, "revive", job, actor, reason))
         return job
 
     job = world.store.transact(write)
@@ -690,7 +455,7 @@ def reschedule(
         when = job.run_at if run_at is None else aware(run_at, "run_at")
         band = None if priority is None else band_of(priority)
         _one_row(tx.jobs.requeue(job, run_at=when, attempt=job.attempt, band=band, now=world.clock.now()), job)
-        tx.audit.append(_entry(world, "reschedule", job, actor, reason, run_at=iso(when), priority=priority))
+        tx.audit.append(entry_of(world, "reschedule", job, actor, reason, run_at=iso(when), priority=priority))
         return job
 
     job = world.store.transact(write)
@@ -718,7 +483,7 @@ def rerun(
         if job.state in LIVE:
             raise NotAllowed(f"Job {job.id} is {job.state}; only a job that has ended can be run again.")
         made = enqueue(world, _again(job, payload, world.clock.now()), connection=tx.connection)
-        tx.audit.append(_entry(world, "rerun", job, actor, reason, made=made.id))
+        tx.audit.append(entry_of(world, "rerun", job, actor, reason, made=made.id))
         return made
 
     made = world.store.transact(write)
@@ -783,7 +548,8 @@ def _one_row(changed: bool, job: Job) -> None:
         raise Conflict(f"Job {job.id} changed while it was being worked on; look at it again and repeat.")
 
 
-def _entry(world: World, verb: str, job: Job, actor: str, reason: str, **after: Any) -> Entry:
+def entry_of(world: World, verb: str, job: Job, actor: str, reason: str, **after: Any) -> Entry:
+    """Return what the audit says about a person's act on a job."""
     return Entry(
         at=world.clock.now(),
         actor=actor,

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from horae.actions.attending import come_due
-from horae.actions.jobs import lose, settle, shown
+from horae.actions.endings import lose, settle
+from horae.actions.jobs import shown
 from horae.actions.lanes import Pen, in_known_lane
 from horae.actions.schedules import entry_for, timed
 from horae.core.attention import FINAL

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from horae.actions import firing, jobs, reasons, schedules
+from horae.actions import endings, firing, reasons, schedules
 from horae.actions.definitions import refuse_closed
 from horae.actions.leases import with_wall_lease
 from horae.actions.moments import one_moment
@@ -149,7 +149,7 @@ def change(
     seen = get(world, task_id, owner=owner, queues=terms.only_queues)
     whose = seen.schedule.owner
     now = world.clock.now()
-    jobs.lose(world, [job for job in seen.live if _is_silent(job, now)])
+    endings.lose(world, [job for job in seen.live if _is_silent(job, now)])
 
     def write(tx: Tx) -> Saved:
         settings = OwnerSettings.read(tx.owners.lock(whose, now))
@@ -332,7 +332,7 @@ def release(
     running = get(world, task_id, owner=owner, queues=queues).running
     if running is None:
         raise NotAllowed("The task is not running, so there is no lock to release.")
-    jobs.release(world, running.id, actor=actor, reason=reason)
+    endings.release(world, running.id, actor=actor, reason=reason)
     return get(world, task_id, owner=owner)
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from horae.actions.jobs import settle
+from horae.actions.endings import settle
 from horae.core.fires import Schedule
 from horae.core.jobs import LOCAL, SYSTEM, Change, Job, NewJob, Outcome, band_of
 from horae.core.payloads import encode, label, name

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from horae.actions import claims
 from horae.actions import jobs as verbs
 from horae.actions.jobs import Request
 from horae.actions.keys import stored_key
@@ -42,16 +43,16 @@ def note(
     refuse_own(job)
     hold = Lease(job.number, token)
     if checkpoint is not None:
-        verbs.checkpoint(world, hold, checkpoint)
+        claims.checkpoint(world, hold, checkpoint)
     if value is not None or checkpoint is None:
-        verbs.progress(world, hold, value)
+        claims.progress(world, hold, value)
     return verbs.get(world, job_id)
 
 
 def claim(here: Here, worker_id: str, queues: tuple[str, ...], limit: int, lease: timedelta) -> list[Job]:
     for queue in queues:
         here.caller.require_queue(queue)
-    return verbs.pull(here.world, worker_id=worker_id, queues=queues, limit=limit, lease=lease, owner=here.caller.sees)
+    return claims.pull(here.world, worker_id=worker_id, queues=queues, limit=limit, lease=lease, owner=here.caller.sees)
 
 
 def enqueue(here: Here, requests: list[Request]) -> list[verbs.Enqueued]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from horae.actions import jobs as verbs
+from horae.actions import claims
 from horae.core.jobs import Lease
 from horae.ports import World
 from horae.runtime.threads import Threads
@@ -25,14 +25,14 @@ class AttemptPort:
         self._held_for = held_for  # the lease of its jobs
 
     def progress(self, lease: Lease, value: Any) -> None:
-        verbs.progress(self._world, lease, value)
+        claims.progress(self._world, lease, value)
 
     def checkpoint(self, lease: Lease, value: Any) -> None:
-        verbs.checkpoint(self._world, lease, value)
+        claims.checkpoint(self._world, lease, value)
 
     def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any:
         left = self._time_left(lease)
-        return verbs.once(self._world, lease, step, work, limit=left, held_for=self._held_for)
+        return claims.once(self._world, lease, step, work, limit=left, held_for=self._held_for)
 
     async def call(self, work: Callable[[], T]) -> T:
         """Call in the handlers' threads: it may take long, and the worker's own calls must not wait for it."""

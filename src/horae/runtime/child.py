@@ -25,7 +25,7 @@ from queue import SimpleQueue
 from typing import Any, NoReturn, TypeVar
 
 from horae import errors
-from horae.actions import jobs as verbs
+from horae.actions import claims
 from horae.core.jobs import Lease
 from horae.core.outcomes import Cancel, Snooze
 from horae.core.payloads import encode
@@ -225,7 +225,7 @@ class Child:
             raise errors.ConfigurationError(
                 "ctx.once in a child process cannot reach a database in the memory of another process. Use a file."
             )
-        return verbs.once(world, lease, step, work)
+        return claims.once(world, lease, step, work)
 
     async def call(self, work: Callable[[], T]) -> T:
         return await asyncio.to_thread(work)

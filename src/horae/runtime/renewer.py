@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from horae.actions.jobs import renew
+from horae.actions.claims import renew
 from horae.core.jobs import Job, Lease, renewal_pause
 from horae.ports import World
 

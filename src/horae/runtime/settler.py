@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 
-from horae.actions.jobs import settle, shown
+from horae.actions.endings import settle
+from horae.actions.jobs import shown
 from horae.core.jobs import Change, Job, Outcome, not_kept
 from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
 from horae.ports import Dice, World

@@ -24,7 +24,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from horae.actions import jobs as verbs
+from horae.actions import endings
 from horae.actions.retention import Retention
 from horae.core.jobs import Change, Job, Lease, Outcome
 from horae.core.machinery import MACHINERY
@@ -441,7 +441,7 @@ class Worker:
         ended = {job.run_id: (job, outcome) for job, outcome in self._settler.pending}
         held = {attempt.job.run_id: attempt.job for attempt in list(self._held.values())}
         given_back = {run: (job, Outcome("released", error="its worker ended at once")) for run, job in held.items()}
-        verbs.settle(self.world, list((given_back | ended).values()))
+        endings.settle(self.world, list((given_back | ended).values()))
 
     async def _until_free(self, limit: timedelta) -> None:
         """Until every attempt has ended and been settled, or the time is up."""

@@ -11,8 +11,8 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from horae.actions import jobs as verbs
+from horae.actions.claims import HTTP_LEASE, MAX_PULL
 from horae.actions.held_jobs import Ending, Hold, Renewal, Settled
-from horae.actions.jobs import HTTP_LEASE, MAX_PULL
 from horae.api.jobs import Job, Jobs
 from horae.api.operation import Page
 from horae.api.values import published
