@@ -21,6 +21,7 @@ from horae.runtime.children import Children
 from horae.runtime.executor import Handler
 from horae.runtime.janitor import Chore
 from horae.runtime.listeners import DeadListener, Listeners
+from horae.runtime.sources.store import StoreSource
 from horae.runtime.worker import Worker, WorkerSettings
 
 LOOK_EVERY = timedelta(minutes=1)
@@ -70,4 +71,7 @@ def sender(
     settings = WorkerSettings(
         {QUEUE: SLOTS}, grace=grace, chores=tuple(chores), retention=retention, fires=False, version=version
     )
-    return Worker(world, lambda name: resolve(name) if name == HANDLER else None, settings, Listeners(), Children())
+    source = StoreSource(world)
+    return Worker(
+        world, source, lambda name: resolve(name) if name == HANDLER else None, settings, Listeners(), Children()
+    )

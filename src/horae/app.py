@@ -34,7 +34,7 @@ from horae.core.retry import Retry, span
 from horae.core.status import JobStatus
 from horae.core.timeouts import Timeouts
 from horae.declarations import Problem, raise_for
-from horae.errors import ConfigurationError, MissingExtra, NotFound, StoreBusy, StoreError, StoreFull, StoreUnavailable
+from horae.errors import ConfigurationError, MissingExtra, NotFound, StoreError
 from horae.handles import Blueprint, JobHandle, plain_connection
 from horae.locks import open_locks
 from horae.opening import Opener
@@ -46,6 +46,7 @@ from horae.runtime.janitor import CHORES, Chore
 from horae.runtime.listeners import DeadListener, JobExecutionListener, Listeners
 from horae.runtime.measuring import Measures
 from horae.runtime.services import Services
+from horae.runtime.sources.store import StoreSource
 from horae.runtime.worker import Worker, WorkerSettings
 from horae.settings import Settings, database_url, is_on, one_setting, timeouts
 from horae.stores.opening import create_store_engine, open_store
@@ -152,17 +153,7 @@ class Horae(Blueprint, Acting):
 
     def wait_for_store(self) -> None:
         """Open the store, however long it takes to answer; only for those who have nothing better to do."""
-        wait, warned = 0.1, False
-        while True:
-            try:
-                _ = self.world
-                return
-            except (StoreUnavailable, StoreBusy, StoreFull) as problem:
-                if not warned:
-                    log.error("the store does not answer; trying on: %s", problem)
-                warned = True
-                pause(wait)
-                wait = min(5.0, wait * 2)
+        self._opener.wait(pause)
 
     @contextmanager
     def using_world(self, world: World) -> Iterator[None]:
@@ -326,6 +317,7 @@ class Horae(Blueprint, Acting):
         database = self.database if isinstance(self.database, str) else None
         made = Worker(
             self.world,
+            StoreSource(self.world),
             self.definitions.find,
             replace(
                 settings,

@@ -17,6 +17,7 @@ from horae.core.jobs import Job, Lease
 from horae.errors import StoreUnavailable
 from horae.ports import Renewed
 from horae.runtime.renewer import Renewer
+from horae.runtime.sources.store import StoreSource
 from horae.runtime.watchdog import LONGEST
 from tests.runtime.serving import LIMIT, ended, outcomes, running, serving, until
 
@@ -183,7 +184,9 @@ def test_the_renewer_outlives_every_failure_and_knows_when_a_lease_has_run_out(a
     job = _claimed(app)
     fickle, watch = Fickle(app.world.store), Watch(app.world.clock)
     world = type(app.world)(fickle, watch, app.world.dice)
-    renewer = Renewer(world, timedelta(seconds=30), lambda job, fate: fates.append((job.id, fate)))
+    renewer = Renewer(
+        StoreSource(world), world.clock, timedelta(seconds=30), lambda job, fate: fates.append((job.id, fate))
+    )
     renewer.hold([job])
 
     fickle.problem, watch.seconds = problem, 11
@@ -202,7 +205,7 @@ def test_short_jobs_are_never_renewed(app: Horae) -> None:
     fickle, watch = Fickle(app.world.store), Watch(app.world.clock)
     fickle.problem = AssertionError("renewed")
     world = type(app.world)(fickle, watch, app.world.dice)
-    renewer = Renewer(world, timedelta(seconds=30), lambda job, fate: None)
+    renewer = Renewer(StoreSource(world), world.clock, timedelta(seconds=30), lambda job, fate: None)
     renewer.hold([job])
 
     watch.seconds = 9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from horae.core.jobs import ORDERS, Job, Lease, Order, renewal_pause
 from horae.core.machinery import queue_name
 from horae.core.payloads import decode, encode, label
 from horae.errors import InvalidInput, InvalidPayload, LeaseLost
-from horae.ports import Claim, Renewed, Tx, World
+from horae.ports import Claim, Glance, Node, Renewed, Tx, World
 
 DEFAULT_LEASE = timedelta(seconds=30)
 HTTP_LEASE = timedelta(seconds=120)
@@ -46,6 +47,28 @@ def pull(
             claim = Claim(queue_name(queue), room, who, lease, order, owner, steady)
             taken += world.store.claim(claim, now=world.clock.now())
     return taken
+
+
+def claim(world: World, queue: str, limit: int, *, worker_id: str, lease: timedelta) -> list[Job]:
+    """Take up to *limit* due jobs of one queue for a worker of the house; the lease counts from now."""
+    clock = world.clock
+    return world.store.claim(Claim(queue, limit, worker_id, lease, steady=clock.steady()), now=clock.now())
+
+
+def peek(world: World, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
+    """Say when the next thing is due, in wall-clock time.
+
+    With *node* its heartbeat is written as well; with *worker_id* the answer names the jobs of that worker that were
+    asked to stop.
+    """
+    glance = world.store.glance(queues, node=node, worker_id=worker_id)
+    expiry = world.wall_time(glance.next_expiry_at)
+    return glance if expiry == glance.next_expiry_at else replace(glance, next_expiry_at=expiry)
+
+
+def leave(world: World, node_id: str) -> None:
+    """Take a worker that ends off the list of nodes."""
+    world.store.transact(lambda tx: tx.nodes.remove(node_id))
 
 
 def check_lease(lease: timedelta) -> None:

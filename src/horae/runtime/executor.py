@@ -70,6 +70,7 @@ class Handler(Protocol):
 
 
 Running = asyncio.Future[Ended]
+Resolve = Callable[[str], Handler | None]  # the handler of that name, where this process knows one
 
 
 class TimeUp(Exception):
