@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ports": {"core"},
     "stores": {"core", "ports"},
     "actions": {"core", "ports"},
-    "runtime": {"core", "ports", "actions"},
+    "runtime": {"core", "ports", "actions", "api"},  # a worker may take its jobs from a room
     "api": {"core", "ports", "actions"},
     "service": {"core", "ports", "actions", "api"},
     "console": {"service"},
@@ -68,7 +68,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "settings",
         "version",
     },  # the service as a process
-    "app": BELOW | ROOF,
+    "app": BELOW | ROOF | {"client"},
     "attend": {"core", "ports", "actions", "runtime", "handles"},  # declares jobs, as a user's module would
     "attention": {"core", "ports", "actions", "runtime", "app"},
     # Drives lanes for hosts that think elsewhere; its door over HTTP watches tokens as the service does.

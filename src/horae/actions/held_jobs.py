@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from horae.actions.claims import DEFAULT_LEASE, MAX_PULL, check_lease, renew
+from horae.actions.claims import DEFAULT_LEASE, MAX_PULL, check_lease, peek, renew
 from horae.actions.endings import settle
 from horae.actions.jobs import is_in_reach, shown
 from horae.core.instants import aware
@@ -15,7 +15,7 @@ from horae.core.jobs import Job, Lease, Outcome, State, job_number
 from horae.core.machinery import MACHINERY
 from horae.core.payloads import encode, label
 from horae.errors import InvalidInput, NotFound
-from horae.ports import World
+from horae.ports import Node, World
 
 EndingOutcome = Literal["succeeded", "failed", "timed_out", "snoozed", "cancelled", "released"]
 
@@ -60,6 +60,26 @@ class Renewal:
     held: bool
     busy: bool = False
     cancel_requested: bool = False
+
+
+def peek_held(
+    world: World,
+    served: Sequence[str],
+    *,
+    node: Node | None = None,
+    worker_id: str | None = None,
+    owner: str | None = None,
+    queues: Collection[str] = (),
+) -> tuple[timedelta | None, list[str]]:
+    """Say in how long the next job of these queues is due, and which jobs of a worker were asked to stop.
+
+    A span and no instant, because the worker's clock may differ. A tenant learns nothing about when other tenants' jobs
+    are due, so it gets None.
+    """
+    glance = peek(world, served, node=node, worker_id=worker_id)
+    due = None if owner is not None or glance.next_due_at is None else glance.next_due_at - world.clock.now()
+    asked = world.store.read(lambda tx: tx.jobs.some(glance.cancelled)) if glance.cancelled else []
+    return due, [job.id for job in asked if is_in_reach(job, owner, queues)]
 
 
 def settle_held(

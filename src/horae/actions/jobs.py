@@ -129,7 +129,7 @@ def enqueue(world: World, request: Request, *, connection: Any = None) -> Enqueu
 def enqueue_many(world: World, requests: Iterable[Request], *, connection: Any = None) -> list[Enqueued]:
     """Store many jobs in one transaction: all of them, or, when one is refused, none."""
     now = world.clock.now()
-    new = [_new_job(world, request, now) for request in requests]
+    new = [new_job(world, request, now) for request in requests]
     if not new:
         return []
     joins = connection is not None
@@ -186,7 +186,7 @@ def with_known(world: World, placed: Sequence[Enqueued]) -> list[Enqueued]:
     return [replace(each, stored=known.get(each.number, each.stored)) for each in placed]
 
 
-def _new_job(world: World, request: Request, now: datetime) -> NewJob:
+def new_job(world: World, request: Request, now: datetime) -> NewJob:
     run_at = _run_at(request, now)
     check_run_at(run_at, now=now, strict=request.strict)
     planned_at = run_at if request.planned_at is None else aware(request.planned_at, "planned_at")

@@ -16,7 +16,7 @@ from horae.actions.jobs import Request
 from horae.actions.keys import shown_key
 from horae.api import local_jobs
 from horae.api.here import Here
-from horae.api.local_jobs import Revived
+from horae.api.local_jobs import Heartbeat, Revived, Upcoming
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import PYDANTIC, Get, given, to_json
 from horae.core.jobs import OnParentDead, Priority, State
@@ -305,6 +305,22 @@ class Jobs(Room[S]):
             lambda here: local_jobs.claim(here, worker_id, names, limit, held_for),
             body=body,
             longer=patience.total_seconds(),
+        )
+
+    @POST("/jobs/peek", "worker", by_queue=True)
+    def peek(
+        self, queues: Iterable[str], *, worker_id: str | None = None, worker: Heartbeat | None = None
+    ) -> Call[Upcoming]:
+        """Say in how long the next job of these queues is due, and which jobs of *worker_id* were asked to stop.
+
+        *worker* lists the caller among the workers; ``state="ended"`` takes it off the list.
+        """
+        names = tuple(dict.fromkeys(queues))
+        return Call(
+            Upcoming,
+            lambda here: local_jobs.peek(here, names, worker_id, worker),
+            body=given(queues=names, worker_id=worker_id, worker=worker),
+            repeats=True,
         )
 
     @POST("/jobs/renew", "worker", by_queue=True)

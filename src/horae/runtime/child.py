@@ -132,7 +132,9 @@ class Child:
             module = _main_module(order["main"]) if order["module"] == "__main__" else _imported(order["module"])
             function, app = _found(module, order)
             for ours in [app, *_apps(module)]:
-                if ours is not None and order["database"] is not None:
+                if ours is not None and order["service"] is not None:
+                    ours.use_service(*order["service"])
+                elif ours is not None and order["database"] is not None:
                     ours.database = order["database"]
             self._handlers[order["name"]] = function, app
             self._forward_logging(order)  # the module may have set up logging of its own

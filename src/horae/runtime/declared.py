@@ -22,7 +22,7 @@ from horae.runtime.database import DatabaseThreads
 from horae.runtime.listeners import Listeners
 from horae.runtime.locking import LockKeeper
 from horae.runtime.loop import Alarm, Backoff
-from horae.runtime.occurrences import Occurrences, Work
+from horae.runtime.occurrences import Occurrences, Ttls, Work
 from horae.runtime.services import Services
 from horae.runtime.timers import Fire, Timers
 
@@ -33,7 +33,10 @@ LOOK_APART = timedelta(seconds=1)  # however often the store hints at changes
 
 
 class Declared:
-    """One process's declared jobs. Without a plan it only runs what the worker hands it."""
+    """One process's declared jobs. Without a plan it only runs what the worker hands it.
+
+    *ttls* are the times of their locks, for a process that cannot look them up in a store.
+    """
 
     def __init__(
         self,
@@ -41,6 +44,7 @@ class Declared:
         listeners: Listeners,
         *,
         plan: Callable[[], Plan] | None = None,
+        ttls: Ttls | None = None,
         services: Services | None = None,
         locks: Callable[[], LockManager | None] = lambda: None,
     ) -> None:
@@ -53,9 +57,9 @@ class Declared:
         self._keeper = LockKeeper(world.clock)
         # A lock manager that takes seconds to say that it is away must not hold up claims and endings.
         self._lock_threads = DatabaseThreads(LOCK_THREADS, "horae-locks")
-        self._keys = frozenset(schedule.key for schedule in self._plan.schedules)
+        self._keys = frozenset(ttls or (schedule.key for schedule in self._plan.schedules))
         self.occurrences = Occurrences(
-            world, listeners, locks, declares=lambda name: name in self._keys, keeper=self._keeper
+            world, listeners, locks, declares=lambda name: name in self._keys, keeper=self._keeper, ttls=ttls
         )
         self._changed = True
         self._starts = True  # until the store has been brought in line for the first time

@@ -161,7 +161,7 @@ async def pull(body: Pull, request: Request, world: Here, service: How, holders:
     for queue in queues:
         caller.require_queue(queue)
     lease = _lease(service, body.lease_sec)
-    want = Want(body.worker_id, queues, body.limit, lease, caller.sees)
+    want = Want(body.worker_id, queues, body.limit, lease, caller.sees, order="run_at")
     patience = timedelta(0) if simulated else min(timedelta(seconds=body.wait), service.options.longest_wait)
     jobs = await taken(world, want, caller, request, patience)
     holders.note(jobs, caller)

@@ -26,7 +26,7 @@ from fastapi import FastAPI, Request
 from horae.actions import claims, endings
 from horae.actions.tokens import NOT_VALID, check_valid
 from horae.core.access import Caller
-from horae.core.jobs import Job
+from horae.core.jobs import Job, Order
 from horae.errors import HoraeError, TooManyRequests, Unauthorized
 from horae.ports import Store, World
 from horae.service.validity import Watch
@@ -50,6 +50,7 @@ class Want:
     limit: int
     lease: timedelta
     owner: str | None  # only this tenant's jobs; None: everybody's
+    order: Order | None = None  # None: the queue's own
 
 
 def take(world: World, want: Want) -> tuple[list[Job], datetime | None]:
@@ -91,7 +92,7 @@ def _pull(world: World, want: Want) -> list[Job]:
         queues=want.queues,
         limit=want.limit,
         lease=want.lease,
-        order="run_at",
+        order=want.order,
         owner=want.owner,
     )
 
