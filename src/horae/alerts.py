@@ -11,9 +11,8 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from horae.actions import alerts
-from horae.actions.alerts import HANDLER, Alerts
+from horae.actions.alerts import HANDLER, Alerts, DeadJob
 from horae.actions.retention import Retention
-from horae.core.jobs import Job
 from horae.core.machinery import queue_name
 from horae.core.retry import span
 from horae.ports import World
@@ -50,7 +49,7 @@ def watch(
     """Send alerts of an application's store to *url*; *secret* names the one that signs them."""
     how = Alerts(url, span(stalled_after), secret, queue_name(queue))
 
-    def tell(job: Job) -> None:
+    def tell(job: DeadJob) -> None:
         alerts.tell_dead(app.world, how, job)
 
     app.on_dead(tell)

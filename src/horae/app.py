@@ -24,13 +24,14 @@ from horae.actions.retention import Retention
 from horae.api import remote_jobs
 from horae.api.acting import Acting
 from horae.api.here import Here, house
+from horae.api.jobs import Job
 from horae.api.rooms import Rooms
 from horae.checking import Seed, check_seed, needs_database, plan_of, problems_of, seeds_of
 from horae.clock import SystemClock, SystemDice, clock_of, pause, zone_database_version
 from horae.configuration import JobsFile, find_file, module_of, read_files
 from horae.core.figures import Family
 from horae.core.fires import Schedule
-from horae.core.jobs import SLOTS, Job
+from horae.core.jobs import SLOTS
 from horae.core.machinery import queue_name
 from horae.core.retry import Retry, span
 from horae.core.status import JobStatus
@@ -304,7 +305,8 @@ class Horae(Blueprint, Acting):
         return remote_jobs.enqueue(self.jobs, self.world, list(requests), connection)
 
     def get(self, job_id: str) -> Job:
-        return verbs.get(self.world, job_id)
+        """Return one job, live or finished."""
+        return self.jobs.get(job_id)
 
     def trigger(self, name: str, /, **arguments: Any) -> str | None:
         """Run a declared job now, enabled or not; its rhythm stays. The job's id, or None when it already runs."""

@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from horae import Retry
-from horae.actions.held_jobs import Ending, Hold
+from horae.actions.held_jobs import ASK_AGAIN, Ending, Hold
 from horae.actions.jobs import Request
 from horae.api import jobs as room
 from horae.api.jobs import Enqueued, Job, Run
@@ -234,7 +234,7 @@ def test_a_worker_sees_what_is_due_next_and_whom_to_stop_and_a_tenant_only_its_o
     assert ours.cancelled == (job.id,)
     assert ours.due_in is not None
     assert timedelta(minutes=50) < ours.due_in <= timedelta(hours=1)
-    assert hers == Upcoming()
+    assert hers == Upcoming(due_in=ASK_AGAIN)
     rooms.house.jobs.release(job.id, job.token)
 
 

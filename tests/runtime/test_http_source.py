@@ -158,7 +158,7 @@ def test_what_takes_a_database_is_refused_where_it_is_used(app: Horae) -> None:
     with pytest.raises(NeedsDatabase):
         ledger.using(owner="alice").enqueue()
     with pytest.raises(NeedsDatabase):
-        app.get(made.id)
+        app.snapshot()
     with pytest.raises(NeedsDatabase), Horae("sqlite://").engine.connect() as connection:
         ledger.using(connection=connection).enqueue()
 
@@ -213,3 +213,19 @@ def test_a_rate_limit_in_the_database_is_listed(app: Horae) -> None:
     app.limit_rate("default", RateLimiter(1, 1, calls=InDatabase()))  # type: ignore[arg-type]
 
     assert [each.where for each in app.needs_database()] == ["queue default"]
+
+
+def test_a_handler_and_a_listener_see_the_public_job(app: Horae) -> None:
+    seen: list[object] = []
+
+    @app.job("shown", retry=Retry.none())
+    def shown(ctx: Context) -> None:
+        seen.append(ctx.job)
+        raise RuntimeError("on purpose")
+
+    app.on_dead(seen.append)
+    made = shown.using(tags=["a"]).enqueue()
+    asyncio.run(until_done(app, made.id))
+
+    assert [type(each) for each in seen] == [horae.Job, horae.Job]
+    assert [each.id for each in seen if isinstance(each, horae.Job)] == [made.id, made.id]

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from horae.actions.claims import DEFAULT_LEASE, MAX_PULL, check_lease, peek, renew
-from horae.actions.endings import settle
+from horae.actions.endings import lose_expired, settle
 from horae.actions.jobs import is_in_reach, shown
 from horae.core.instants import aware
 from horae.core.jobs import Job, Lease, Outcome, State, job_number
@@ -17,6 +17,7 @@ from horae.core.payloads import encode, label
 from horae.errors import InvalidInput, NotFound
 from horae.ports import Node, World
 
+ASK_AGAIN = timedelta(milliseconds=500)  # shorter than the longest sleep of an idle worker that hears no hints
 EndingOutcome = Literal["succeeded", "failed", "timed_out", "snoozed", "cancelled", "released"]
 
 
@@ -71,13 +72,18 @@ def peek_held(
     owner: str | None = None,
     queues: Collection[str] = (),
 ) -> tuple[timedelta | None, list[str]]:
-    """Say in how long the next job of these queues is due, and which jobs of a worker were asked to stop.
+    """Say in how long a claim may find something, and which jobs of a worker were asked to stop.
 
     A span and no instant, because the worker's clock may differ. A tenant learns nothing about when other tenants' jobs
-    are due, so it gets None.
+    are due: it is told to ask again soon. Leases that ran out are taken back on the way: where only workers over HTTP
+    serve, nobody else would notice that one of them fell silent.
     """
     glance = peek(world, served, node=node, worker_id=worker_id)
-    due = None if owner is not None or glance.next_due_at is None else glance.next_due_at - world.clock.now()
+    expiry = glance.next_expiry_at
+    if expiry is not None and expiry < world.clock.now() and lose_expired(world):
+        glance = peek(world, served, worker_id=worker_id)
+    due = None if glance.next_due_at is None else glance.next_due_at - world.clock.now()
+    due = due if owner is None else ASK_AGAIN
     asked = world.store.read(lambda tx: tx.jobs.some(glance.cancelled)) if glance.cancelled else []
     return due, [job.id for job in asked if is_in_reach(job, owner, queues)]
 

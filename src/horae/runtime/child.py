@@ -149,7 +149,7 @@ class Child:
                 logger.handlers.clear()
                 logger.propagate = True
         forward = _Forward(self._channel)
-        forward.addFilter(JobLogFilter(lambda: None if self._ctx is None else self._ctx.job))
+        forward.addFilter(JobLogFilter(lambda: None if self._ctx is None else self._ctx.claimed))
         logging.root.handlers = [forward]
         for name, level in order["levels"].items():
             logging.getLogger(name or None).setLevel(level)
@@ -162,7 +162,7 @@ class Child:
         function, self._app = self._handlers[order["name"]]
         self._max_bytes = order["max_bytes"]
         given = (ctx,) if order["takes_context"] else ()
-        arguments = ctx.job.payload if isinstance(ctx.job.payload, dict) else {"payload": ctx.job.payload}
+        arguments = ctx.claimed.payload if isinstance(ctx.claimed.payload, dict) else {"payload": ctx.claimed.payload}
         try:
             result = self._call(function, given, arguments)
         except Snooze as snooze:

@@ -95,7 +95,7 @@ class Process:
             "name": handler.name,
             "takes_context": handler.takes_context,
             "max_bytes": max_bytes,
-            "job": job_as_json(ctx.job),
+            "job": job_as_json(ctx.claimed),
         }
         answer = self._converse(order, ctx)
         match answer["how"]:
@@ -178,7 +178,7 @@ class Children:
 
     async def run(self, handler: Handler, ctx: Context) -> Any:
         """Run one job in a child; when cancelled, or when its time is up, the child is ended first."""
-        limit = time_limit(handler, ctx.job)
+        limit = time_limit(handler, ctx.claimed)
         process = await self._ready(handler)
         try:
             async with asyncio.timeout(limit):

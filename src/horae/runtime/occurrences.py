@@ -65,7 +65,7 @@ class Occurrences:
 
     async def run(self, ctx: Context, work: Work, call: Call) -> Outcome:
         """The outcome of one attempt."""
-        job = ctx.job
+        job = ctx.claimed
         if job.schedule_id is None:
             return await work()
         if not self._declares(job.handler):
@@ -88,7 +88,7 @@ class Occurrences:
 
     async def run_local(self, ctx: Context, work: Work) -> Outcome:
         """A run of this node's own: no lock is touched."""
-        token = running_job.set(ctx.job)
+        token = running_job.set(ctx.claimed)
         try:
             return await self._told(ctx, work)
         finally:
@@ -180,13 +180,13 @@ class Occurrences:
             hold.end()
             if self._keeper is not None:
                 self._keeper.drop(lock)
-            await call(lambda: _release(lock, ctx.job))
+            await call(lambda: _release(lock, ctx.claimed))
         return _lost(lock) if hold.stopped(outcome) else outcome
 
     # -- events --------------------------------------------------------------------------------------------------
 
     async def _told(self, ctx: Context, work: Work) -> Outcome:
-        job, logger = ctx.job, ctx.logger.logger
+        job, logger = ctx.claimed, ctx.logger.logger
         fire_time = _fire_time(job)
         logger.info("job.started %s", job.handler, extra=job_fields(job, fire_time=fire_time))
         begun = self._tell(None, "on_start", job.handler, fire_time)

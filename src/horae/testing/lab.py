@@ -314,7 +314,7 @@ class Lab:
             await self.app.listeners.tell_dead(self.job(job))
 
     async def _outcome(self, ctx: Context) -> Outcome:
-        handler = self._handler(ctx.job.handler)
+        handler = self._handler(ctx.claimed.handler)
         try:
             return await self._occurrences.run(ctx, lambda: self._executor.run(handler, ctx), self.call)
         except asyncio.CancelledError:
