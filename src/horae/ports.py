@@ -686,6 +686,14 @@ class World:
     tzdata: str = ""  # the version of the zone database that this process reads
     tracing: Tracing | None = None
 
+    def route(self, *, owner: str | None = None, key: str | None = None, id: str | None = None) -> World:  # noqa: A002
+        """Return the world that keeps what is about to be touched: today itself, with several shards one of them.
+
+        A verb names what it knows: the owner of what it makes or looks for, the key of a house job or schedule, the id
+        of what exists. With nothing known it means everything.
+        """
+        return self
+
     def wall_time(self, steady: datetime | None) -> datetime | None:
         """Convert an instant of the lease line to wall-clock time; unchanged unless the clock was set since boot."""
         if steady is None:

@@ -214,6 +214,24 @@ def unsafe_reading(source: Path) -> list[str]:
     return complaints
 
 
+def stores_reached_without_a_route(source: Path) -> list[str]:
+    """`world.store` in a verb: with several shards it would be the wrong one."""
+    return [
+        f"{module.place}:{node.lineno}: write world.route(owner=…, key=…, id=…).store with what the verb knows"
+        for module in modules(source)
+        if module.floor == "actions"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and node.attr == "store" and not is_routed(node.value)
+    ]
+
+
+def is_routed(node: ast.expr) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="route")):
+            return True
+    return False
+
+
 def vendors_asked_by_name(source: Path) -> list[str]:
     """`dialect.name == "sqlite"` anywhere but where the differences between databases are named."""
     return [

@@ -93,13 +93,13 @@ def stalled(world: World, after: timedelta) -> list[Waiting]:
         paused = {queue.name for queue in tx.queues.all() if queue.paused_at is not None}
         return tx.jobs.waiting(now - after, not_in=served | paused)
 
-    return world.store.read(look)
+    return world.route().store.read(look)
 
 
 def look_round(world: World, alerts: Alerts) -> int:
     """Tell of everything that is worth telling now; how many alerts that made."""
     since = world.clock.now() - LOOK_BACK
-    dead: Iterable[Job] = world.store.read(lambda tx: tx.jobs.died(since, limit=MOST))
+    dead: Iterable[Job] = world.route().store.read(lambda tx: tx.jobs.died(since, limit=MOST))
     told = [tell_dead(world, alerts, job) for job in dead]
     told += [tell_stalled(world, alerts, waiting) for waiting in stalled(world, alerts.stalled_after)]
     return sum(told)

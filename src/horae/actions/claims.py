@@ -45,14 +45,14 @@ def pull(
         if room > 0:
             who, steady = label(worker_id, "worker id", 200), world.clock.steady()
             claim = Claim(queue_name(queue), room, who, lease, order, owner, steady)
-            taken += world.store.claim(claim, now=world.clock.now())
+            taken += world.route(owner=owner).store.claim(claim, now=world.clock.now())
     return taken
 
 
 def claim(world: World, queue: str, limit: int, *, worker_id: str, lease: timedelta) -> list[Job]:
     """Take up to *limit* due jobs of one queue for a worker of the house; the lease counts from now."""
     clock = world.clock
-    return world.store.claim(Claim(queue, limit, worker_id, lease, steady=clock.steady()), now=clock.now())
+    return world.route().store.claim(Claim(queue, limit, worker_id, lease, steady=clock.steady()), now=clock.now())
 
 
 def peek(world: World, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
@@ -61,14 +61,14 @@ def peek(world: World, queues: Sequence[str], *, node: Node | None = None, worke
     With *node* its heartbeat is written as well; with *worker_id* the answer names the jobs of that worker that were
     asked to stop.
     """
-    glance = world.store.glance(queues, node=node, worker_id=worker_id)
+    glance = world.route().store.glance(queues, node=node, worker_id=worker_id)
     expiry = world.wall_time(glance.next_expiry_at)
     return glance if expiry == glance.next_expiry_at else replace(glance, next_expiry_at=expiry)
 
 
 def leave(world: World, node_id: str) -> None:
     """Take a worker that ends off the list of nodes."""
-    world.store.transact(lambda tx: tx.nodes.remove(node_id))
+    world.route().store.transact(lambda tx: tx.nodes.remove(node_id))
 
 
 def check_lease(lease: timedelta) -> None:
@@ -81,20 +81,20 @@ def check_lease(lease: timedelta) -> None:
 
 def renew(world: World, leases: Iterable[Lease], *, lease: timedelta = DEFAULT_LEASE) -> Renewed:
     """Extend leases from now on; who is missing from the answer has lost the job."""
-    return world.store.renew(leases, until=world.clock.steady() + lease)
+    return world.route().store.renew(leases, until=world.clock.steady() + lease)
 
 
 def progress(world: World, lease: Lease, value: Any) -> None:
     """Show how far the attempt has come."""
     text = encode(value, "progress", world.max_payload_bytes)
-    if not world.store.note(lease, progress=text, now=world.clock.now()):
+    if not world.route(id=lease.job_id).store.note(lease, progress=text, now=world.clock.now()):
         raise LeaseLost(lease.job_id, lease.token)
 
 
 def checkpoint(world: World, lease: Lease, value: Any) -> None:
     """Keep what a later attempt needs to go on from here."""
     text = encode(value, "checkpoint", world.max_payload_bytes)
-    if not world.store.note(lease, checkpoint=text, now=world.clock.now()):
+    if not world.route(id=lease.job_id).store.note(lease, checkpoint=text, now=world.clock.now()):
         raise LeaseLost(lease.job_id, lease.token)
 
 
@@ -127,7 +127,7 @@ def once(
             tx.ledger.renew(lease.job_number, world.clock.steady() + held_for)
         return decode(known)["value"]
 
-    return world.store.transact(write)
+    return world.route(id=lease.job_id).store.transact(write)
 
 
 def _result_of(step: str, value: Any, max_bytes: int) -> str:

@@ -30,10 +30,10 @@ def settle(world: World, endings: Sequence[tuple[Job, Outcome]]) -> dict[str, Ch
 def _settled(
     world: World, jobs: Sequence[Job], written: Sequence[Settlement], now: datetime
 ) -> dict[str, Change | None]:
-    rejected = world.store.settle(written, now=now)
+    rejected = world.route().store.settle(written, now=now)
     told = {job.id: None if job.number in rejected else done.change for job, done in zip(jobs, written, strict=True)}
     again = {job.queue for job in jobs if (change := told[job.id]) is not None and change.state == "queued"}
-    world.store.wake(again)  # whoever sleeps until the next due time may have to rise earlier now
+    world.route().store.wake(again)  # whoever sleeps until the next due time may have to rise earlier now
     return told
 
 
@@ -122,7 +122,7 @@ def _end(
 
 def lose_expired(world: World, limit: int = 100) -> list[tuple[Job, bool]]:
     """Close attempts whose lease ran out; answers with the jobs as they were and whether each is dead now."""
-    return lose(world, world.store.expired(now=world.clock.steady(), limit=limit))
+    return lose(world, world.route().store.expired(now=world.clock.steady(), limit=limit))
 
 
 def lose(world: World, silent: Sequence[Job]) -> list[tuple[Job, bool]]:
@@ -132,11 +132,11 @@ def lose(world: World, silent: Sequence[Job]) -> list[tuple[Job, bool]]:
     now, steady = world.clock.now(), world.clock.steady()
     endings = [settlement(job, Outcome("lost"), now=now, roll=world.dice.roll()) for job in silent]
     written = [replace(ending, expired_before=steady) for ending in endings]
-    rejected = world.store.settle(written, now=now)
+    rejected = world.route().store.settle(written, now=now)
     lost = [
         (job, done.change.state == "dead")
         for job, done in zip(silent, written, strict=True)
         if job.number not in rejected
     ]
-    world.store.wake({job.queue for job, dead in lost if not dead})
+    world.route().store.wake({job.queue for job, dead in lost if not dead})
     return lost

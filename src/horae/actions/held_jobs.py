@@ -84,7 +84,7 @@ def peek_held(
         glance = peek(world, served, worker_id=worker_id)
     due = None if glance.next_due_at is None else glance.next_due_at - world.clock.now()
     due = due if owner is None else ASK_AGAIN
-    asked = world.store.read(lambda tx: tx.jobs.some(glance.cancelled)) if glance.cancelled else []
+    asked = world.route(owner=owner).store.read(lambda tx: tx.jobs.some(glance.cancelled)) if glance.cancelled else []
     return due, [job.id for job in asked if is_in_reach(job, owner, queues)]
 
 
@@ -127,7 +127,7 @@ def renew_held(
 def _held(world: World, tokens: dict[str, int], owner: str | None, queues: Collection[str]) -> dict[str, Job]:
     """The jobs that are running with these tokens and that the caller sees."""
     numbers = {number: job_id for job_id in tokens if (number := _number(job_id)) is not None}
-    found = world.store.read(lambda tx: tx.jobs.some(numbers))
+    found = world.route(owner=owner).store.read(lambda tx: tx.jobs.some(numbers))
     return {
         numbers[job.number]: job
         for job in found

@@ -132,8 +132,8 @@ def enqueue_many(world: World, requests: Iterable[Request], *, connection: Any =
     new = [new_job(world, request, now) for request in requests]
     if not new:
         return []
-    joins = connection is not None
-    placed = world.store.insert_on(connection, new, now=now) if joins else world.store.insert(new, now=now)
+    joins, store = connection is not None, world.route(owner=new[0].owner, key=new[0].key).store
+    placed = store.insert_on(connection, new, now=now) if joins else store.insert(new, now=now)
     waiting = [where.number for row, where in zip(new, placed, strict=True) if row.after]
     known = _known_jobs(world, placed, connection, waiting)
     return [
@@ -175,7 +175,7 @@ def _known_jobs(
     numbers = {where.number for where in placed if where.deduplicated}.union(waiting)
     if not numbers or connection is not None:
         return {}
-    found = world.store.read(lambda tx: [tx.jobs.get(number) for number in sorted(numbers)])
+    found = world.route().store.read(lambda tx: [tx.jobs.get(number) for number in sorted(numbers)])
     return {job.number: job for job in found if job is not None}
 
 
@@ -324,7 +324,7 @@ def _as_stored(row: NewJob, number: int, now: datetime) -> Job:
 def get(world: World, job_id: str, *, owner: str | None = None, queues: Collection[str] = ()) -> Job:
     """One job, live or finished; with *owner*, somebody else's does not exist, with *queues*, none of another queue."""
     number = job_number(job_id)
-    job = world.store.read(lambda tx: tx.jobs.get(number))
+    job = world.route(owner=owner, id=job_id).store.read(lambda tx: tx.jobs.get(number))
     if job is None or not is_in_reach(job, owner, queues):
         raise NotFound(f"There is no job {job_id}. It may have been cleaned up; `horae job list` shows what there is.")
     return with_wall_lease(world, job)
@@ -339,7 +339,7 @@ def is_in_reach(job: Job, owner: str | None, queues: Collection[str]) -> bool:
 def runs(world: World, job_id: str, *, owner: str | None = None, queues: Collection[str] = ()) -> list[Run]:
     """Every attempt at a job, the oldest first, the one under way last."""
     job = get(world, job_id, owner=owner, queues=queues)
-    return world.store.read(lambda tx: tx.jobs.runs(job.number))
+    return world.route(owner=owner, id=job_id).store.read(lambda tx: tx.jobs.runs(job.number))
 
 
 def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before: str | None = None) -> list[Job]:
@@ -351,7 +351,9 @@ def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before:
     if unknown:
         raise InvalidInput(f"Unknown state {sorted(unknown)[0]!r}; choose from {', '.join(JOB.states)}.")
     number = None if before is None else job_number(before)
-    found = world.store.read(lambda tx: tx.jobs.find(wanted, limit=limit, before=number))
+    found = world.route(owner=wanted.owner, key=wanted.key).store.read(
+        lambda tx: tx.jobs.find(wanted, limit=limit, before=number)
+    )
     return [with_wall_lease(world, job) for job in found]
 
 
@@ -360,7 +362,9 @@ def counts(
 ) -> dict[str, dict[str, int]]:
     """How many jobs stand where: queue → state → number; Horae's own only with *machinery*, or by their queue."""
     told: dict[str, dict[str, int]] = {}
-    for (name_, state), count in world.store.read(lambda tx: tx.jobs.counts(queue, owner, machinery)).items():
+    for (name_, state), count in (
+        world.route(owner=owner).store.read(lambda tx: tx.jobs.counts(queue, owner, machinery)).items()
+    ):
         told.setdefault(name_, dict.fromkeys(JOB.states, 0))[state] = count
     return told
 
@@ -368,7 +372,7 @@ def counts(
 def metrics(world: World, *, window: timedelta = WINDOW, owner: str | None = None) -> dict[str, float]:
     """The five figures of S0-29 to S0-33; rates look back over *window*."""
     now = world.clock.now()
-    raw = world.store.read(lambda tx: tx.jobs.metrics(now=now, since=now - window, owner=owner))
+    raw = world.route(owner=owner).store.read(lambda tx: tx.jobs.metrics(now=now, since=now - window, owner=owner))
     ended = raw["succeeded"] + raw["dead_recently"]  # a cancelled job neither succeeded nor failed
     seen = raw["finished"] + raw["live"]
     oldest = raw["oldest_due"]
@@ -403,11 +407,11 @@ def cancel(
         tx.audit.append(entry_of(world, "cancel", job, actor, reason))
         return job
 
-    job = world.store.transact(write)
+    job = world.route(owner=owner, id=job_id).store.transact(write)
     if job.state == "running":
-        world.store.wake([job.queue])
+        world.route(owner=owner, id=job_id).store.wake([job.queue])
     elif job.linked:  # its end may let others run, or a schedule count
-        world.store.wake(["*"])
+        world.route(owner=owner, id=job_id).store.wake(["*"])
     return get(world, job_id)
 
 
@@ -431,8 +435,8 @@ def revive(
         tx.audit.append(entry_of(world, "revive", job, actor, reason))
         return job
 
-    job = world.store.transact(write)
-    world.store.wake([job.queue])
+    job = world.route(owner=owner, id=job_id).store.transact(write)
+    world.route(owner=owner, id=job_id).store.wake([job.queue])
     return get(world, job_id)
 
 
@@ -458,8 +462,8 @@ def reschedule(
         tx.audit.append(entry_of(world, "reschedule", job, actor, reason, run_at=iso(when), priority=priority))
         return job
 
-    job = world.store.transact(write)
-    world.store.wake([job.queue])
+    job = world.route(owner=owner, id=job_id).store.transact(write)
+    world.route(owner=owner, id=job_id).store.wake([job.queue])
     return get(world, job_id)
 
 
@@ -486,8 +490,8 @@ def rerun(
         tx.audit.append(entry_of(world, "rerun", job, actor, reason, made=made.id))
         return made
 
-    made = world.store.transact(write)
-    world.store.wake([made.job.queue])
+    made = world.route(owner=owner, id=job_id).store.transact(write)
+    world.route(owner=owner, id=job_id).store.wake([made.job.queue])
     return made
 
 
@@ -529,7 +533,7 @@ def settle_children(world: World, *, limit: int = CHILDREN) -> int:
     transaction is bounded; any number of processes may do it at once. How many were dealt with.
     """
     total = 0
-    while done := world.store.settle_children(now=world.clock.now(), limit=limit):
+    while done := world.route().store.settle_children(now=world.clock.now(), limit=limit):
         total += done
     return total
 

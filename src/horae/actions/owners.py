@@ -25,13 +25,13 @@ def set_owner(world: World, owner: str, settings: OwnerSettings, *, actor: str =
             tx.owners.put(owner, after, now)
             tx.audit.append(Entry(now, actor, "set", "owner", owner, owner=owner, before=dict(before), after=after))
 
-    world.store.transact(write)
+    world.route(owner=owner).store.transact(write)
     return checked
 
 
 def get_owner(world: World, owner: str) -> OwnerSettings:
     """What was decided about a tenant; one that nobody decided about is like everybody."""
-    return OwnerSettings.read(world.store.read(lambda tx: tx.owners.settings(label(owner, "owner"))))
+    return OwnerSettings.read(world.route(owner=owner).store.read(lambda tx: tx.owners.settings(label(owner, "owner"))))
 
 
 def find_owners(world: World, *, limit: int = 100, after: str | None = None) -> list[tuple[str, OwnerSettings]]:
@@ -46,4 +46,4 @@ def find_owners(world: World, *, limit: int = 100, after: str | None = None) -> 
         names = tx.owners.all(limit=limit, after=after)
         return [(name, OwnerSettings.read(tx.owners.settings(name))) for name in names]
 
-    return world.store.read(look)
+    return world.route().store.read(look)

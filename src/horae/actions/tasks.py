@@ -86,8 +86,8 @@ def create(
         facts = Facts(_stored(world, tx, made, asked, actor, now), shortest=world.shortest_interval)
         return Saved(facts, made.warnings, is_new=True)
 
-    saved = world.store.transact(write)
-    world.store.wake(["*"])
+    saved = world.route(owner=owner, key=key).store.transact(write)
+    world.route(owner=owner, key=key).store.wake(["*"])
     return saved
 
 
@@ -170,8 +170,8 @@ def change(
         after = written(world, tx, before, after, "change", actor, "", made.first)
         return Saved(_facts(world, tx, after), made.warnings)
 
-    saved = world.store.transact(write)
-    world.store.wake(["*"])
+    saved = world.route(owner=owner, id=task_id).store.transact(write)
+    world.route(owner=owner, id=task_id).store.wake(["*"])
     return saved
 
 
@@ -196,7 +196,7 @@ def delete(
         entry = entry_for(now, "delete", before, actor, reason, before=told(before))
         tx.audit.append(replace(entry, after={}))
 
-    world.store.transact(write)
+    world.route(owner=owner, id=task_id).store.transact(write)
 
 
 def _withdraw(tx: Tx, live: Collection[Job], reason: str, now: datetime) -> None:
@@ -216,7 +216,9 @@ def _is_silent(job: Job, now: datetime) -> bool:
 
 def get(world: World, task_id: str, *, owner: str | None, queues: Collection[str] = ()) -> Facts:
     """One task; with *queues*, one that fires into another queue does not exist."""
-    return world.store.read(lambda tx: _facts(world, tx, _found(tx, task_id, owner, queues)))
+    return world.route(owner=owner, id=task_id).store.read(
+        lambda tx: _facts(world, tx, _found(tx, task_id, owner, queues))
+    )
 
 
 def find(
@@ -239,7 +241,7 @@ def find(
             for each in page
         ]
 
-    return world.store.read(look)
+    return world.route(owner=owner).store.read(look)
 
 
 def runs(
@@ -257,7 +259,7 @@ def runs(
     def look(tx: Tx) -> list[TaskRun]:
         return tx.tasks.runs(_found(tx, task_id, owner, queues).number, limit=limit, before=before)
 
-    return world.store.read(look)
+    return world.route(owner=owner, id=task_id).store.read(look)
 
 
 @one_moment
@@ -284,7 +286,7 @@ def preview(world: World, task_id: str, *, owner: str | None, queues: Collection
 def consider(world: World, wish: Wish, *, owner: str, terms: Terms, count: int = 5) -> Preview:
     """The same for a task that is only thought of: nothing is stored, and what `create` refuses is refused here too."""
     now = world.clock.now()
-    made = world.store.read(lambda tx: _planned(world, tx, PREFIX, wish, owner, terms, now))
+    made = world.route(owner=owner).store.read(lambda tx: _planned(world, tx, PREFIX, wish, owner, terms, now))
     schedule = replace(made.schedule, created_at=now)
     fire = made.first or first_fire(schedule, now)
     fires: list[datetime] = []
@@ -311,7 +313,9 @@ def trigger(
     schedule = get(world, task_id, owner=owner, queues=queues).schedule
     if schedule.inactive is not None:
         raise NotAllowed(f"The task cannot run: {schedule.inactive}")
-    rules = OwnerSettings.read(world.store.read(lambda tx: tx.owners.settings(schedule.owner))).rules
+    rules = OwnerSettings.read(
+        world.route(owner=owner, id=task_id).store.read(lambda tx: tx.owners.settings(schedule.owner))
+    ).rules
     kept, warnings = check_payload(schedule.handler, {**schedule.payload, **(payload or {})}, rules)
     done = firing.trigger(world, schedule.key, kept, owner=schedule.owner, actor=actor, reason=reason)
     if not done.ran:  # on record as a skipped fire

@@ -60,7 +60,7 @@ def begin(
         assert job is not None
         return job
 
-    return world.store.transact(write)
+    return world.route(owner=owner).store.transact(write)
 
 
 def end(world: World, job: Job, outcome: Outcome) -> Change:
