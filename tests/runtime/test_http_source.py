@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +18,7 @@ from horae.limits import RateLimiter
 from horae.runtime.worker import WorkerSettings
 from horae.service.options import Options
 from horae.testing.builders import a_job
+from tests.runtime.serving import until
 from tests.support.serving import Served, serving
 
 SOON = timedelta(seconds=20)
@@ -42,18 +42,17 @@ def settings(**options: Any) -> WorkerSettings:
     return WorkerSettings(queues={"default": 4}, grace=timedelta(seconds=5), **options)
 
 
+def _has_ended(app: Horae, job_id: str) -> bool:
+    return app.jobs.get(job_id).state not in ("queued", "running")
+
+
 async def until_done(app: Horae, *ids: str, worker_settings: WorkerSettings | None = None) -> dict[str, Any]:
     """Run a worker until these jobs have ended; the jobs by their ids."""
     worker = app.worker(worker_settings or settings())
     running = asyncio.create_task(worker.run())
     try:
-        async with asyncio.timeout(SOON.total_seconds()):
-            while True:
-                found = {job_id: await app.aio.jobs.get(job_id) for job_id in ids}
-                if all(job.state not in ("queued", "running") for job in found.values()):
-                    return found
-                assert not running.done()
-                await asyncio.sleep(0.02)
+        await until(lambda: running.done() or all(_has_ended(app, job_id) for job_id in ids), "the end of the jobs")
+        return {job_id: app.jobs.get(job_id) for job_id in ids}
     finally:
         worker.stop()
         await running
@@ -192,11 +191,7 @@ def test_an_unreachable_service_is_told_once_and_nothing_is_lost(
 
         async def for_a_while() -> None:
             running = asyncio.create_task(worker.run())
-            with suppress(TimeoutError):
-                async with asyncio.timeout(SOON.total_seconds()):
-                    while "the service does not answer" not in caplog.text:
-                        await asyncio.sleep(0.02)
-                    await asyncio.sleep(1)  # several tries
+            await until(lambda: "the service does not answer" in caplog.text, "the warning")
             worker.stop()
             await running
 
