@@ -23,6 +23,7 @@ import horae.core
 import horae.testing
 from horae import errors
 from horae.api import attention_values as attention
+from horae.api.access_values import Token as PublicToken
 from horae.api.jobs import Job as PublicJob
 from horae.api.jobs import Run as PublicRun
 from horae.api.operation import Method, Operation, Room

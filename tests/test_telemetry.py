@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from horae import Context, Horae, Retry, telemetry
-from horae.core.jobs import Job
+from horae.actions import jobs as verbs
 from horae.core.traces import Parent, origin_of, parent_of, trace_id_of
 from horae.errors import ConfigurationError
 from horae.outgoing.tracing import trace_headers
@@ -219,7 +219,7 @@ def test_what_is_not_a_traceparent_is_ignored(text: str) -> None:
 
 def test_an_outgoing_call_shows_the_trace_id_and_its_own_span(app: Horae) -> None:
     made = app.job("work")(lambda: None).using(trace_id=PARENT).enqueue()
-    job: Job = app.get(made.id)
+    job = verbs.get(app.world, made.id)
     told = trace_headers(job)
     assert told["x-trace-id"] == TRACE
     assert told["traceparent"].startswith(f"00-{TRACE}-")
@@ -254,7 +254,7 @@ def test_a_job_that_a_request_makes_stays_in_its_trace_and_shows_its_id(app: Hor
     made = client.post("/scheduler/jobs", json=body, headers={"traceparent": PARENT})
     assert made.status_code < 300, made.text
     job_id = made.json()["job_id"]
-    assert app.get(job_id).trace_id == PARENT
+    assert verbs.get(app.world, job_id).trace_id == PARENT
     assert client.get(f"/scheduler/jobs/{job_id}").json()["trace_id"] == TRACE
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from horae.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from horae.api.jobs import Job, Run
     from horae.app import Horae
     from horae.client.client import AsyncClient, Client
     from horae.core.cron import Cron
-    from horae.core.jobs import Job, Run
     from horae.core.outcomes import Cancel, Snooze
     from horae.core.retry import Retry
     from horae.core.schedules import Every, Once
@@ -63,7 +63,7 @@ _PLACES = {
     "ExecutionTracker": "horae.tracker",
     "Horae": "horae.app",
     "HoraeError": "horae.errors",
-    "Job": "horae.core.jobs",
+    "Job": "horae.api.jobs",
     "JobExecutionListener": "horae.runtime.listeners",
     "JobHandle": "horae.handles",
     "JobLogFilter": "horae.runtime.logs",
@@ -72,7 +72,7 @@ _PLACES = {
     "Once": "horae.core.schedules",
     "RateLimiter": "horae.limits",
     "Retry": "horae.core.retry",
-    "Run": "horae.core.jobs",
+    "Run": "horae.api.jobs",
     "Snooze": "horae.core.outcomes",
     "Timeouts": "horae.core.timeouts",
     "prepare_sqlite": "horae.stores.sqlite",

@@ -11,9 +11,8 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from horae.actions import alerts
-from horae.actions.alerts import HANDLER, Alerts
+from horae.actions.alerts import HANDLER, Alerts, DeadJob
 from horae.actions.retention import Retention
-from horae.core.jobs import Job
 from horae.core.machinery import queue_name
 from horae.core.retry import span
 from horae.ports import World
@@ -21,6 +20,7 @@ from horae.runtime.children import Children
 from horae.runtime.executor import Handler
 from horae.runtime.janitor import Chore
 from horae.runtime.listeners import DeadListener, Listeners
+from horae.runtime.sources.store import StoreSource
 from horae.runtime.worker import Worker, WorkerSettings
 
 LOOK_EVERY = timedelta(minutes=1)
@@ -49,7 +49,7 @@ def watch(
     """Send alerts of an application's store to *url*; *secret* names the one that signs them."""
     how = Alerts(url, span(stalled_after), secret, queue_name(queue))
 
-    def tell(job: Job) -> None:
+    def tell(job: DeadJob) -> None:
         alerts.tell_dead(app.world, how, job)
 
     app.on_dead(tell)
@@ -70,4 +70,7 @@ def sender(
     settings = WorkerSettings(
         {QUEUE: SLOTS}, grace=grace, chores=tuple(chores), retention=retention, fires=False, version=version
     )
-    return Worker(world, lambda name: resolve(name) if name == HANDLER else None, settings, Listeners(), Children())
+    source = StoreSource(world)
+    return Worker(
+        world, source, lambda name: resolve(name) if name == HANDLER else None, settings, Listeners(), Children()
+    )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from sqlalchemy import Engine
 
@@ -21,24 +21,27 @@ from horae.actions import jobs as verbs
 from horae.actions.declaring import Plan
 from horae.actions.jobs import Enqueued, Request
 from horae.actions.retention import Retention
+from horae.api import remote_jobs
 from horae.api.acting import Acting
 from horae.api.here import Here, house, usual_terms
-from horae.checking import Seed, check_seed, plan_of, problems_of, seeds_of
-from horae.clock import SystemDice, clock_of, pause, zone_database_version
+from horae.api.jobs import Job
+from horae.api.rooms import Rooms
+from horae.checking import Seed, check_seed, needs_database, plan_of, problems_of, seeds_of
+from horae.clock import SystemClock, SystemDice, clock_of, pause, zone_database_version
 from horae.configuration import JobsFile, find_file, module_of, read_files
 from horae.core.figures import Family
 from horae.core.fires import Schedule
-from horae.core.jobs import SLOTS, Job
+from horae.core.jobs import SLOTS
 from horae.core.machinery import queue_name
 from horae.core.retry import Retry, span
 from horae.core.status import JobStatus
 from horae.core.timeouts import Timeouts
 from horae.declarations import Problem, raise_for
-from horae.errors import ConfigurationError, MissingExtra, NotFound, StoreBusy, StoreError, StoreFull, StoreUnavailable
+from horae.errors import ConfigurationError, MissingExtra, NeedsDatabase, NotFound, StoreError
 from horae.handles import Blueprint, JobHandle, plain_connection
 from horae.locks import open_locks
 from horae.opening import Opener, sealer_here
-from horae.ports import Clock, Dice, Limiter, LockManager, Tracing, World
+from horae.ports import Clock, Dice, JobSource, Limiter, LockManager, Store, Tracing, World
 from horae.runtime.children import Children
 from horae.runtime.declared import Declared
 from horae.runtime.hosted import Hosted
@@ -46,6 +49,8 @@ from horae.runtime.janitor import CHORES, Chore
 from horae.runtime.listeners import DeadListener, JobExecutionListener, Listeners
 from horae.runtime.measuring import Measures
 from horae.runtime.services import Services
+from horae.runtime.sources.http import HttpSource, NoStore
+from horae.runtime.sources.store import StoreSource
 from horae.runtime.worker import Worker, WorkerSettings
 from horae.settings import Settings, database_url, is_on, one_setting, timeouts
 from horae.stores.opening import create_store_engine, open_store
@@ -56,8 +61,11 @@ from horae.version import VERSION
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from horae.client.service import Service
+
 __all__ = ["Blueprint", "Horae", "JobHandle"]
 
+# size: the one place where every floor is wired
 log = logging.getLogger("horae.app")
 
 
@@ -111,6 +119,7 @@ class Horae(Blueprint, Acting):
         self._opener = Opener(lambda: self._open())
         self._hosted: Hosted | None = None
         self._measures: Measures | None = None
+        self._service: Service | None = None  # on which it acts instead of a database
 
     # -- the world -----------------------------------------------------------------------------------------------
 
@@ -138,11 +147,31 @@ class Horae(Blueprint, Acting):
             sealer=sealer_here,
         )
 
+    def use_service(self, url: str, token: str | None = None) -> None:
+        """Act on a service instead of a database: enqueue there, and execute its jobs.
+
+        What needs a database is listed by :meth:`needs_database`; whoever uses it gets ``NeedsDatabase``.
+        """
+        from horae.client.service import InThreads, Service
+
+        self._service = Service(url, token)
+        Rooms.__init__(self, self._service.sender)
+        self.aio = Rooms(InThreads(self._service.sender))
+
+    def needs_database(self) -> list[Problem]:
+        """Everything declared here that cannot run where only a service is reached."""
+        return needs_database(self, self.jobs_file(), has_own_locks=self._locks != "database", rates=self.rates)
+
     def _open(self) -> World:
+        if self._service is not None:
+            return self._world(cast("Store", NoStore()), SystemClock())
         store = open_store(self.engine, self.timeouts, owned=not isinstance(self.database, Engine))
+        return self._world(store, clock_of(store))
+
+    def _world(self, store: Store, clock: Clock) -> World:
         return World(
             store,
-            self._clock or clock_of(store),
+            self._clock or clock,
             self._dice or SystemDice(),
             max_payload_bytes=self.max_payload_bytes,
             shortest_interval=one_setting(os.environ, "shortest_interval"),
@@ -157,17 +186,7 @@ class Horae(Blueprint, Acting):
 
     def wait_for_store(self) -> None:
         """Open the store, however long it takes to answer; only for those who have nothing better to do."""
-        wait, warned = 0.1, False
-        while True:
-            try:
-                _ = self.world
-                return
-            except (StoreUnavailable, StoreBusy, StoreFull) as problem:
-                if not warned:
-                    log.error("the store does not answer; trying on: %s", problem)
-                warned = True
-                pause(wait)
-                wait = min(5.0, wait * 2)
+        self._opener.wait(pause)
 
     @contextmanager
     def using_world(self, world: World) -> Iterator[None]:
@@ -181,6 +200,8 @@ class Horae(Blueprint, Acting):
     def close(self) -> None:
         """Give all connections back. The application can be used again; it opens anew."""
         self._opener.close()
+        if self._service is not None:
+            self._service.close()
 
     def __enter__(self) -> Self:
         return self
@@ -280,10 +301,17 @@ class Horae(Blueprint, Acting):
 
     def enqueue_many(self, requests: Sequence[Request], *, connection: Any = None) -> list[Enqueued]:
         """Enqueue many different jobs (``handle.request(…)``) in one transaction."""
-        return verbs.enqueue_many(self.world, requests, connection=plain_connection(connection))
+        return self.store_jobs(requests, plain_connection(connection))
+
+    def store_jobs(self, requests: Iterable[Request], connection: Any = None) -> list[Enqueued]:
+        """Store jobs where this application acts; what handles and :meth:`enqueue_many` call."""
+        if self._service is None:
+            return verbs.enqueue_many(self.world, requests, connection=connection)
+        return remote_jobs.enqueue(self.jobs, self.world, list(requests), connection)
 
     def get(self, job_id: str) -> Job:
-        return verbs.get(self.world, job_id)
+        """Return one job, live or finished."""
+        return self.jobs.get(job_id)
 
     def trigger(self, name: str, /, **arguments: Any) -> str | None:
         """Run a declared job now, enabled or not; its rhythm stays. The job's id, or None when it already runs."""
@@ -327,10 +355,20 @@ class Horae(Blueprint, Acting):
     def worker(self, settings: WorkerSettings | None = None) -> Worker:
         """A worker for this application's jobs; ``await worker.run()`` serves until ``worker.stop()``."""
         settings = settings or WorkerSettings()
+        plan: Callable[[], Plan] | None = self.plan
+        source: JobSource = StoreSource(self.world)
+        if self._service is not None:
+            if needs := self.needs_database():
+                raise NeedsDatabase("\n".join(str(each) for each in needs))
+            jobs, plan = self._service.worker_client(settings.lease).jobs, None
+            source = HttpSource(jobs, self.jobs, self.world.clock, self.max_payload_bytes)
+            settings = replace(settings, fires=False, cleans=False)
         fault = settings.fault or os.environ.get("HORAE_FAULT", "")
         database = self.database if isinstance(self.database, str) else None
+        service = None if self._service is None else (self._service.url, self._service.token)
         made = Worker(
             self.world,
+            source,
             self.definitions.find,
             replace(
                 settings,
@@ -341,8 +379,15 @@ class Horae(Blueprint, Acting):
                 chores=(*CHORES, *self.chores, *settings.chores),
             ),
             self.listeners,
-            Children(database=database, max_bytes=self.max_payload_bytes),
-            Declared(self.world, self.listeners, plan=self.plan, services=self.services, locks=lambda: self.locks),
+            Children(database=database, service=service, max_bytes=self.max_payload_bytes),
+            Declared(
+                self.world,
+                self.listeners,
+                plan=plan,
+                ttls=None if plan else {each.key: each.lock_ttl for each in self.plan().schedules},
+                services=self.services,
+                locks=lambda: self.locks,
+            ),
         )
         self._measures = made.measures
         return made

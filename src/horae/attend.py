@@ -37,7 +37,7 @@ def register(app: Blueprint) -> None:
         """Put a task into an agent's backlog; an attempt that is repeated finds the task that it made."""
         added = attending.add(
             home.world, lane, kind, payload, priority=priority, key=key or f"attend:{ctx.idempotency_key}",
-            owner=ctx.job.owner, actor=f"job/{ctx.job.id}",
+            owner=ctx.owner, actor=f"job/{ctx.job_id}",
         )  # fmt: skip
         return {"task": added.task.id, "lane": lane, "created": added.created}
 

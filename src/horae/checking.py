@@ -20,13 +20,18 @@ from horae.declarations import TIMING, Problem, scheduled
 from horae.definitions import Definition, Definitions, define
 from horae.errors import DefinitionError, HoraeError
 from horae.handles import Blueprint
-from horae.ports import StoredDefinition
+from horae.ports import Limiter, StoredDefinition
 from horae.runtime.context import Context
 from horae.runtime.services import Services, wishes_of
 
 HOW_TO_LOCK = (
     "SINGLE_NODE needs a lock manager and this application has none: set app.locks = 'database' (the default), "
     "'memory' for a single process, or a Redis URL; or declare mode='ALL_NODES'"
+)
+NEEDS_DATABASE = "{}, and this worker reaches a service only: run it where the database is, with --db"
+LOCK_NEEDS_DATABASE = (
+    "its lock is kept in the database, and this worker reaches a service only: set app.locks to a Redis URL, or run it "
+    "where the database is, with --db"
 )
 
 
@@ -43,6 +48,28 @@ def problems_of(
     found += _about_limits(jobs, file, schedules)
     found += seeds_of(seeds, jobs.definitions)[1]
     return list(dict.fromkeys(found))
+
+
+def needs_database(
+    jobs: Blueprint, file: JobsFile, *, has_own_locks: bool, rates: Mapping[str, Limiter]
+) -> list[Problem]:
+    """Everything declared that a worker behind a service cannot do, because it takes a database."""
+    found = []
+    for schedule in merged(jobs.definitions, file)[0]:
+        if schedule.mode == "ALL_NODES":
+            found.append(
+                Problem(schedule.key, NEEDS_DATABASE.format("mode='ALL_NODES' records its runs in the database"))
+            )
+        elif schedule.lock_ttl is not None and not has_own_locks:
+            found.append(Problem(schedule.key, LOCK_NEEDS_DATABASE))
+    limiters: dict[str, Limiter | None] = {f"queue {name}": limiter for name, limiter in rates.items()}
+    limiters |= {each.name: each.rate_limit for each in jobs.definitions}
+    found += [
+        Problem(name, NEEDS_DATABASE.format("its rate limit counts in the database"))
+        for name, limiter in limiters.items()
+        if getattr(limiter, "counts_in_database", False)
+    ]
+    return found
 
 
 def _about_followers(schedules: Sequence[Schedule]) -> Iterator[Problem]:

@@ -32,7 +32,8 @@
     ├── LaneLost                somebody else drives the lane now; this step no longer counts
     ├── DefinitionError         a declaration that cannot work              (also a ValueError)
     ├── ConfigurationError      a setting that cannot work
-    │   └── MissingExtra        an extra of the package is not installed    (also an ImportError)
+    │   ├── MissingExtra        an extra of the package is not installed    (also an ImportError)
+    │   └── NeedsDatabase       this process reaches a service only, and that takes a database
     ├── ServiceUnavailable      the service cannot be reached, or what answers there is not one
     ├── StoreError              the database
     │   ├── StoreUnavailable    cannot be reached, or the outcome of a commit is unknown
@@ -261,6 +262,12 @@ class MissingExtra(ConfigurationError, ImportError):
     """A library that an extra of the package brings is not installed; says which to install."""
 
     code = "missing_extra"
+
+
+class NeedsDatabase(ConfigurationError):
+    """This process reaches a service only, and what was asked for takes a database."""
+
+    code = "needs_database"
 
 
 class ServiceUnavailable(HoraeError):

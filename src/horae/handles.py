@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
 
-from horae.actions import jobs as verbs
 from horae.actions.exclusive import start_exclusively
 from horae.actions.jobs import Enqueued, Request, make_request
 from horae.core.jobs import PRIORITIES, SYSTEM, OnParentDead, Priority, band_of
@@ -151,10 +150,10 @@ class JobHandle(Generic[P, R]):
 
     def _stored(self, request: Request, connection: Any = None) -> Enqueued:
         """Where a definition watches for silence, a running instance that is alive refuses another (document 004)."""
-        world, silence = self._home.world, self.definition.stale_timeout
+        silence = self.definition.stale_timeout
         if silence is None or request.concurrency_key is None:
-            return verbs.enqueue(world, request, connection=connection)
-        return start_exclusively(world, request, stale_timeout=silence, connection=connection)
+            return self._home.store_jobs([request], connection)[0]
+        return start_exclusively(self._home.world, request, stale_timeout=silence, connection=connection)
 
     async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
         """The same without blocking the event loop."""
@@ -166,7 +165,7 @@ class JobHandle(Generic[P, R]):
     def enqueue_many(self, calls: Iterable[Mapping[str, Any]]) -> list[Enqueued]:
         """One job for each set of arguments, all in one transaction."""
         requests = (self.request(**call) for call in calls)  # type: ignore[call-arg]
-        return verbs.enqueue_many(self._home.world, requests, connection=plain_connection(self.options.connection))
+        return self._home.store_jobs(requests, plain_connection(self.options.connection))
 
 
 def _policy(retry: Retry | None) -> Retry | None:
@@ -213,12 +212,19 @@ class Blueprint:
     @property
     def world(self) -> World:
         """Store, clock and dice of the application that includes these jobs."""
+        return self._application().world
+
+    def store_jobs(self, requests: Iterable[Request], connection: Any = None) -> list[Enqueued]:
+        """Store jobs where the application that includes these acts."""
+        return self._application().store_jobs(requests, connection)
+
+    def _application(self) -> Blueprint:
         if self._included_in is None:
             raise ConfigurationError(
                 "These jobs belong to no application yet, so there is no store to enqueue them in. Include them where "
                 "the application is made: app.include(jobs)."
             )
-        return self._included_in.world
+        return self._included_in
 
     def job(self, name: str, /, **options: Unpack[JobOptions]) -> Declare:
         """Declare a job: a function, which stays a plain function, or a class with ``run(ctx)``, async or not.

@@ -74,6 +74,11 @@ class RateLimiter:
             raise ConfigurationError(f"{names} must be a whole number, not {max_calls}.")
         return cls(int(max_calls), _number(told, WINDOW_NAMES, WINDOW), name=name, **options)
 
+    @property
+    def counts_in_database(self) -> bool:
+        """Whether its calls are counted in a database, which a worker behind a service does not reach."""
+        return getattr(self._calls, "in_database", False)
+
     # -- waiting -------------------------------------------------------------------------------------------------
 
     async def acquire(self) -> None:

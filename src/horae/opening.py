@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import weakref
@@ -9,8 +10,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 
+from horae.errors import StoreBusy, StoreFull, StoreUnavailable
 from horae.ports import Sealer, Store, World
 
+log = logging.getLogger("horae.app")
 Change = Callable[[World], World]
 
 
@@ -52,6 +55,20 @@ class Opener:
             )  # also at exit, and when collected
         attempt.set_result(world)
         return world
+
+    def wait(self, pause: Callable[[float], None]) -> None:
+        """Open the world, however long the store takes to answer."""
+        seconds, warned = 0.1, False
+        while True:
+            try:
+                _ = self.world
+                return
+            except (StoreUnavailable, StoreBusy, StoreFull) as problem:
+                if not warned:
+                    log.error("the store does not answer; trying on: %s", problem)
+                warned = True
+                pause(seconds)
+                seconds = min(5.0, seconds * 2)
 
     def change(self, change: Change) -> None:
         """Replace the world by a changed copy, if it is open."""

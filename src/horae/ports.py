@@ -18,7 +18,7 @@ from horae.core.audit import Entry
 from horae.core.boots import Boot, LeaseLine
 from horae.core.figures import Backlog, Ended
 from horae.core.fires import Fire, Firing, Schedule, Unfinished
-from horae.core.jobs import Job, Lease, NewJob, Order, Outcome, Run, Settlement
+from horae.core.jobs import Change, Job, Lease, NewJob, Order, Outcome, Run, Settlement
 from horae.core.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
 from horae.core.limits import Limit
 from horae.core.locks import LockHolder
@@ -611,6 +611,53 @@ class Store(Protocol):
     def close(self) -> None: ...
 
 
+class JobSource(Protocol):
+    """Where a worker takes jobs from and says how they ended: the store, or a service over HTTP.
+
+    Calls block, so a worker makes them in threads, and each of them ends in bounded time. A source that does not answer
+    raises ``StoreError`` or ``ServiceUnavailable``; the worker keeps what it has and tries again. To give a job back is
+    an ending like any other: ``released``.
+    """
+
+    def claim(self, queue: str, limit: int, *, worker_id: str, lease: timedelta) -> list[Job]:
+        """Take up to *limit* due jobs of one queue; the lease counts from now."""
+
+    def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
+        """Say what is due next; with *node* also its heartbeat, with *worker_id* which of its jobs should stop."""
+
+    def settle(self, batch: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
+        """End attempts; answers, by the id of the job, what became of each, None where the lease had been lost."""
+
+    def renew(self, leases: Sequence[Lease], *, lease: timedelta) -> Renewed:
+        """Extend leases from now on; a job that is missing from the answer has been lost."""
+
+    def progress(self, lease: Lease, value: Any) -> None:
+        """Show how far an attempt has come; ``LeaseLost`` where it is no longer ours."""
+
+    def checkpoint(self, lease: Lease, value: Any) -> None:
+        """Keep what a later attempt needs to go on from here."""
+
+    def once(
+        self,
+        lease: Lease,
+        step: str,
+        work: Callable[[Any], Any],
+        *,
+        limit: timedelta | None = None,
+        held_for: timedelta | None = None,
+    ) -> Any:
+        """Run ``work(connection)`` and keep its result in one transaction; ``NeedsDatabase`` where there is none."""
+
+    def leave(self, node: Node) -> None:
+        """Take a worker that ends off the list of nodes."""
+
+    def hears(self) -> bool:
+        """Whether hints about new work arrive; if not, the worker looks often."""
+
+    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """Call *listener* with a queue's name ("*" for any) from any thread; the answer ends the subscription."""
+
+
 class TracedRun(Protocol):
     """A run that is being traced."""
 
@@ -638,6 +685,14 @@ class World:
     shortest_interval: timedelta = timedelta(0)  # at least so far apart are the runs of a user's interval task
     tzdata: str = ""  # the version of the zone database that this process reads
     tracing: Tracing | None = None
+
+    def route(self, *, owner: str | None = None, key: str | None = None, id: str | None = None) -> World:  # noqa: A002
+        """Return the world that keeps what is about to be touched: today itself, with several shards one of them.
+
+        A verb names what it knows: the owner of what it makes or looks for, the key of a house job or schedule, the id
+        of what exists. With nothing known it means everything.
+        """
+        return self
 
     def wall_time(self, steady: datetime | None) -> datetime | None:
         """Convert an instant of the lease line to wall-clock time; unchanged unless the clock was set since boot."""

@@ -24,6 +24,7 @@ from horae.actions.jobs import shown
 from horae.core.jobs import Job, Outcome
 from horae.ports import World
 from horae.runtime.renewer import Renewer
+from horae.runtime.sources.store import StoreSource
 
 log = logging.getLogger("horae.tracker")
 
@@ -53,14 +54,15 @@ class ExecutionTracker:
 
     def __enter__(self) -> Self:
         try:
+            world = self._app.world
             self.job = tracking.begin(
-                self._app.world,
+                world,
                 self._name,
                 worker_id=f"{socket.gethostname()}:{os.getpid()}",
                 payload=self._payload,
                 lease=self._lease,
             )
-            self._renewer = Renewer(self._app.world, self._lease, self._told)
+            self._renewer = Renewer(StoreSource(world), world.clock, self._lease, self._told)
             self._renewer.hold([self.job])
             self._renewer.start()
         except Exception:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from horae import Horae
-from horae.actions import jobs, scheduled_tasks, schedules
+from horae.actions import claims, endings, jobs, scheduled_tasks, schedules
 from horae.actions.definitions import find_definitions, release_held, store_definitions
 from horae.actions.reasons import why
 from horae.core.scheduled_tasks import Terms, Wish
@@ -29,7 +29,7 @@ def world(database_url: str, clock: VirtualClock) -> Iterator[World]:
 
 
 def pulled(world: World, **wanted: object) -> list[str]:
-    return [job.id for job in jobs.pull(world, worker_id="w1", **wanted)]  # type: ignore[arg-type]
+    return [job.id for job in claims.pull(world, worker_id="w1", **wanted)]  # type: ignore[arg-type]
 
 
 def test_a_definition_says_who_stored_it_and_when(world: World) -> None:
@@ -55,8 +55,8 @@ def test_the_newest_stored_definition_rules(world: World) -> None:
         store_definitions(world, [newest])
         jobs.enqueue(world, a_request(owner="alice"))
         assert len(pulled(world)) == (1 if newest.tenants else 0)
-        for job in jobs.pull(world, worker_id="w1", owner="alice"):
-            jobs.ack(world, job.id, job.token)
+        for job in claims.pull(world, worker_id="w1", owner="alice"):
+            endings.ack(world, job.id, job.token)
 
 
 def test_what_is_opened_or_closed_is_audited_and_nothing_else(world: World) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from horae.actions import jobs
+from horae.actions import claims, endings, jobs
 from horae.actions.jobs import Request
 from horae.core.retry import Retry
 from horae.errors import HoraeError, InvalidInput, InvalidName, InvalidPayload, KeyConflict, PastDue
@@ -145,8 +145,8 @@ def test_the_same_key_with_another_request_is_refused(world: World, other: dict[
 
 def test_a_known_key_answers_with_the_finished_job(world: World) -> None:
     first = jobs.enqueue(world, a_request(key="k"))
-    [job] = jobs.pull(world, worker_id="w")
-    jobs.ack(world, job.id, job.token, result="done")
+    [job] = claims.pull(world, worker_id="w")
+    endings.ack(world, job.id, job.token, result="done")
 
     again = jobs.enqueue(world, a_request(key="k"))
 
@@ -194,8 +194,8 @@ def test_objects_of_two_types_that_share_an_id_are_two_jobs_however_often_they_a
     """S0-6, S0-8: the document's key names no type, so the second one's key does."""
     first = jobs.enqueue(world, governed())
     if ended:
-        [job] = jobs.pull(world, worker_id="w")
-        jobs.ack(world, job.id, job.token)
+        [job] = claims.pull(world, worker_id="w")
+        endings.ack(world, job.id, job.token)
 
     second = jobs.enqueue(world, governed(object_type="cognition"))
 

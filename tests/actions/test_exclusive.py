@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from horae.actions import jobs
+from horae.actions import claims, endings, jobs
 from horae.actions.exclusive import start_exclusively
 from horae.actions.jobs import Enqueued
 from horae.core.jobs import Job, Lease
@@ -23,7 +23,7 @@ def start(world: World, key: str = "sync", **fields: object) -> Enqueued:
 
 
 def pull(world: World) -> Job:
-    [job] = jobs.pull(world, worker_id="w", lease=LONG)
+    [job] = claims.pull(world, worker_id="w", lease=LONG)
     return job
 
 
@@ -37,14 +37,14 @@ def test_a_lively_one_is_not_disturbed_and_named_to_the_newcomer(world: World, c
     started = start(world)
     job = pull(world)
     clock.advance(TEN_MINUTES)
-    jobs.progress(world, Lease(job.number, job.token), {"batch": 1})
+    claims.progress(world, Lease(job.number, job.token), {"batch": 1})
     clock.advance(TEN_MINUTES)
 
     with pytest.raises(AlreadyRunning) as refused:
         start(world)
 
     assert refused.value.job_id == started.id
-    assert jobs.ack(world, job.id, job.token).state == "succeeded"
+    assert endings.ack(world, job.id, job.token).state == "succeeded"
 
 
 def test_one_that_still_waits_for_a_worker_counts_as_started(world: World) -> None:
@@ -73,7 +73,7 @@ def test_a_silent_one_is_closed_as_lost_and_the_newcomer_goes_on_from_its_checkp
 ) -> None:
     start(world)
     silent = pull(world)
-    jobs.checkpoint(world, Lease(silent.number, silent.token), {"page": 7})
+    claims.checkpoint(world, Lease(silent.number, silent.token), {"page": 7})
     clock.advance(TEN_MINUTES + timedelta(microseconds=1))
 
     started = start(world)
@@ -81,7 +81,7 @@ def test_a_silent_one_is_closed_as_lost_and_the_newcomer_goes_on_from_its_checkp
     [run] = jobs.runs(world, silent.id)
     assert (run.outcome, "no progress" in (run.error or "")) == ("lost", True)
     with pytest.raises(LeaseLost):
-        jobs.ack(world, silent.id, silent.token)
+        endings.ack(world, silent.id, silent.token)
     heir = pull(world)
     assert (heir.id, heir.checkpoint) == (started.id, {"page": 7})
 
@@ -89,7 +89,7 @@ def test_a_silent_one_is_closed_as_lost_and_the_newcomer_goes_on_from_its_checkp
 def test_whoever_brings_a_checkpoint_keeps_it(world: World, clock: VirtualClock) -> None:
     start(world)
     silent = pull(world)
-    jobs.checkpoint(world, Lease(silent.number, silent.token), {"page": 7})
+    claims.checkpoint(world, Lease(silent.number, silent.token), {"page": 7})
     clock.advance(LONG)
 
     start(world, checkpoint={"page": 1})
@@ -100,7 +100,7 @@ def test_whoever_brings_a_checkpoint_keeps_it(world: World, clock: VirtualClock)
 def test_after_the_end_of_one_the_next_may_start(world: World) -> None:
     start(world)
     job = pull(world)
-    jobs.ack(world, job.id, job.token)
+    endings.ack(world, job.id, job.token)
 
     assert start(world).id != job.id
 

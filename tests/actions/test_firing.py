@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from horae.actions import firing, jobs, schedules
+from horae.actions import claims, endings, firing, jobs, schedules
 from horae.core.fires import Schedule
 from horae.core.jobs import Job, Outcome
 from horae.core.retry import Retry
@@ -31,7 +31,7 @@ def told(world: World, key: str = "minutely") -> list[tuple[str, str | None, str
 
 
 def pull(world: World) -> list[Job]:
-    return jobs.pull(world, worker_id="w")
+    return claims.pull(world, worker_id="w")
 
 
 # -- by hand: C-23, S3-30, S3-51 ---------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def test_a_trigger_queues_behind_a_running_one_where_one_may_wait(world: World) 
     ran = [firing.trigger(world, "minutely").ran for _ in range(2)]
 
     assert (ran, pull(world)) == ([True, False], [])
-    jobs.ack(world, running.id, running.token)
+    endings.ack(world, running.id, running.token)
     assert len(pull(world)) == 1
 
 
@@ -94,7 +94,7 @@ def test_a_triggered_job_that_fails_is_not_tried_again(world: World) -> None:
     firing.trigger(world, "minutely")
     [job] = pull(world)
 
-    assert jobs.fail(world, job.id, job.token, "Boom").state == "dead"
+    assert endings.fail(world, job.id, job.token, "Boom").state == "dead"
 
 
 def test_a_trigger_of_nothing_is_refused(world: World) -> None:
@@ -176,7 +176,7 @@ def test_a_backfill_stays_within_the_bounds_of_the_schedule(world: World, clock:
 def test_backfilled_jobs_do_not_overlap_where_the_schedule_forbids_it(world: World, clock: VirtualClock) -> None:
     missed(world, clock)
     [job] = pull(world)
-    jobs.ack(world, job.id, job.token)
+    endings.ack(world, job.id, job.token)
     firing.backfill(world, "hourly", NOON + TICK, NOON + DAY, dry_run=False)
 
     assert len(pull(world)) == 1
@@ -367,10 +367,10 @@ def test_a_first_failure_is_tried_again_and_the_rhythm_goes_on(world: World, clo
     clock.advance(HOUR)
     firing.fire_due(world)
     [job] = pull(world)
-    jobs.settle(world, [(job, Outcome("failed", error="Boom"))])
+    endings.settle(world, [(job, Outcome("failed", error="Boom"))])
     clock.advance(MINUTE)
     [again] = pull(world)
-    jobs.ack(world, again.id, again.token)
+    endings.ack(world, again.id, again.token)
     clock.advance(HOUR)
     firing.fire_due(world)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from horae.actions import jobs
+from horae.actions import claims, endings, jobs
 from horae.core.audit import Entry
 from horae.core.jobs import Job, Lease, Outcome
 from horae.core.retry import Retry
@@ -21,13 +21,13 @@ MINUTE = timedelta(minutes=1)
 
 def a_running_job(world: World, **asked: Any) -> Job:
     jobs.enqueue(world, a_request(**asked))
-    [job] = jobs.pull(world, worker_id="w1", limit=1)
+    [job] = claims.pull(world, worker_id="w1", limit=1)
     return job
 
 
 def a_dead_job(world: World, **asked: Any) -> Job:
     job = a_running_job(world, retry=Retry.none(), **asked)
-    return jobs.fail(world, job.id, job.token, "no")
+    return endings.fail(world, job.id, job.token, "no")
 
 
 def entries(world: World, job_id: str) -> list[Entry]:
@@ -51,7 +51,7 @@ def test_pull_takes_due_jobs_of_the_queues_in_turn(world: World) -> None:
     for queue in ("b", "a", "a"):
         jobs.enqueue(world, a_request(queue=queue))
 
-    taken = jobs.pull(world, worker_id="w", queues=["a", "b"], limit=3)
+    taken = claims.pull(world, worker_id="w", queues=["a", "b"], limit=3)
 
     assert [job.queue for job in taken] == ["a", "a", "b"]
 
@@ -59,7 +59,7 @@ def test_pull_takes_due_jobs_of_the_queues_in_turn(world: World) -> None:
 def test_pull_takes_no_more_than_asked_for_over_all_queues(world: World) -> None:
     jobs.enqueue_many(world, [a_request(queue=queue) for queue in "aabb"])
 
-    assert len(jobs.pull(world, worker_id="w", queues=["a", "b"], limit=3)) == 3
+    assert len(claims.pull(world, worker_id="w", queues=["a", "b"], limit=3)) == 3
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_pull_takes_no_more_than_asked_for_over_all_queues(world: World) -> None
 )
 def test_a_pull_that_makes_no_sense_is_refused(world: World, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        jobs.pull(world, **({"worker_id": "w"} | wrong))
+        claims.pull(world, **({"worker_id": "w"} | wrong))
 
 
 # -- ack: S0-13 to S0-16 --------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def test_a_pull_that_makes_no_sense_is_refused(world: World, wrong: dict[str, An
 def test_ack_ends_the_job_with_its_result(world: World) -> None:
     job = a_running_job(world)
 
-    done = jobs.ack(world, job.id, job.token, result={"n": 1})
+    done = endings.ack(world, job.id, job.token, result={"n": 1})
 
     assert (done.state, done.result) == ("succeeded", {"n": 1})
 
@@ -95,7 +95,7 @@ def test_ack_ends_the_job_with_its_result(world: World) -> None:
 def test_ack_keeps_the_next_action_and_the_link_to_the_audit(world: World) -> None:
     job = a_running_job(world)
 
-    jobs.ack(world, job.id, job.token, next_action_at=NOON + MINUTE, audit_event_id="aud_1")
+    endings.ack(world, job.id, job.token, next_action_at=NOON + MINUTE, audit_event_id="aud_1")
 
     [run] = jobs.runs(world, job.id)
     assert (run.next_action_at, run.audit_event_id) == (NOON + MINUTE, "aud_1")
@@ -105,7 +105,7 @@ def test_a_result_that_is_not_json_is_refused_and_the_job_still_runs(world: Worl
     job = a_running_job(world)
 
     with pytest.raises(InvalidPayload):
-        jobs.ack(world, job.id, job.token, result=object())
+        endings.ack(world, job.id, job.token, result=object())
     assert jobs.get(world, job.id).state == "running"
 
 
@@ -114,21 +114,21 @@ def test_only_the_holder_may_ack(world: World, token: int) -> None:
     job = a_running_job(world)
 
     with pytest.raises(LeaseLost):
-        jobs.ack(world, job.id, token)
+        endings.ack(world, job.id, token)
 
 
 def test_a_lost_lease_cannot_ack(world: World, clock: VirtualClock) -> None:
     job = a_running_job(world)
     clock.advance(31 * SECOND)
-    jobs.lose_expired(world)
+    endings.lose_expired(world)
 
     with pytest.raises(LeaseLost):
-        jobs.ack(world, job.id, job.token)
+        endings.ack(world, job.id, job.token)
 
 
 def test_an_unknown_job_cannot_be_acked(world: World) -> None:
     with pytest.raises(NotFound):
-        jobs.ack(world, "job_99", 1)
+        endings.ack(world, "job_99", 1)
 
 
 # -- fail: S0-17 to S0-20 -------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_an_unknown_job_cannot_be_acked(world: World) -> None:
 def test_fail_tries_again_by_the_policy(world: World) -> None:
     job = a_running_job(world, retry=Retry.fixed(60))
 
-    again = jobs.fail(world, job.id, job.token, "no")
+    again = endings.fail(world, job.id, job.token, "no")
 
     assert (again.state, again.attempt, again.last_error, again.run_at) == ("queued", 1, "no", NOON + MINUTE)
 
@@ -145,7 +145,7 @@ def test_fail_tries_again_by_the_policy(world: World) -> None:
 def test_fail_takes_the_callers_delay(world: World) -> None:
     job = a_running_job(world)
 
-    assert jobs.fail(world, job.id, job.token, "no", retry_delay=9 * SECOND).run_at == NOON + 9 * SECOND
+    assert endings.fail(world, job.id, job.token, "no", retry_delay=9 * SECOND).run_at == NOON + 9 * SECOND
 
 
 def test_fail_counts_from_run_at_where_asked(world: World, clock: VirtualClock) -> None:
@@ -153,7 +153,7 @@ def test_fail_counts_from_run_at_where_asked(world: World, clock: VirtualClock) 
     job = a_running_job(world)
     clock.advance(5 * SECOND)
 
-    again = jobs.fail(world, job.id, job.token, "no", retry_delay=MINUTE, from_run_at=True)
+    again = endings.fail(world, job.id, job.token, "no", retry_delay=MINUTE, from_run_at=True)
 
     assert again.run_at == NOON + MINUTE
 
@@ -168,21 +168,21 @@ def test_the_last_failure_kills_and_writes_an_entry(world: World) -> None:
 def test_a_final_failure_kills_at_once(world: World) -> None:
     job = a_running_job(world)
 
-    assert jobs.fail(world, job.id, job.token, "no", final=True).state == "dead"
+    assert endings.fail(world, job.id, job.token, "no", final=True).state == "dead"
 
 
 def test_a_negative_delay_is_refused(world: World) -> None:
     job = a_running_job(world)
 
     with pytest.raises(InvalidInput):
-        jobs.fail(world, job.id, job.token, "no", retry_delay=-SECOND)
+        endings.fail(world, job.id, job.token, "no", retry_delay=-SECOND)
 
 
 @pytest.mark.parametrize("error", ["nul \0", "surrogate \ud800", "x" * 100_000], ids=["nul", "surrogate", "long"])
 def test_any_error_text_can_be_kept(world: World, error: str) -> None:
     job = a_running_job(world)
 
-    told = jobs.fail(world, job.id, job.token, error).last_error or ""
+    told = endings.fail(world, job.id, job.token, error).last_error or ""
 
     assert 0 < len(told) <= 20_000
 
@@ -190,7 +190,7 @@ def test_any_error_text_can_be_kept(world: World, error: str) -> None:
 def test_a_retry_wakes_the_sleepers_of_its_queue(world: World) -> None:
     job = a_running_job(world)
 
-    assert woken(world, lambda: jobs.fail(world, job.id, job.token, "no", retry_delay=SECOND)) == {"default"}
+    assert woken(world, lambda: endings.fail(world, job.id, job.token, "no", retry_delay=SECOND)) == {"default"}
 
 
 # -- settle -----------------------------------------------------------
@@ -199,9 +199,9 @@ def test_a_retry_wakes_the_sleepers_of_its_queue(world: World) -> None:
 def test_settle_tells_who_came_too_late(world: World) -> None:
     first = a_running_job(world)
     second = a_running_job(world)
-    jobs.ack(world, first.id, first.token)
+    endings.ack(world, first.id, first.token)
 
-    told = jobs.settle(world, [(first, Outcome("succeeded")), (second, Outcome("succeeded"))])
+    told = endings.settle(world, [(first, Outcome("succeeded")), (second, Outcome("succeeded"))])
 
     assert told[first.id] is None
     assert told[second.id] is not None
@@ -213,7 +213,7 @@ def test_settle_tells_who_came_too_late(world: World) -> None:
 def test_a_worker_gives_a_job_back_without_a_word_in_the_audit(world: World) -> None:
     job = a_running_job(world)
 
-    again = jobs.release(world, job.id, job.token)
+    again = endings.release(world, job.id, job.token)
 
     assert (again.state, again.attempt, again.run_at, entries(world, job.id)) == ("queued", 0, NOON, [])
 
@@ -221,34 +221,34 @@ def test_a_worker_gives_a_job_back_without_a_word_in_the_audit(world: World) -> 
 def test_an_operator_takes_a_job_from_whoever_holds_it(world: World) -> None:
     job = a_running_job(world)
 
-    again = jobs.release(world, job.id, actor="ann", reason="stuck")
+    again = endings.release(world, job.id, actor="ann", reason="stuck")
 
     assert again.state == "queued"
     assert [(e.verb, e.actor, e.reason) for e in entries(world, job.id)] == [("release", "ann", "stuck")]
     with pytest.raises(LeaseLost):
-        jobs.ack(world, job.id, job.token)
+        endings.ack(world, job.id, job.token)
 
 
 def test_a_released_job_wakes_the_sleepers(world: World) -> None:
     job = a_running_job(world)
 
-    assert woken(world, lambda: jobs.release(world, job.id, job.token)) == {"default"}
+    assert woken(world, lambda: endings.release(world, job.id, job.token)) == {"default"}
 
 
 def test_a_job_that_does_not_run_cannot_be_released(world: World) -> None:
     waiting = jobs.enqueue(world, a_request()).job
 
     with pytest.raises(NotAllowed):
-        jobs.release(world, waiting.id, actor="ann")
+        endings.release(world, waiting.id, actor="ann")
     assert entries(world, waiting.id) == []
 
 
 def test_a_worker_too_late_to_release_has_lost_its_lease(world: World) -> None:
     job = a_running_job(world)
-    jobs.ack(world, job.id, job.token)
+    endings.ack(world, job.id, job.token)
 
     with pytest.raises(LeaseLost):
-        jobs.release(world, job.id, job.token)
+        endings.release(world, job.id, job.token)
 
 
 # -- renew, progress, checkpoint, once -----------------------------------------------------------
@@ -258,13 +258,13 @@ def test_renew_extends_from_now(world: World, clock: VirtualClock) -> None:
     job = a_running_job(world)
     clock.advance(20 * SECOND)
 
-    held = jobs.renew(world, [Lease(job.number, job.token)]).held
+    held = claims.renew(world, [Lease(job.number, job.token)]).held
 
     assert held == {job.number}
     assert jobs.get(world, job.id).leased_until == NOON + 50 * SECOND
 
 
-@pytest.mark.parametrize("verb", [jobs.progress, jobs.checkpoint])
+@pytest.mark.parametrize("verb", [claims.progress, claims.checkpoint])
 def test_notes_are_fenced(world: World, verb: Callable[[World, Lease, Any], None]) -> None:
     job = a_running_job(world)
     verb(world, Lease(job.number, job.token), {"done": 1})
@@ -275,7 +275,7 @@ def test_notes_are_fenced(world: World, verb: Callable[[World, Lease, Any], None
     assert {"done": 1} in (found.progress, found.checkpoint)
 
 
-@pytest.mark.parametrize("verb", [jobs.progress, jobs.checkpoint])
+@pytest.mark.parametrize("verb", [claims.progress, claims.checkpoint])
 def test_notes_must_be_json(world: World, verb: Callable[[World, Lease, Any], None]) -> None:
     job = a_running_job(world)
 
@@ -292,11 +292,11 @@ def test_once_runs_a_step_once_also_after_a_lost_lease(world: World, clock: Virt
         calls.append("charged")
         return "receipt"
 
-    one = jobs.once(world, Lease(first.number, first.token), "charge", charge)
+    one = claims.once(world, Lease(first.number, first.token), "charge", charge)
     clock.advance(31 * SECOND)
-    jobs.lose_expired(world)
-    [again] = jobs.pull(world, worker_id="w2")
-    two = jobs.once(world, Lease(again.number, again.token), "charge", charge)
+    endings.lose_expired(world)
+    [again] = claims.pull(world, worker_id="w2")
+    two = claims.once(world, Lease(again.number, again.token), "charge", charge)
 
     assert (one, two, calls) == ("receipt", "receipt", ["charged"])
 
@@ -306,18 +306,18 @@ def test_a_step_that_fails_is_not_remembered(world: World) -> None:
     lease = Lease(job.number, job.token)
 
     with pytest.raises(ZeroDivisionError):
-        jobs.once(world, lease, "divide", lambda _: 1 // 0)
+        claims.once(world, lease, "divide", lambda _: 1 // 0)
 
-    assert jobs.once(world, lease, "divide", lambda _: 42) == 42
+    assert claims.once(world, lease, "divide", lambda _: 42) == 42
 
 
 def test_a_zombie_cannot_do_a_step(world: World, clock: VirtualClock) -> None:
     job = a_running_job(world)
     clock.advance(31 * SECOND)
-    jobs.lose_expired(world)
+    endings.lose_expired(world)
 
     with pytest.raises(LeaseLost):
-        jobs.once(world, Lease(job.number, job.token), "charge", lambda _: 1)
+        claims.once(world, Lease(job.number, job.token), "charge", lambda _: 1)
 
 
 # -- lose_expired -----------------------------------------------------------
@@ -327,7 +327,7 @@ def test_a_lost_job_waits_again_and_wakes_the_sleepers(world: World, clock: Virt
     job = a_running_job(world)
     clock.advance(31 * SECOND)
 
-    assert woken(world, lambda: jobs.lose_expired(world)) == {"default"}
+    assert woken(world, lambda: endings.lose_expired(world)) == {"default"}
     assert jobs.get(world, job.id).state == "queued"
 
 
@@ -336,8 +336,8 @@ def test_losing_tells_which_jobs_are_dead_now(world: World, clock: VirtualClock)
     told = []
     for _ in range(3):
         clock.advance(31 * SECOND)
-        told += [dead for _, dead in jobs.lose_expired(world)]
-        jobs.pull(world, worker_id="w1")
+        told += [dead for _, dead in endings.lose_expired(world)]
+        claims.pull(world, worker_id="w1")
 
     assert told == [False, False, True]
 
@@ -347,7 +347,7 @@ def test_a_cancelled_job_whose_worker_dies_does_not_run_again(world: World, cloc
     jobs.cancel(world, job.id, reason="enough")
     clock.advance(31 * SECOND)
 
-    jobs.lose_expired(world)
+    endings.lose_expired(world)
 
     assert jobs.get(world, job.id).state == "cancelled"
 
@@ -370,7 +370,7 @@ def test_cancel_asks_a_running_job_to_stop(world: World) -> None:
     asked = jobs.cancel(world, job.id, reason="enough")
 
     assert (asked.state, asked.cancel_requested) == ("running", True)
-    assert jobs.renew(world, [Lease(job.number, job.token)]).cancelled == {job.number}
+    assert claims.renew(world, [Lease(job.number, job.token)]).cancelled == {job.number}
 
 
 def test_revive_gives_a_dead_job_all_its_attempts_again(world: World, clock: VirtualClock) -> None:
@@ -406,10 +406,10 @@ def test_a_rescheduled_job_does_not_run_before_its_new_time(world: World, clock:
     job = jobs.enqueue(world, a_request()).job
     jobs.reschedule(world, job.id, run_at=NOON + MINUTE)
 
-    early = jobs.pull(world, worker_id="w")
+    early = claims.pull(world, worker_id="w")
     clock.advance(60 * SECOND)
 
-    assert (early, len(jobs.pull(world, worker_id="w"))) == ([], 1)
+    assert (early, len(claims.pull(world, worker_id="w"))) == ([], 1)
 
 
 def test_a_naive_time_is_refused(world: World) -> None:
@@ -432,11 +432,11 @@ def test_what_the_machine_does_not_draw_is_refused_without_an_entry(
 ) -> None:
     job = jobs.enqueue(world, a_request(retry=Retry.none())).job
     if state != "queued":
-        [job] = jobs.pull(world, worker_id="w")
+        [job] = claims.pull(world, worker_id="w")
     if state in ("succeeded", "cancelled"):
-        jobs.settle(world, [(job, Outcome(state))])  # type: ignore[arg-type]
+        endings.settle(world, [(job, Outcome(state))])  # type: ignore[arg-type]
     if state == "dead":
-        jobs.fail(world, job.id, job.token, "no")
+        endings.fail(world, job.id, job.token, "no")
     before = entries(world, job.id)
 
     with pytest.raises(NotAllowed):
@@ -525,11 +525,11 @@ def test_metrics_of_an_empty_store_are_calm(world: World) -> None:
 def test_metrics_follow_the_formulas_of_document_000(world: World, clock: VirtualClock) -> None:
     """S0-29 to S0-33: three succeeded (one after a retry), one dead, one cancelled, one due for nine seconds."""
     jobs.enqueue_many(world, [a_request(retry=Retry.fixed(0, attempts=2)) for _ in range(4)])
-    retried, *others = jobs.pull(world, worker_id="w")
-    jobs.fail(world, retried.id, retried.token, "no")
-    [retried] = jobs.pull(world, worker_id="w")
-    jobs.settle(world, [(job, Outcome("succeeded")) for job in (retried, *others[:2])])
-    jobs.fail(world, others[2].id, others[2].token, "no", final=True)
+    retried, *others = claims.pull(world, worker_id="w")
+    endings.fail(world, retried.id, retried.token, "no")
+    [retried] = claims.pull(world, worker_id="w")
+    endings.settle(world, [(job, Outcome("succeeded")) for job in (retried, *others[:2])])
+    endings.fail(world, others[2].id, others[2].token, "no", final=True)
     jobs.cancel(world, jobs.enqueue(world, a_request()).id)
     jobs.enqueue(world, a_request())
     clock.advance(9 * SECOND)

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from horae.actions import firing, jobs, logs, schedules, tracking
+from horae.actions import claims, endings, firing, jobs, logs, schedules, tracking
 from horae.core.jobs import Outcome
 from horae.core.retry import Retry
 from horae.errors import InvalidInput, NotFound
@@ -21,12 +21,12 @@ def ran(world: World, clock: VirtualClock, times: int = 1, *, fails: bool = Fals
     for _ in range(times):
         clock.advance(MINUTE)
         firing.fire_due(world)
-        for job in jobs.pull(world, worker_id="w"):
+        for job in claims.pull(world, worker_id="w"):
             clock.advance(timedelta(seconds=1))
             if fails:
-                jobs.fail(world, job.id, job.token, "Boom: no")
+                endings.fail(world, job.id, job.token, "Boom: no")
             else:
-                jobs.ack(world, job.id, job.token)
+                endings.ack(world, job.id, job.token)
             names.append(job.run_id)
     return names
 
@@ -51,7 +51,7 @@ def test_a_run_under_way_is_in_the_log(world: World, clock: VirtualClock) -> Non
     schedules.create(world, a_schedule())
     clock.advance(MINUTE)
     firing.fire_due(world)
-    [job] = jobs.pull(world, worker_id="w")
+    [job] = claims.pull(world, worker_id="w")
 
     [line] = logs.page(world)
 
@@ -65,8 +65,8 @@ def test_a_manual_run_says_so(world: World, clock: VirtualClock) -> None:
     """C-23."""
     schedules.create(world, a_schedule())
     firing.trigger(world, "minutely")
-    [job] = jobs.pull(world, worker_id="w")
-    jobs.ack(world, job.id, job.token)
+    [job] = claims.pull(world, worker_id="w")
+    endings.ack(world, job.id, job.token)
 
     assert logs.get(world, job.run_id).trigger == "manual"
 
@@ -104,8 +104,8 @@ def test_filters_by_outcome_and_time(world: World, clock: VirtualClock) -> None:
 
 def test_jobs_without_a_schedule_are_no_part_of_it_unless_asked_for(world: World) -> None:
     jobs.enqueue(world, a_request())
-    [job] = jobs.pull(world, worker_id="w")
-    jobs.ack(world, job.id, job.token)
+    [job] = claims.pull(world, worker_id="w")
+    endings.ack(world, job.id, job.token)
 
     assert logs.page(world) == []
     assert told(logs.page(world, logs.wanted_for(world, "greet"))) == [job.run_id]
@@ -192,8 +192,8 @@ def test_the_story_of_a_job_that_is_still_there_stays(world: World, clock: Virtu
     [first] = ran(world, clock, fails=True)
     clock.advance(DAY)
     assert logs.clean(world, clock.now(), dry_run=False).removed == 0
-    [job] = jobs.pull(world, worker_id="w")
-    jobs.fail(world, job.id, job.token, "again")
+    [job] = claims.pull(world, worker_id="w")
+    endings.fail(world, job.id, job.token, "again")
     clock.advance(DAY)
 
     assert jobs.get(world, job.id).state == "dead"

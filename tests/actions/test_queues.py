@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from horae.actions import jobs, queues
+from horae.actions import claims, jobs, queues
 from horae.core.audit import Entry
 from horae.errors import InvalidInput
 from horae.ports import World
@@ -23,7 +23,7 @@ def test_a_paused_queue_hands_out_nothing_and_still_takes_jobs(world: World) -> 
 
     jobs.enqueue(world, a_request())
 
-    assert jobs.pull(world, worker_id="w") == []
+    assert claims.pull(world, worker_id="w") == []
 
 
 def test_a_pause_says_who_when_and_why(world: World) -> None:
@@ -40,7 +40,7 @@ def test_a_resumed_queue_goes_on(world: World) -> None:
 
     queues.resume_queue(world, "default", actor="ann")
 
-    assert len(jobs.pull(world, worker_id="w")) == 1
+    assert len(claims.pull(world, worker_id="w")) == 1
     assert [entry.verb for entry in entries(world)] == ["resume", "pause"]
 
 
@@ -49,18 +49,18 @@ def test_a_limited_queue_runs_no_more_at_once(world: World) -> None:
 
     queues.limit_queue(world, "default", 2, actor="ann")
 
-    assert len(jobs.pull(world, worker_id="w")) == 2
+    assert len(claims.pull(world, worker_id="w")) == 2
     assert entries(world)[0].verb == "limit"
 
 
 def test_a_lifted_limit_lets_the_rest_in(world: World) -> None:
     jobs.enqueue_many(world, [a_request() for _ in range(3)])
     queues.limit_queue(world, "default", 1)
-    jobs.pull(world, worker_id="w")
+    claims.pull(world, worker_id="w")
 
     queues.limit_queue(world, "default", None)
 
-    assert len(jobs.pull(world, worker_id="w")) == 2
+    assert len(claims.pull(world, worker_id="w")) == 2
 
 
 def test_a_queue_can_be_served_by_due_time(world: World) -> None:
@@ -69,7 +69,7 @@ def test_a_queue_can_be_served_by_due_time(world: World) -> None:
 
     queues.order_queue(world, "default", "run_at", actor="ann")
 
-    assert jobs.pull(world, worker_id="w", limit=1)[0].id == low
+    assert claims.pull(world, worker_id="w", limit=1)[0].id == low
     assert entries(world)[0].verb == "order"
 
 

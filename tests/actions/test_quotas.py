@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from horae import Horae
-from horae.actions import jobs
+from horae.actions import claims, endings, jobs
 from horae.actions.jobs import Enqueued, Request
 from horae.actions.quotas import enqueue_within
 from horae.actions.retention import Retention, clean
@@ -47,8 +47,8 @@ def test_a_repeated_request_finds_its_job_also_when_there_is_no_room_left(databa
         with pytest.raises(QuotaExceeded):
             enqueue_within(app.world, [Request("work", owner="alice")], owner="alice", allowed=1)
 
-        (held,) = jobs.pull(app.world, worker_id="w", owner="alice")
-        jobs.ack(app.world, held.id, held.token)
+        (held,) = claims.pull(app.world, worker_id="w", owner="alice")
+        endings.ack(app.world, held.id, held.token)
 
         assert enqueue_within(app.world, [Request("work", owner="alice")], owner="alice", allowed=1)
 
@@ -78,8 +78,8 @@ def test_a_key_that_outlives_its_job_is_still_known(tmp_path: Path) -> None:
     with Horae(f"sqlite:///{tmp_path / 'horae.db'}", clock=clock) as app:
         asked = [Request("work", owner="alice", key="k")]
         (first,) = enqueue_within(app.world, asked, owner="alice", allowed=3)
-        (held,) = jobs.pull(app.world, worker_id="w", owner="alice")
-        jobs.ack(app.world, held.id, held.token)
+        (held,) = claims.pull(app.world, worker_id="w", owner="alice")
+        endings.ack(app.world, held.id, held.token)
         clock.advance(timedelta(days=2))
         clean(app.world, Retention(runs=timedelta(days=1), keys=timedelta(days=30)))
         with pytest.raises(NotFound):

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from horae import Horae
-from horae.actions import firing, jobs, logs, schedules
+from horae.actions import claims, endings, firing, jobs, logs, schedules
 from horae.actions.retention import Retention, clean
 from horae.actions.tracking import begin, end
 from horae.clock import SystemDice
@@ -43,8 +43,8 @@ def advance(world: World, span: timedelta) -> None:
 
 def finished(world: World, **options: str) -> str:
     jobs.enqueue(world, jobs.Request("h", **options))  # type: ignore[arg-type]
-    [job] = jobs.pull(world, worker_id="w")
-    jobs.ack(world, job.id, job.token)
+    [job] = claims.pull(world, worker_id="w")
+    endings.ack(world, job.id, job.token)
     return job.id
 
 
@@ -128,13 +128,13 @@ def ran(world: World, *fails: bool) -> None:
     for fail in fails:
         advance(world, timedelta(minutes=1))
         firing.fire_due(world)
-        [job] = jobs.pull(world, worker_id="w")
+        [job] = claims.pull(world, worker_id="w")
         if fail:
-            jobs.fail(world, job.id, job.token, "no", final=True)
+            endings.fail(world, job.id, job.token, "no", final=True)
             jobs.revive(world, job.id)
             jobs.cancel(world, job.id)  # a dead job keeps its runs; one that was called off does not
         else:
-            jobs.ack(world, job.id, job.token)
+            endings.ack(world, job.id, job.token)
 
 
 def counts(world: World, schedule: Schedule) -> tuple[int, int]:

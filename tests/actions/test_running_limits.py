@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from horae.actions import firing, jobs, queues, schedules
+from horae.actions import claims, firing, jobs, queues, schedules
 from horae.actions.reasons import why
 from horae.actions.running_limits import declare_limits, list_limits, reset_limit, set_limit
 from horae.clock import SystemDice
@@ -42,7 +42,7 @@ def holds(world: World, name: str) -> tuple[int | None, str | None]:
 
 
 def claimed(world: World) -> int:
-    return len(jobs.pull(world, worker_id="w"))
+    return len(claims.pull(world, worker_id="w"))
 
 
 def test_what_is_set_by_hand_wins_over_file_and_code_until_it_is_reset(stored: World) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from horae.actions import firing, jobs, scheduled_tasks, schedules, toggles
+from horae.actions import claims, endings, firing, jobs, scheduled_tasks, schedules, toggles
 from horae.actions.forecast import forecast
 from horae.actions.owners import set_owner
 from horae.actions.scheduled_tasks import Saved
@@ -57,7 +57,7 @@ def seen(world: World, task_id: str) -> Facts:
 def fired(world: World) -> list[Job]:
     """Fire what is due and hand it to a worker."""
     firing.fire_due(world)
-    return jobs.pull(world, worker_id="w1")
+    return claims.pull(world, worker_id="w1")
 
 
 def told(world: World, task_id: str) -> list[tuple[str, str, int]]:
@@ -67,8 +67,8 @@ def told(world: World, task_id: str) -> list[tuple[str, str, int]]:
 
 def give_up(world: World, clock: VirtualClock) -> None:
     """Fail every attempt that there is."""
-    while taken := jobs.pull(world, worker_id="w1"):
-        jobs.fail(world, taken[0].id, taken[0].token, "no answer")
+    while taken := claims.pull(world, worker_id="w1"):
+        endings.fail(world, taken[0].id, taken[0].token, "no answer")
         clock.advance(MINUTE)
 
 
@@ -81,7 +81,7 @@ def test_a_task_runs_at_its_time_and_goes_on(world: World, clock: VirtualClock) 
     clock.advance(HOUR)
 
     (job,) = fired(world)
-    jobs.ack(world, job.id, job.token, result={"output": "done"})
+    endings.ack(world, job.id, job.token, result={"output": "done"})
 
     (run,) = scheduled_tasks.runs(world, task_id, owner="alice")
     assert (run.run.outcome, run.run.result, run.trigger) == ("succeeded", {"output": "done"}, "schedule")
@@ -101,7 +101,7 @@ def test_a_raised_minimum_reaches_tasks_that_are_there_and_a_lowered_one_gives_t
     clock.advance(20 * SECOND)
 
     (job,) = fired(strict)
-    jobs.ack(strict, job.id, job.token)
+    endings.ack(strict, job.id, job.token)
     clock.advance(20 * SECOND)
 
     facts = seen(strict, task_id)
@@ -117,7 +117,7 @@ def test_a_raised_minimum_reaches_tasks_that_are_there_and_a_lowered_one_gives_t
     assert [at for at, _ in forecast(strict, 0.2).fires] == [NOON + 20 * SECOND + n * 5 * MINUTE for n in (1, 2)]
     clock.advance(5 * MINUTE)
     (job,) = fired(world)
-    jobs.ack(world, job.id, job.token)
+    endings.ack(world, job.id, job.token)
     assert seen(world, task_id).next_run_at == NOON + 6 * MINUTE
     assert seen(world, task_id).notices == ()
 
@@ -148,11 +148,11 @@ def test_a_failed_run_is_tried_again_a_minute_later_with_the_same_trace(world: W
     clock.advance(HOUR)
     (job,) = fired(world)
 
-    jobs.fail(world, job.id, job.token, "no answer")
+    endings.fail(world, job.id, job.token, "no answer")
 
     assert seen(world, task_id).next_run_at == clock.now() + MINUTE
     clock.advance(MINUTE)
-    (again,) = jobs.pull(world, worker_id="w1")
+    (again,) = claims.pull(world, worker_id="w1")
     assert (again.id, again.trace_id) == (job.id, job.trace_id)
     assert told(world, task_id) == [("running", "schedule", 2), ("failed", "schedule", 1)]
 
@@ -162,7 +162,7 @@ def test_a_retry_that_would_meet_the_next_fire_yields_to_it(world: World, clock:
     task_id = task(world, schedule_expr="* * * * *")
     clock.advance(MINUTE)
     (first,) = fired(world)
-    jobs.fail(world, first.id, first.token, "no answer")
+    endings.fail(world, first.id, first.token, "no answer")
 
     clock.advance(MINUTE)
     (second,) = fired(world)
@@ -193,7 +193,7 @@ def test_a_once_task_disables_itself_after_success(world: World, clock: VirtualC
     (job,) = fired(world)
     assert seen(world, task_id).enabled
 
-    jobs.ack(world, job.id, job.token)
+    endings.ack(world, job.id, job.token)
 
     facts = seen(world, task_id)
     assert (facts.enabled, facts.next_run_at) == (False, None)
@@ -233,7 +233,7 @@ def test_a_once_task_can_be_given_another_time(world: World, clock: VirtualClock
 
     assert facts.enabled
     (job,) = fired(world)
-    jobs.ack(world, job.id, job.token)
+    endings.ack(world, job.id, job.token)
     assert not seen(world, task_id).enabled
 
 
@@ -245,8 +245,8 @@ def test_a_once_task_that_runs_and_gets_another_time_runs_again_afterwards(world
     clock.advance(timedelta(seconds=20))
 
     assert fired(world) == []
-    jobs.ack(world, first.id, first.token)
-    assert len(jobs.pull(world, worker_id="w1")) == 1
+    endings.ack(world, first.id, first.token)
+    assert len(claims.pull(world, worker_id="w1")) == 1
 
 
 # -- change ------------------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ def test_a_change_never_touches_what_runs(world: World, clock: VirtualClock) -> 
     after = jobs.get(world, job.id)
     assert (after.token, after.worker_id, after.leased_until) == (job.token, "w1", job.leased_until)
     assert after.payload == TEXT
-    jobs.ack(world, job.id, job.token)
+    endings.ack(world, job.id, job.token)
     assert told(world, task_id) == [("succeeded", "schedule", 1)]
 
 
@@ -323,8 +323,8 @@ def test_a_change_releases_a_lock_that_has_run_out(world: World, clock: VirtualC
     assert facts.running is None
     assert told(world, task_id) == [("lost", "schedule", 1)]
     with pytest.raises(LeaseLost):
-        jobs.ack(world, job.id, job.token)
-    assert len(jobs.pull(world, worker_id="w2")) == 1
+        endings.ack(world, job.id, job.token)
+    assert len(claims.pull(world, worker_id="w2")) == 1
 
 
 @pytest.mark.parametrize("wish", [{"enabled": False}, {"schedule_expr": "30 * * * *"}])
@@ -332,13 +332,13 @@ def test_what_waits_is_withdrawn_when_the_times_change(world: World, clock: Virt
     task_id = task(world)
     clock.advance(HOUR)
     (job,) = fired(world)
-    jobs.fail(world, job.id, job.token, "no answer")
+    endings.fail(world, job.id, job.token, "no answer")
 
     changed(world, task_id, **wish)
 
     clock.advance(MINUTE)
     assert jobs.get(world, job.id).state == "cancelled"
-    assert jobs.pull(world, worker_id="w1") == []
+    assert claims.pull(world, worker_id="w1") == []
     assert told(world, task_id) == [("failed", "schedule", 1)]
 
 
@@ -346,12 +346,12 @@ def test_another_name_does_not_stop_a_retry(world: World, clock: VirtualClock) -
     task_id = task(world)
     clock.advance(HOUR)
     (job,) = fired(world)
-    jobs.fail(world, job.id, job.token, "no answer")
+    endings.fail(world, job.id, job.token, "no answer")
 
     changed(world, task_id, name="other")
 
     clock.advance(MINUTE)
-    assert [each.id for each in jobs.pull(world, worker_id="w1")] == [job.id]
+    assert [each.id for each in claims.pull(world, worker_id="w1")] == [job.id]
 
 
 def test_the_same_again_is_no_change(world: World) -> None:
@@ -405,7 +405,7 @@ def test_a_deleted_task_is_gone_with_its_runs_and_what_waited(world: World, cloc
     task_id = task(world)
     clock.advance(HOUR)
     (job,) = fired(world)
-    jobs.fail(world, job.id, job.token, "no answer")
+    endings.fail(world, job.id, job.token, "no answer")
 
     scheduled_tasks.delete(world, task_id, owner="alice", actor="token/1")
 
@@ -422,7 +422,7 @@ def test_what_runs_survives_its_task(world: World, clock: VirtualClock) -> None:
 
     scheduled_tasks.delete(world, task_id, owner="alice")
 
-    assert jobs.ack(world, job.id, job.token).state == "succeeded"
+    assert endings.ack(world, job.id, job.token).state == "succeeded"
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------
@@ -434,7 +434,7 @@ def test_a_disabled_task_can_be_triggered_with_other_values(world: World) -> Non
 
     done, warnings = scheduled_tasks.trigger(world, task_id, {"text": "now", "mode": "x", "items": []}, owner="alice")
 
-    (job,) = jobs.pull(world, worker_id="w1")
+    (job,) = claims.pull(world, worker_id="w1")
     assert (job.id, job.payload, job.max_attempts) == (done.job_id, {"text": "now", "mode": "x"}, 1)
     assert len(warnings) == 1
     assert told(world, task_id) == [("running", "manual", 1)]
@@ -471,8 +471,8 @@ def test_release_takes_a_running_task_from_its_worker(world: World, clock: Virtu
 
     assert facts.running is None
     with pytest.raises(LeaseLost):
-        jobs.ack(world, job.id, job.token)
-    assert [each.id for each in jobs.pull(world, worker_id="w2")] == [job.id]
+        endings.ack(world, job.id, job.token)
+    assert [each.id for each in claims.pull(world, worker_id="w2")] == [job.id]
     ((_, entry),) = world.store.read(lambda tx: tx.audit.find(object_id=job.id, limit=1, before=None))
     assert (entry.verb, entry.actor, entry.reason) == ("release", "token/1", "stuck")
 
@@ -524,7 +524,7 @@ def test_runs_are_paged_the_newest_first(world: World, clock: VirtualClock) -> N
     for _ in range(5):
         clock.advance(HOUR)
         (job,) = fired(world)
-        jobs.ack(world, job.id, job.token)
+        endings.ack(world, job.id, job.token)
     clock.advance(HOUR)
     fired(world)
 
@@ -548,7 +548,7 @@ def test_why_says_what_stands_in_the_way(world: World, clock: VirtualClock) -> N
     firing.fire_due(world)
     assert "no_worker" in [each.code for each in scheduled_tasks.why(world, task_id, owner="alice")[1]]
 
-    jobs.pull(world, worker_id="w1")
+    claims.pull(world, worker_id="w1")
     assert [each.code for each in scheduled_tasks.why(world, task_id, owner="alice")[1]] == ["running"]
 
     changed(world, task_id, enabled=False)
@@ -662,7 +662,7 @@ def test_a_place_is_free_again_when_a_task_is_off_gone_or_over(world: World, clo
     task(world, terms=TWO, schedule_type="once", next_run_at="2030-01-07T12:00:00")
     second = task(world, terms=TWO)
     (job,) = fired(world)
-    jobs.fail(world, job.id, job.token, "no answer")
+    endings.fail(world, job.id, job.token, "no answer")
     with pytest.raises(QuotaExceeded):  # it is tried again, so it is still enabled
         task(world, terms=TWO)
 
@@ -757,15 +757,15 @@ def test_a_task_walks_on_every_database(crowd: World) -> None:
     held = {job.schedule_id: job for job in fired(crowd)}
     numbers = [seen(crowd, task_id).schedule.number for task_id in ids]
     first, second, third = (held[number] for number in numbers)
-    jobs.ack(crowd, first.id, first.token, result={"ok": True})
-    jobs.fail(crowd, second.id, second.token, "no answer")
+    endings.ack(crowd, first.id, first.token, result={"ok": True})
+    endings.fail(crowd, second.id, second.token, "no answer")
     scheduled_tasks.release(crowd, ids[2], owner="alice")
 
     assert [each.run.outcome for each in scheduled_tasks.runs(crowd, ids[0], owner="alice")] == ["succeeded"]
     assert seen(crowd, ids[1]).next_run_at == clock.now() + MINUTE
     assert changed(crowd, ids[1], enabled=False).next_run_at is None
     assert told(crowd, ids[2]) == []
-    (again,) = jobs.pull(crowd, worker_id="w2")
+    (again,) = claims.pull(crowd, worker_id="w2")
     assert again.id == third.id
     assert told(crowd, ids[2]) == [("running", "schedule", 1)]
     scheduled_tasks.delete(crowd, ids[0], owner="alice")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from horae.actions import firing, jobs, schedules
+from horae.actions import claims, endings, firing, schedules
 from horae.core.audit import Entry
 from horae.core.fires import Schedule
 from horae.core.jobs import Outcome
@@ -252,13 +252,13 @@ def test_an_interval_that_counts_from_the_end_still_does_when_it_is_touched_whil
     """C-14: a job that ends just after the change must not be followed by the next one at once."""
     created(world, "minutely", "60", kind="every", anchor="finish")
     firing.fire_due(world)
-    [job] = jobs.pull(world, worker_id="w")
+    [job] = claims.pull(world, worker_id="w")
     clock.advance(10 * MINUTE)
 
     touched = _while_its_job_runs(world, verb)
     assert (touched.next_fire_at, standing(touched)) == (None, "resting")
     clock.advance(MINUTE / 3)
-    jobs.settle(world, [(job, Outcome("succeeded"))])
+    endings.settle(world, [(job, Outcome("succeeded"))])
 
     assert schedules.get(world, "minutely").next_fire_at == clock.now() + rest
 

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from horae.actions import jobs, schedules, tracking
+from horae.actions import claims, endings, jobs, schedules, tracking
 from horae.actions.firing import fire_due, trigger
 from horae.core.fires import Schedule
 from horae.core.jobs import Outcome
@@ -119,7 +119,7 @@ def test_a_process_that_dies_leaves_a_run_that_is_closed_as_lost(world: World, c
     job = tracking.begin(world, "sync", worker_id="w", lease=HOUR)
     clock.advance(HOUR + timedelta(seconds=1))
 
-    jobs.lose_expired(world)
+    endings.lose_expired(world)
 
     assert [(handler, outcome) for handler, outcome, _ in runs(world)] == [("sync", "lost")]
     assert jobs.get(world, job.id).state == "cancelled", "it belonged to a process that is gone: nobody tries again"
@@ -131,9 +131,9 @@ def test_a_tracked_run_is_never_handed_to_a_worker(world: World, clock: VirtualC
     tracking.begin(world, "sync", worker_id="w", lease=HOUR)
     clock.advance(2 * HOUR)
 
-    assert jobs.pull(world, worker_id="v", queues=[tracking.TRACKED_QUEUE]) == []
-    jobs.lose_expired(world)
-    assert jobs.pull(world, worker_id="v", queues=[tracking.TRACKED_QUEUE]) == []
+    assert claims.pull(world, worker_id="v", queues=[tracking.TRACKED_QUEUE]) == []
+    endings.lose_expired(world)
+    assert claims.pull(world, worker_id="v", queues=[tracking.TRACKED_QUEUE]) == []
 
 
 def test_the_lease_of_long_work_is_renewed(world: World) -> None:
@@ -148,7 +148,7 @@ def test_the_lease_of_long_work_is_renewed(world: World) -> None:
         renewer.step()
         world.clock.advance(timedelta(milliseconds=900))
 
-        assert jobs.lose_expired(world) == []
+        assert endings.lose_expired(world) == []
 
     assert [outcome for _, outcome, _ in runs(world)] == ["succeeded"]
     assert not renewer.is_alive()
@@ -179,8 +179,8 @@ def test_the_end_of_a_run_gives_a_schedule_of_every_node_no_fire_in_the_store(wo
     warm = on_every_node(world, anchor="finish")
     schedules.create(world, a_schedule("report", "", kind="after", after=("warm",)))
     trigger(world, "warm")
-    [by_hand] = jobs.pull(world, worker_id="w")
-    jobs.settle(world, [(by_hand, Outcome("succeeded"))])
+    [by_hand] = claims.pull(world, worker_id="w")
+    endings.settle(world, [(by_hand, Outcome("succeeded"))])
     job = tracking.begin(world, "greet", worker_id="w", schedule=warm, fire_at=NOON)
     tracking.end(world, job, Outcome("succeeded"))
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
 
 from horae import Retry
-from horae.actions.held_jobs import Ending, Hold
+from horae.actions.held_jobs import ASK_AGAIN, Ending, Hold
 from horae.actions.jobs import Request
 from horae.api import jobs as room
 from horae.api.jobs import Enqueued, Job, Run
+from horae.api.local_jobs import Heartbeat, Upcoming
 from horae.core import jobs as core
 from horae.errors import (
     Forbidden,
@@ -219,3 +220,35 @@ def test_every_stored_field_is_public_or_hidden(public: type, stored: type, hidd
     names, shown = ({each.name for each in fields(kind)} for kind in (stored, public))
     assert names - shown == hidden
     assert all(hasattr(stored, name) for name in shown)
+
+
+def test_a_worker_sees_what_is_due_next_and_whom_to_stop_and_a_tenant_only_its_own(rooms: Sent, queue: str) -> None:
+    rooms.house.jobs.enqueue("a", queue=queue)
+    (job,) = rooms.house.jobs.claim("w-peek", queues=[queue])
+    rooms.house.jobs.enqueue("a", queue=queue, delay=3600)
+    rooms.house.jobs.cancel(job.id)
+
+    ours = rooms.house.jobs.peek([queue], worker_id="w-peek")
+    hers = rooms.alice.jobs.peek([queue], worker_id="w-peek")
+
+    assert ours.cancelled == (job.id,)
+    assert ours.due_in is not None
+    assert timedelta(minutes=50) < ours.due_in <= timedelta(hours=1)
+    assert hers == Upcoming(due_in=ASK_AGAIN)
+    rooms.house.jobs.release(job.id, job.token)
+
+
+def test_a_worker_over_http_is_listed_until_it_leaves_and_a_tenants_never(rooms: Sent, queue: str) -> None:
+    beat = Heartbeat(id=f"w:{queue}", host="h", pid=7, version="1", started_at=LATER, queues={queue: 2})
+
+    rooms.alice.jobs.peek([], worker=beat)
+    before = [each.id for each in rooms.house.workers.list()]
+    rooms.house.jobs.peek([queue], worker=beat)
+    (listed,) = [each for each in rooms.house.workers.list() if each.id == beat.id]
+    rooms.house.jobs.peek([], worker=replace(beat, state="ended"))
+    with pytest.raises(InvalidInput):
+        rooms.house.jobs.peek([], worker=replace(beat, pid=-1))
+
+    assert beat.id not in before
+    assert (listed.host, listed.pid, listed.queues) == ("h", 7, {queue: 2})
+    assert beat.id not in [each.id for each in rooms.house.workers.list()]

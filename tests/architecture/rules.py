@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ports": {"core"},
     "stores": {"core", "ports"},
     "actions": {"core", "ports"},
-    "runtime": {"core", "ports", "actions"},
+    "runtime": {"core", "ports", "actions", "api"},  # a worker may take its jobs from a room
     "api": {"core", "ports", "actions"},
     "service": {"core", "ports", "actions", "api"},
     "console": {"service"},
@@ -68,7 +68,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "settings",
         "version",
     },  # the service as a process
-    "app": BELOW | ROOF,
+    "app": BELOW | ROOF | {"client"},
     "attend": {"core", "ports", "actions", "runtime", "handles"},  # declares jobs, as a user's module would
     "attention": {"core", "ports", "actions", "runtime", "app"},
     # Drives lanes for hosts that think elsewhere; its door over HTTP watches tokens as the service does.
@@ -212,6 +212,24 @@ def unsafe_reading(source: Path) -> list[str]:
             if isinstance(node, ast.keyword) and node.arg == "shell" and ast.unparse(node.value) == "True"
         ]
     return complaints
+
+
+def stores_reached_without_a_route(source: Path) -> list[str]:
+    """`world.store` in a verb: with several shards it would be the wrong one."""
+    return [
+        f"{module.place}:{node.lineno}: write world.route(owner=…, key=…, id=…).store with what the verb knows"
+        for module in modules(source)
+        if module.floor == "actions"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and node.attr == "store" and not is_routed(node.value)
+    ]
+
+
+def is_routed(node: ast.expr) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="route")):
+            return True
+    return False
 
 
 def vendors_asked_by_name(source: Path) -> list[str]:

@@ -18,6 +18,7 @@ RULES: list[Rule] = [
     rules.public_names_in_disorder,
     rules.sleeps_outside_the_loop,
     rules.unsafe_reading,
+    rules.stores_reached_without_a_route,
     rules.vendors_asked_by_name,
 ]
 
@@ -68,6 +69,7 @@ PLANTED: list[tuple[Rule, str, str]] = [
     (rules.unsafe_reading, "cli/main.py", "exec('1')"),
     (rules.unsafe_reading, "settings.py", "import yaml\nyaml.load('')"),
     (rules.unsafe_reading, "cli/main.py", "subprocess.run('ls', shell=True)"),
+    (rules.stores_reached_without_a_route, "actions/jobs.py", "def f(world): return world.store.read(g)"),
     (rules.vendors_asked_by_name, "stores/jobs.py", "if engine.dialect.name == 'sqlite': ..."),
     (rules.vendors_asked_by_name, "app.py", "x = url.get_backend_name() in ('mysql', 'mariadb')"),
     (rules.vendors_asked_by_name, "app.py", "match self.dialect.name:\n    case 'sqlite': ..."),
@@ -95,6 +97,7 @@ INNOCENT: list[tuple[Rule, str, str]] = [
     (rules.sleeps_outside_the_loop, "runtime/loop.py", "import asyncio\nasyncio.sleep(1)"),
     (rules.sleeps_outside_the_loop, "runtime/worker.py", "import asyncio\nasyncio.sleep(0)"),
     (rules.unsafe_reading, "core/jobs.py", "import re\nx = re.compile('a')"),
+    (rules.stores_reached_without_a_route, "actions/jobs.py", "x = world.route(id=job_id).store.read(g)"),
     (rules.vendors_asked_by_name, "stores/dialects.py", "if engine.dialect.name == 'sqlite': ..."),
     (rules.vendors_asked_by_name, "stores/migrations/v1.py", "x = bind.dialect.name == 'sqlite'"),
     (rules.vendors_asked_by_name, "stores/opening.py", "x = url.get_backend_name() in BY_NAME"),

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from horae import Horae
-from horae.actions import attending, firing, jobs, machinery, queues, schedules
+from horae.actions import attending, claims, endings, firing, jobs, machinery, queues, schedules
 from horae.actions.jobs import Request
 from horae.actions.metrics import survey
 from horae.actions.reasons import why
@@ -98,16 +98,16 @@ def change(app: Horae, sql: str, **values: Any) -> None:
 VERBS: dict[str, Callable[[Horae, Job], object]] = {
     "cancel": lambda app, job: jobs.cancel(app.world, job.id),
     "reschedule": lambda app, job: jobs.reschedule(app.world, job.id, priority="low"),
-    "release": lambda app, job: jobs.release(app.world, job.id),
+    "release": lambda app, job: endings.release(app.world, job.id),
     "revive": lambda app, job: jobs.revive(app.world, job.id),
-    "ack": lambda app, job: jobs.ack(app.world, job.id, job.token),
-    "fail": lambda app, job: jobs.fail(app.world, job.id, job.token, "no"),
+    "ack": lambda app, job: endings.ack(app.world, job.id, job.token),
+    "fail": lambda app, job: endings.fail(app.world, job.id, job.token, "no"),
     "pause": lambda app, _: queues.pause_queue(app.world, MACHINERY),
     "resume": lambda app, _: queues.resume_queue(app.world, MACHINERY),
     "limit": lambda app, _: queues.limit_queue(app.world, MACHINERY, 1),
     "order": lambda app, _: queues.order_queue(app.world, MACHINERY, "run_at"),
     "enqueue": lambda app, _: jobs.enqueue(app.world, Request("work", queue=MACHINERY)),
-    "pull": lambda app, _: jobs.pull(app.world, worker_id="w", queues=["default", MACHINERY]),
+    "pull": lambda app, _: claims.pull(app.world, worker_id="w", queues=["default", MACHINERY]),
     "schedule": lambda app, _: schedules.create(app.world, a_schedule("s", queue=MACHINERY)),
     "token": lambda app, _: create_token(app.world, owner="a", scopes=["worker"], queues=[MACHINERY]),
     "declare": lambda app, _: app.job("work", queue=MACHINERY)(lambda: None),

@@ -16,7 +16,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from horae import Horae
-from horae.actions import jobs
+from horae.actions import endings, jobs
 from horae.actions.jobs import Request
 from horae.core.jobs import Lease
 from horae.errors import InvalidInput, LeaseLost, StoreFull
@@ -279,17 +279,17 @@ def test_a_worker_that_lived_through_a_restore_cannot_end_what_it_held(app: Hora
     (lease,) = claim(app)
     claimed_again = 3
     for _ in range(claimed_again):
-        jobs.release(app.world, lease.job_id, lease.token)
+        endings.release(app.world, lease.job_id, lease.token)
         (lease,) = claim(app)
 
     assert horae("db", "restore", "copy.db", "--force").code == 0
     fresh = [claim(app)[0]]
     for _ in range(lease.token):
-        jobs.release(app.world, fresh[-1].job_id, fresh[-1].token)
+        endings.release(app.world, fresh[-1].job_id, fresh[-1].token)
         fresh += claim(app)
 
     with pytest.raises(LeaseLost):
-        jobs.ack(app.world, lease.job_id, lease.token)
+        endings.ack(app.world, lease.job_id, lease.token)
     assert lease.job_number == fresh[0].job_number
     assert all(each.token > lease.token for each in fresh)
 
@@ -308,14 +308,14 @@ def test_a_job_that_the_copy_does_not_know_shares_its_number_with_no_new_one(app
     assert newer.isdisjoint({each.job_number for each in fresh})
     for lease in held:
         with pytest.raises((LeaseLost, LookupError)):
-            jobs.ack(app.world, lease.job_id, lease.token)
+            endings.ack(app.world, lease.job_id, lease.token)
 
 
 def test_what_ran_when_the_copy_was_made_is_handed_on_as_lost(app: Horae, horae: Command) -> None:
     enqueue(app, 2)
     (lease,) = claim(app)
     horae("db", "backup", "copy.db")
-    jobs.ack(app.world, lease.job_id, lease.token)
+    endings.ack(app.world, lease.job_id, lease.token)
 
     told = horae("db", "restore", "copy.db", "--force", "--json").json["restore"]
 
@@ -323,7 +323,7 @@ def test_what_ran_when_the_copy_was_made_is_handed_on_as_lost(app: Horae, horae:
     assert states(app) == {"queued": 2}
     assert [run.outcome for run in jobs.runs(app.world, lease.job_id)] == ["lost"]
     with pytest.raises(LeaseLost):
-        jobs.ack(app.world, lease.job_id, lease.token)
+        endings.ack(app.world, lease.job_id, lease.token)
 
 
 def test_a_process_that_has_it_open_sees_the_restored_rows_at_once(app: Horae, horae: Command) -> None:

@@ -18,7 +18,7 @@ import pytest
 from sqlalchemy import create_engine
 
 from horae import Horae
-from horae.actions import attending, jobs, queues, schedules
+from horae.actions import attending, claims, endings, jobs, queues, schedules
 from horae.actions.jobs import Request
 from horae.actions.tokens import create_token
 from horae.checks import machine
@@ -204,7 +204,7 @@ def test_a_lease_that_nobody_takes_back(world: World, horae: Command) -> None:
 def test_a_dead_letter(world: World, horae: Command) -> None:
     made = jobs.enqueue(world, Request("send"))
     world.store.claim(Claim("default", 1, "w", timedelta(seconds=30)), now=world.clock.now())
-    jobs.fail(world, made.id, 1, "no", final=True)
+    endings.fail(world, made.id, 1, "no", final=True)
 
     assert found(horae("doctor", "--json"), "dead")["mend"] == "horae job list --state dead"
 
@@ -214,7 +214,7 @@ def test_a_job_that_waits_for_ever_for_a_dead_one(world: World, horae: Command) 
     child = jobs.enqueue(world, Request("send", after=(parent.id,), on_parent_dead="wait"))
     assert levels(horae("doctor", "--json"))["parents"] == "ok"
     world.store.claim(Claim("default", 1, "w", timedelta(seconds=30)), now=world.clock.now())
-    jobs.fail(world, parent.id, 1, "no")
+    endings.fail(world, parent.id, 1, "no")
 
     told = found(horae("doctor", "--json"), "parents")
 
@@ -465,8 +465,8 @@ def test_a_bundle_holds_no_secret(world: World, horae: Command, monkeypatch: pyt
     _, token = create_token(world, owner=f"owner-{CANARY}", scopes=["tasks"], title=f"title-{CANARY}")
     made = jobs.enqueue(world, Request("dispatch", {"card": f"payload-{CANARY}"}, owner=f"owner-{CANARY}"))
     world.store.claim(Claim("default", 1, "w", timedelta(seconds=30)), now=world.clock.now())
-    jobs.progress(world, Lease(int(made.id[4:]), 1), {"step": f"progress-{CANARY}"})
-    jobs.fail(world, made.id, 1, f"error-{CANARY}", final=True)
+    claims.progress(world, Lease(int(made.id[4:]), 1), {"step": f"progress-{CANARY}"})
+    endings.fail(world, made.id, 1, f"error-{CANARY}", final=True)
     schedules.create(world, Schedule(f"key-{CANARY}", "report", "cron", "0 3 * * *", payload={"a": f"load-{CANARY}"}))
     queues.pause_queue(world, "mail", reason=f"reason password={CANARY}")
     monkeypatch.setenv("HORAE_TOKEN", token)

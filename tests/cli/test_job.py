@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from horae.actions import jobs, queues
+from horae.actions import claims, endings, jobs, queues
 from horae.app import Horae
 from tests.cli.conftest import Command
 
@@ -36,9 +36,9 @@ def enqueued(horae: Command, *more: str) -> str:
 
 def kill(app: Horae, *job_ids: str) -> None:
     """Let the jobs fail for good."""
-    for job in jobs.pull(app.world, worker_id="w", limit=100):
+    for job in claims.pull(app.world, worker_id="w", limit=100):
         if job.id in job_ids:
-            jobs.fail(app.world, job.id, job.token, "broken", final=True)
+            endings.fail(app.world, job.id, job.token, "broken", final=True)
 
 
 # -- enqueue -----------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def test_show_says_every_reason_why_a_job_waits(app: Horae, horae: Command) -> N
 
 def test_show_names_the_holder_of_a_concurrency_key(app: Horae, horae: Command) -> None:
     first, second = (jobs.enqueue(app.world, jobs.Request("send", concurrency_key="customer:7")).id for _ in range(2))
-    jobs.pull(app.world, worker_id="w")
+    claims.pull(app.world, worker_id="w")
 
     reason = horae("job", "show", second, "--json").json["why"][0]
 
@@ -293,8 +293,8 @@ def test_retry_revives_a_dead_job(app: Horae, horae: Command) -> None:
 
 def test_retry_makes_a_waiting_job_due_now_and_keeps_its_count(app: Horae, horae: Command) -> None:
     job_id = enqueued(horae)
-    (job,) = jobs.pull(app.world, worker_id="w")
-    jobs.fail(app.world, job.id, job.token, "not yet")
+    (job,) = claims.pull(app.world, worker_id="w")
+    endings.fail(app.world, job.id, job.token, "not yet")
 
     horae("job", "retry", job_id)
 
@@ -304,8 +304,8 @@ def test_retry_makes_a_waiting_job_due_now_and_keeps_its_count(app: Horae, horae
 
 def test_retry_of_a_finished_job_is_refused_with_advice(app: Horae, horae: Command) -> None:
     job_id = enqueued(horae)
-    (job,) = jobs.pull(app.world, worker_id="w")
-    jobs.ack(app.world, job.id, job.token)
+    (job,) = claims.pull(app.world, worker_id="w")
+    endings.ack(app.world, job.id, job.token)
 
     ended = horae("job", "retry", job_id)
 
@@ -322,8 +322,8 @@ def test_a_job_goes_from_the_shell_to_a_worker_and_back(database_url: str, horae
     job_id = horae("job", "enqueue", "send", "--db", database_url, "--arg", "n=1", "--json").json["id"]
 
     with Horae(database_url) as app:
-        (job,) = jobs.pull(app.world, worker_id="w")
-        jobs.ack(app.world, job.id, job.token, result={"sent": True})
+        (job,) = claims.pull(app.world, worker_id="w")
+        endings.ack(app.world, job.id, job.token, result={"sent": True})
     told = json.loads(horae("job", "show", job_id, "--db", database_url, "--json").out)
 
     assert before.code in (3, 6)

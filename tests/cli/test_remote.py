@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from horae.actions import claims, endings
 from tests.cli.conftest import Command, Ended
 from tests.support.serving import Served, serving
 
@@ -93,11 +94,10 @@ def test_an_application_gives_queue_and_checks_also_far(project: Path, far: Comm
 
 
 def test_jobs_are_cancelled_revived_and_tried_again(near: Command, far: Command, served: Served) -> None:
-    from horae.actions import jobs
 
     first, second = (told(near("job", "enqueue", "mail", "--json"))["id"] for _ in range(2))
-    for job in jobs.pull(served.world, worker_id="w"):
-        jobs.fail(served.world, job.id, job.token, "no", final=True)
+    for job in claims.pull(served.world, worker_id="w"):
+        endings.fail(served.world, job.id, job.token, "no", final=True)
     assert told(far("job", "revive", first, "--reason", "mended", "--json"))["results"][0]["job"]["state"] == "queued"
     counted = far("job", "retry", "--all-dead", "--json")
     assert (counted.code, counted.json["dry_run"], counted.json["ids"]) == (7, True, [second])

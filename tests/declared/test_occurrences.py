@@ -8,9 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from horae import Context, Horae, Job, JobExecutionListener, Retry
+from horae import Context, Horae, JobExecutionListener, Retry
 from horae.actions import jobs as verbs
 from horae.actions import schedules
+from horae.core.jobs import Job
 from horae.core.locks import LockHolder
 from horae.errors import InvalidArguments, NotFound
 from horae.ports import AttemptLocks

@@ -14,11 +14,11 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from horae import Context, Horae, Run
+from horae import Context, Horae
 from horae.actions import jobs as verbs
 from horae.actions import schedules
 from horae.clock import SystemClock, SystemDice
-from horae.core.jobs import LOCAL
+from horae.core.jobs import LOCAL, Run
 from horae.errors import ConfigurationError, DefinitionError, StoreUnavailable
 from horae.ports import Filter
 from horae.runtime.locking import LockKeeper

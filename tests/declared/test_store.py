@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from horae import Horae
-from horae.actions import jobs, schedules
+from horae.actions import claims, endings, schedules
 from horae.core.fires import Schedule
 from horae.errors import DefinitionError, StoreUnavailable
 from horae.stores.opening import create_store_engine
@@ -225,8 +225,8 @@ def test_a_snapshot_tells_all_jobs_scheduled_stored_and_only_asked_for(make_app:
     schedules.create(app.world, Schedule("by-hand", "nightly", "cron", "0 4 * * *"))
     for name in ("mail", "nightly"):
         app.trigger(name)
-    for job in jobs.pull(app.world, worker_id="w"):
-        jobs.ack(app.world, job.id, job.token)
+    for job in claims.pull(app.world, worker_id="w"):
+        endings.ack(app.world, job.id, job.token)
 
     told = {status.id: (status.schedule, status.last_result, status.run_count) for status in app.snapshot()}
 

@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from horae import Horae, Run
+from horae import Horae
 from horae.actions import jobs as verbs
 from horae.actions.jobs import Enqueued, Request
+from horae.core.jobs import Run
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
 from tests.journeys.program import build

@@ -38,7 +38,7 @@ def home() -> Path:
 
 def write_down(what: str, ctx: Context | None = None, detail: Any = None) -> None:
     """One line, in one write, so that several processes can share the file and a killed one leaves whole lines."""
-    job, token, attempt = (0, 0, 0) if ctx is None else (ctx.job.number, ctx.token, ctx.attempt)
+    job, token, attempt = (0, 0, 0) if ctx is None else (ctx.lease.job_number, ctx.token, ctx.attempt)
     line = json.dumps(asdict(Effect(what, job, token, os.getpid(), time.time(), attempt, detail))) + "\n"
     file = os.open(home() / "effects", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
@@ -165,6 +165,8 @@ def main(text: str) -> None:
         grace=timedelta(seconds=told["grace"]),
         look_every=timedelta(seconds=told["look_every"]) if "look_every" in told else default.look_every,
     )
+    if "url" in told:  # over HTTP, without a database
+        app.use_service(told["url"], os.environ["HORAE_TOKEN"])
     with app:
         asyncio.run(serve(settings))
 

@@ -5,9 +5,9 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from horae import Job
 from horae.actions import jobs as verbs
 from horae.actions import schedules
+from horae.core.jobs import Job
 from horae.ports import Filter
 from tests.journeys.conftest import Journey, Member, eventually
 from tests.support.servers import RedisServer

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from horae import Horae
-from horae.actions import alerts, jobs, queues
+from horae.actions import alerts, claims, endings, jobs, queues
 from horae.actions.alerts import Alerts, look_round
 from horae.actions.retention import Retention
 from horae.alerts import QUEUE, sender, watch
@@ -78,8 +78,8 @@ async def test_a_death_is_told_once_however_many_notice(app: Horae) -> None:
 def test_a_death_that_no_listener_heard_of_is_told_all_the_same(world: World) -> None:
     """A worker that speaks HTTP fails a job in a process without listeners."""
     jobs.enqueue(world, a_request(owner="alice"))
-    [job] = jobs.pull(world, worker_id="w", owner="alice")
-    jobs.fail(world, job.id, job.token, "no", final=True)
+    [job] = claims.pull(world, worker_id="w", owner="alice")
+    endings.fail(world, job.id, job.token, "no", final=True)
 
     assert look_round(world, Alerts(URL)) == 1
     assert look_round(world, Alerts(URL)) == 0
@@ -89,8 +89,8 @@ def test_a_death_that_no_listener_heard_of_is_told_all_the_same(world: World) ->
 def test_a_second_death_of_a_revived_job_is_news(world: World) -> None:
     enqueued = jobs.enqueue(world, a_request())
     for _ in range(2):
-        [job] = jobs.pull(world, worker_id="w", queues=["default"], limit=1)
-        jobs.fail(world, job.id, job.token, "no", final=True)
+        [job] = claims.pull(world, worker_id="w", queues=["default"], limit=1)
+        endings.fail(world, job.id, job.token, "no", final=True)
         look_round(world, Alerts(URL, queue="ops"))
         jobs.revive(world, job.id)
 
@@ -140,7 +140,7 @@ def test_a_queue_that_is_cared_for_is_not_stalled(world: World, clock: VirtualCl
     elif calm == "paused":
         queues.pause_queue(world, "mail")
     elif calm == "running":  # somebody who does not register, over HTTP, is at it
-        jobs.pull(world, worker_id="w", queues=["mail"], limit=1)
+        claims.pull(world, worker_id="w", queues=["mail"], limit=1)
 
     assert look_round(world, Alerts(URL)) == 0
 
@@ -213,8 +213,8 @@ async def test_a_process_that_only_sends_alerts_runs_nothing_else_and_fires_noth
     app.declare_schedules()
     other = app.enqueue("doomed")
     doomed = jobs.enqueue(app.world, a_request(queue="mail"))
-    [job] = jobs.pull(app.world, worker_id="w", queues=["mail"])
-    jobs.fail(app.world, job.id, job.token, "no", final=True)
+    [job] = claims.pull(app.world, worker_id="w", queues=["mail"])
+    endings.fail(app.world, job.id, job.token, "no", final=True)
     look_round(app.world, Alerts(URL, queue=QUEUE))
 
     worker = sender(app.world, app.definitions.find, app.chores)

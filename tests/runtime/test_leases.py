@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from horae import Context, Horae
+from horae.actions import claims, endings
 from horae.actions import jobs as verbs
 from horae.actions.jobs import Enqueued
 from horae.core.jobs import Job, Lease
 from horae.errors import StoreUnavailable
 from horae.ports import Renewed
 from horae.runtime.renewer import Renewer
+from horae.runtime.sources.store import StoreSource
 from horae.runtime.watchdog import LONGEST
 from tests.runtime.serving import LIMIT, ended, outcomes, running, serving, until
 
@@ -55,7 +57,7 @@ def test_a_handler_that_blocks_the_event_loop_longer_than_its_lease_keeps_it(
     worker.start()
     assert started.wait(LIMIT)
     while not (held_for_longer_than_its_lease(app, job) and "has been blocked" in caplog.text):
-        verbs.lose_expired(app.world)  # what any other worker does all the time
+        endings.lose_expired(app.world)  # what any other worker does all the time
         time.sleep(0.02)
     blamed = [record.getMessage() for record in caplog.records if "has been blocked" in record.getMessage()]
     go_on.set()
@@ -94,7 +96,7 @@ async def test_a_long_job_in_a_thread_keeps_its_lease(app: Horae) -> None:
         job = long.enqueue()
         await running(app, job)
         while not held_for_longer_than_its_lease(app, job):
-            await asyncio.to_thread(verbs.lose_expired, app.world)  # what any other worker does all the time
+            await asyncio.to_thread(endings.lose_expired, app.world)  # what any other worker does all the time
         go_on.set()
         await ended(app, job)
 
@@ -120,7 +122,7 @@ async def test_a_handler_whose_job_was_taken_away_is_told_and_its_result_does_no
     job = app.job("zombie")(in_thread if kind == "thread" else on_loop).enqueue()
     async with serving(app, slots=1, lease=0.6) as worker:
         held = await running(app, job)
-        await asyncio.to_thread(verbs.release, app.world, job.id, reason="an operator took it")
+        await asyncio.to_thread(endings.release, app.world, job.id, reason="an operator took it")
         await until(told.is_set, "the handler's notice")
         await until(lambda: worker.counts["lost"] >= 1, "the free slot")
 
@@ -140,7 +142,7 @@ async def test_progress_of_a_job_that_was_taken_away_is_refused(app: Horae) -> N
     async with serving(app, slots=1) as worker:
         job = zombie.enqueue()
         await running(app, job)
-        await asyncio.to_thread(verbs.release, app.world, job.id)
+        await asyncio.to_thread(endings.release, app.world, job.id)
         go_on.set()
         await ended(app, job)
 
@@ -182,7 +184,9 @@ def test_the_renewer_outlives_every_failure_and_knows_when_a_lease_has_run_out(a
     job = _claimed(app)
     fickle, watch = Fickle(app.world.store), Watch(app.world.clock)
     world = type(app.world)(fickle, watch, app.world.dice)
-    renewer = Renewer(world, timedelta(seconds=30), lambda job, fate: fates.append((job.id, fate)))
+    renewer = Renewer(
+        StoreSource(world), world.clock, timedelta(seconds=30), lambda job, fate: fates.append((job.id, fate))
+    )
     renewer.hold([job])
 
     fickle.problem, watch.seconds = problem, 11
@@ -201,7 +205,7 @@ def test_short_jobs_are_never_renewed(app: Horae) -> None:
     fickle, watch = Fickle(app.world.store), Watch(app.world.clock)
     fickle.problem = AssertionError("renewed")
     world = type(app.world)(fickle, watch, app.world.dice)
-    renewer = Renewer(world, timedelta(seconds=30), lambda job, fate: None)
+    renewer = Renewer(StoreSource(world), world.clock, timedelta(seconds=30), lambda job, fate: None)
     renewer.hold([job])
 
     watch.seconds = 9
@@ -213,5 +217,5 @@ def test_short_jobs_are_never_renewed(app: Horae) -> None:
 
 def _claimed(app: Horae) -> Job:
     app.job("held")(lambda: None).enqueue()
-    (job,) = verbs.pull(app.world, worker_id="test")
+    (job,) = claims.pull(app.world, worker_id="test")
     return job

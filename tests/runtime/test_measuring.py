@@ -80,7 +80,7 @@ async def test_a_worker_tells_of_lost_leases_and_of_endings_that_came_too_late(a
     async with serving(app) as worker:
         await begun.wait()
         held = app.get(job.id)
-        worker._stop_attempt((held.number, held.token), "lost")
+        worker._stop_attempt((job.number, held.token), "lost")
         while not worker.counts["lost"]:
             await asyncio.sleep(0.005)
     assert told(worker.measures, "horae_lease_losses_total").points == {("default", "work"): 1.0}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from horae import Horae, Retry
+from horae.actions import claims
 from horae.actions import jobs as verbs
 from horae.actions.definitions import find_definitions
 from horae.actions.jobs import Enqueued, Request
@@ -155,4 +156,4 @@ def test_an_application_that_has_a_handler_of_one_of_our_names_decides_for_itsel
 
     assert {each.name: each.tenants for each in find_definitions(app.world)} == {"webhook": False, "dispatch": True}
     asked(app, "webhook")
-    assert verbs.pull(app.world, worker_id="w") == []
+    assert claims.pull(app.world, worker_id="w") == []

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from horae import Cancel, Context, Horae, Job, Retry
+from horae.actions import claims, queues
 from horae.actions import jobs as verbs
-from horae.actions import queues
 from horae.errors import ConfigurationError, StoreBusy, StoreError, StoreUnavailable
 from horae.runtime.attempts import FIRST_WAIT
 from horae.runtime.faults import Faults
@@ -281,7 +281,7 @@ async def test_a_worker_that_never_runs_dry_still_sees_cancellations_and_lost_le
         await asyncio.sleep(60)
 
     lost = app.job("lost", queue="elsewhere")(lambda: None).enqueue()
-    verbs.pull(app.world, worker_id="dead", queues=["elsewhere"], lease=timedelta(seconds=1))
+    claims.pull(app.world, worker_id="dead", queues=["elsewhere"], lease=timedelta(seconds=1))
     async with serving(app, queues={"default": 2, "slow": 1}):
         for _ in range(4):
             more.enqueue()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from horae.actions import firing, jobs, schedules
+from horae.actions import claims, endings, firing, schedules
 from horae.actions.declaring import Plan, bring_in_line
 from horae.ports import World
 from horae.testing.builders import a_schedule
@@ -21,12 +21,12 @@ def ran(world: World, clock: VirtualClock, times: int = 1, *, error: str | None 
     for _ in range(times):
         clock.advance(MINUTE)
         firing.fire_due(world)
-        for job in jobs.pull(world, worker_id="w"):
+        for job in claims.pull(world, worker_id="w"):
             clock.advance(timedelta(milliseconds=1500))
             if error is None:
-                jobs.ack(world, job.id, job.token)
+                endings.ack(world, job.id, job.token)
             else:
-                jobs.fail(world, job.id, job.token, error)
+                endings.fail(world, job.id, job.token, error)
             names.append(job.run_id)
     return names
 
@@ -71,7 +71,7 @@ class TestJobs:
 
         answer = operator.post("/admin/job/trigger", params={"id": "minutely"}, json={"b": 2}).json()
 
-        [job] = jobs.pull(world, worker_id="w")
+        [job] = claims.pull(world, worker_id="w")
         assert (answer["triggered"], answer["jobId"], job.payload) == (True, job.id, {"a": 1, "b": 2})
         assert job.max_attempts == 1
 
@@ -149,7 +149,7 @@ class TestLog:
 
     def test_a_run_under_way_is_told_from_its_start_on(self, world: World, operator: TestClient) -> None:
         operator.post("/admin/job/trigger?id=minutely")
-        jobs.pull(world, worker_id="w")
+        claims.pull(world, worker_id="w")
 
         [line] = operator.get("/admin/job-log/page").json()["list"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from horae.actions import firing, jobs, schedules
+from horae.actions import claims, endings, firing, jobs, schedules
 from horae.ports import Node, World
 from horae.service.options import Options
 from horae.testing.builders import a_schedule
@@ -117,7 +117,7 @@ def test_what_never_ran_is_stopped_already(operator: TestClient) -> None:
 def test_trigger_runs_a_known_handler_that_has_no_schedule(world: World, operator: TestClient, body: Any) -> None:
     told = operator.post("/scheduler/jobs/sync_daily/trigger", json=body).json()
 
-    [job] = jobs.pull(world, worker_id="w", queues=["etl"])
+    [job] = claims.pull(world, worker_id="w", queues=["etl"])
     assert (told["execution"], job.payload, job.max_attempts) == (job.id, {"day": "20300107"}, 1)
 
 
@@ -187,8 +187,8 @@ def ran(world: World, clock: VirtualClock, times: int) -> list[str]:
     for _ in range(times):
         clock.advance(MINUTE)
         firing.fire_due(world)
-        [job] = jobs.pull(world, worker_id="w")
-        jobs.ack(world, job.id, job.token)
+        [job] = claims.pull(world, worker_id="w")
+        endings.ack(world, job.id, job.token)
         names.append(job.run_id)
     return names
 

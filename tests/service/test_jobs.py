@@ -9,6 +9,7 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
+from horae.actions import claims
 from horae.actions import jobs as verbs
 from horae.actions.definitions import store_definitions
 from horae.actions.tokens import create_token
@@ -250,7 +251,7 @@ def test_a_tenants_job_waits_until_its_handler_is_open_whoever_is_alive(
 ) -> None:
     """Also while no worker of the house is there: what is stored decides, and nothing is stored for this handler."""
     job = put(alice, handler="wipe-customer", queue="mail")
-    assert verbs.pull(world, worker_id="n1", queues=("mail",)) == []
+    assert claims.pull(world, worker_id="n1", queues=("mail",)) == []
     assert pull(operator, queues=["mail"]) == []
     assert alice.get(f"{JOBS}/{job['job_id']}").json()["held"] is True
     (reason, *_) = alice.get(f"{JOBS}/{job['job_id']}/why").json()["reasons"]
@@ -264,7 +265,7 @@ def test_a_tenants_own_worker_gets_what_the_house_leaves_alone(
     alice: TestClient, bob: TestClient, world: World
 ) -> None:
     job = put(alice, handler="resize", queue="default")
-    assert verbs.pull(world, worker_id="n1") == []
+    assert claims.pull(world, worker_id="n1") == []
     assert pull(bob, queues=["default"]) == []
     (pulled,) = pull(alice, queues=["default"])
     assert (pulled["job_id"], pulled["held"]) == (job["job_id"], False)
@@ -502,7 +503,7 @@ def test_without_a_token_nobody_ends_what_a_worker_of_the_house_holds(
 ) -> None:
     job = put(alice, handler="dispatch")
     world.store.transact(lambda tx: tx.nodes.put(Node("n1", "host", 1, "test", clock.now(), clock.now(), {})))
-    (held,) = verbs.pull(world, worker_id="n1", queues=("scheduler",))
+    (held,) = claims.pull(world, worker_id="n1", queues=("scheduler",))
     answer = tell(alice, job, "ack", result="succeeded")
     assert (answer.status_code, answer.json()["code"]) == (409, "token_needed")
     assert tell(alice, job, "ack", token=held.token).json()["status"] == "succeeded"

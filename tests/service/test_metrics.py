@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from horae import Horae
+from horae.actions import claims, endings
 from horae.actions import jobs as verbs
 from horae.actions.jobs import Request
 from horae.actions.metrics import families, survey
@@ -50,12 +51,12 @@ def a_story(world: World, clock: VirtualClock) -> None:
     for handler, retry in (("good", once), ("good", once), ("bad", once), ("flaky", Retry())):
         verbs.enqueue(world, Request(handler, queue="mail", retry=retry))
     clock.advance(SECOND)
-    for job in verbs.pull(world, worker_id="w", queues=("mail",)):
+    for job in claims.pull(world, worker_id="w", queues=("mail",)):
         clock.advance(SECOND)
         if job.handler == "good":
-            verbs.ack(world, job.id, job.token)
+            endings.ack(world, job.id, job.token)
         else:
-            verbs.fail(world, job.id, job.token, "no")
+            endings.fail(world, job.id, job.token, "no")
     verbs.enqueue(world, Request("late", queue="other"))
     verbs.enqueue(world, Request("ahead", queue="other", delay=timedelta(days=1)))
     clock.advance(timedelta(seconds=90))
@@ -132,8 +133,8 @@ def test_labels_are_bounded_and_name_no_tenant(operator: TestClient, world: Worl
         Request("work", queue=f"q{n}", owner="alice-the-tenant", payload={"s": secret}) for n in range(MOST * 2)
     ]
     verbs.enqueue_many(world, requests)
-    (job,) = verbs.pull(world, worker_id="w", queues=("q7",), owner="alice-the-tenant")
-    verbs.fail(world, job.id, job.token, f"it broke: {secret}", final=True)
+    (job,) = claims.pull(world, worker_id="w", queues=("q7",), owner="alice-the-tenant")
+    endings.fail(world, job.id, job.token, f"it broke: {secret}", final=True)
     text = operator.get("/metrics").text
     depths = [line for line in text.splitlines() if line.startswith("horae_queue_depth{")]
     assert len(depths) <= MOST + 3
@@ -199,7 +200,7 @@ def test_an_ending_that_came_too_late_is_counted_once_for_each_source(
     measures = Measures()
     client = connect("system", "admin", figures=measures.families)
     made = verbs.enqueue(world, Request("work", queue="scheduler"))
-    (held,) = verbs.pull(world, worker_id="w", queues=("scheduler",))
+    (held,) = claims.pull(world, worker_id="w", queues=("scheduler",))
     measures.ended(held, "stale")
     late = client.post(f"/scheduler/jobs/{made.id}/ack", json={"token": held.token + 1, "result": "succeeded"})
     assert (late.status_code, late.json()["code"]) == (409, "lease_lost")
@@ -211,7 +212,7 @@ def test_an_ending_that_came_too_late_is_counted_once_for_each_source(
 def test_a_worker_in_the_same_process_tells_with_the_service(connect: Connect, world: World) -> None:
     measures = Measures()
     verbs.enqueue(world, Request("work"))
-    (job,) = verbs.pull(world, worker_id="w")
+    (job,) = claims.pull(world, worker_id="w")
     measures.started([job], world.clock)
     measures.ran(job, "succeeded", 0.2)
     measures.ended(job, "succeeded")

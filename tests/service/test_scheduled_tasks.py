@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from horae.actions import firing, jobs
+from horae.actions import claims, endings, firing, jobs
 from horae.core.jobs import Job
 from horae.ports import World
 from horae.service.dialects.scheduled_tasks import preferred, versions_from
@@ -49,7 +49,7 @@ def made(client: TestClient, **body: Any) -> dict[str, Any]:
 
 def fired(world: World) -> list[Job]:
     firing.fire_due(world)
-    return jobs.pull(world, worker_id="w1")
+    return claims.pull(world, worker_id="w1")
 
 
 # -- the documents' examples -------------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ def test_the_once_example_works_as_printed(alice: TestClient, world: World) -> N
     assert told["payload"] == {"text": "hello", "mode": "hybrid"}
     assert [warning.split()[0] for warning in told["warnings"]] == ["next_run_at"]
     (job,) = fired(world)
-    jobs.ack(world, job.id, job.token, result={"output": "done"})
+    endings.ack(world, job.id, job.token, result={"output": "done"})
     after = alice.get(answer.headers["Location"]).json()
     assert (after["enabled"], after["next_run_at"], after["last_run_at"]) == (False, None, "2030-01-07T12:00:00Z")
 
@@ -91,7 +91,7 @@ def test_a_run_tells_the_documents_fields(alice: TestClient, world: World, clock
     (job,) = fired(world)
 
     (running,) = alice.get(f"{PATH}/{task['id']}/runs").json()["items"]
-    jobs.ack(world, job.id, job.token, result={"output": "done"})
+    endings.ack(world, job.id, job.token, result={"output": "done"})
     (ended,) = alice.get(f"{PATH}/{task['id']}/runs").json()["items"]
 
     assert (running["status"], running["finished_at"], running["trace_id"]) == ("running", None, job.trace_id)
@@ -107,9 +107,9 @@ def test_whatever_did_not_succeed_has_failed(alice: TestClient, world: World, cl
     (job,) = fired(world)
     if ending == "lost":
         clock.advance(timedelta(seconds=31))
-        jobs.lose_expired(world)
+        endings.lose_expired(world)
     else:
-        jobs.settle(world, [(job, jobs.Outcome(ending, error="no answer"))])  # type: ignore[arg-type, attr-defined]
+        endings.settle(world, [(job, jobs.Outcome(ending, error="no answer"))])  # type: ignore[attr-defined]
 
     (run,) = alice.get(f"{PATH}/{task['id']}/runs").json()["items"]
 
@@ -140,7 +140,7 @@ def test_runs_are_fifty_by_default_and_paged(alice: TestClient, world: World, cl
     for _ in range(53):
         clock.advance(timedelta(seconds=10))
         (job,) = fired(world)
-        jobs.ack(world, job.id, job.token)
+        endings.ack(world, job.id, job.token)
 
     first = alice.get(f"{PATH}/{task['id']}/runs").json()
     second = alice.get(f"{PATH}/{task['id']}/runs", params={"cursor": first["next_cursor"]}).json()
@@ -302,7 +302,7 @@ def test_a_put_leaves_a_running_token_alone(alice: TestClient, world: World, clo
 
     assert (told["locked_by"], told["locked_until"]) == ("w1", "2030-01-07T13:00:30Z")
     assert jobs.get(world, job.id).token == job.token
-    assert jobs.ack(world, job.id, job.token).state == "succeeded"
+    assert endings.ack(world, job.id, job.token).state == "succeeded"
 
 
 def test_a_put_clears_a_lock_that_has_run_out(alice: TestClient, world: World, clock: VirtualClock) -> None:
@@ -333,7 +333,7 @@ def test_release_clears_a_lock_that_holds(alice: TestClient, world: World, clock
 def test_a_once_task_is_enabled_again_only_with_a_time(alice: TestClient, world: World) -> None:
     task = made(alice, schedule_type="once", next_run_at="2030-01-07T12:00:00")
     (job,) = fired(world)
-    jobs.ack(world, job.id, job.token)
+    endings.ack(world, job.id, job.token)
 
     refused = alice.put(f"{PATH}/{task['id']}", json={"enabled": True})
     granted = alice.put(f"{PATH}/{task['id']}", json={"enabled": True, "next_run_at": "2030-01-09T00:00:00"})
@@ -352,7 +352,7 @@ def test_a_trigger_runs_it_now_and_not_twice(alice: TestClient, world: World) ->
 
     assert (first.status_code, len(first.json()["warnings"])) == (202, 1)
     assert second.status_code == 409
-    (job,) = jobs.pull(world, worker_id="w1")
+    (job,) = claims.pull(world, worker_id="w1")
     assert (job.id, job.payload) == (first.json()["job_id"], {"text": "now"})
 
 

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from horae import Horae
+from horae.actions import claims
 from horae.actions import jobs as verbs
 from horae.actions.jobs import Request
 from horae.core.jobs import Job
@@ -88,7 +89,7 @@ def test_a_pull_that_waits_rises_when_a_job_falls_due(served: Served, callers: T
 
 def test_a_pull_that_waits_takes_over_what_a_silent_worker_held(served: Served, callers: ThreadPoolExecutor) -> None:
     job = put(served.world)
-    verbs.pull(served.world, worker_id="silent", queues=[SCHEDULER], lease=waiting.BLOCKED)
+    claims.pull(served.world, worker_id="silent", queues=[SCHEDULER], lease=waiting.BLOCKED)
     assert ids(pulling(served, callers)) == [job]
 
 

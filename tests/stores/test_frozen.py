@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from horae.actions import endings
 from horae.actions import jobs as verbs
 from horae.core.jobs import Job, Lease, Outcome, settlement
 from horae.core.timeouts import Timeouts
@@ -69,19 +70,19 @@ def leases(jobs: list[Job]) -> list[Lease]:
 def test_lost_leases_are_handed_on_although_the_row_of_one_is_locked(store: SqlStore, held: list[Job]) -> None:
     world = World(store, VirtualClock(LATER), LoadedDice())
     with locked(store, held[0]):
-        lost = verbs.lose_expired(world)
-        again = verbs.lose_expired(world)
+        lost = endings.lose_expired(world)
+        again = endings.lose_expired(world)
 
     assert [job.number for job, _ in lost] == [job.number for job in held[1:]]
     assert again == []
-    assert [job.number for job, _ in verbs.lose_expired(world)] == [held[0].number]
+    assert [job.number for job, _ in endings.lose_expired(world)] == [held[0].number]
 
 
 def test_a_lease_that_is_found_lost_and_locked_a_moment_later_stops_nobody(store: SqlStore, held: list[Job]) -> None:
     world = World(store, VirtualClock(LATER), LoadedDice())
     found = store.expired(now=LATER, limit=10)
     with locked(store, held[1]):
-        lost = verbs.lose(world, found)
+        lost = endings.lose(world, found)
 
     assert [job.number for job, _ in lost] == [held[0].number, held[2].number]
 
@@ -99,7 +100,7 @@ def test_renewing_passes_a_locked_row_over_and_does_not_call_it_lost(store: SqlS
 def test_a_locked_row_that_belongs_to_somebody_else_by_now_is_not_taken_for_ours(
     store: SqlStore, held: list[Job]
 ) -> None:
-    verbs.lose_expired(World(store, VirtualClock(LATER), LoadedDice()))
+    endings.lose_expired(World(store, VirtualClock(LATER), LoadedDice()))
     assert take(store, now=LATER)
     with locked(store, *held):
         renewed = store.renew(leases(held), until=LATER)

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from horae import Horae
-from horae.actions import jobs
+from horae.actions import claims, endings, jobs
 from horae.actions.jobs import Request
 from horae.errors import ConfigurationError, StoreError
 from horae.stores.isolation import isolate
@@ -47,8 +47,8 @@ def test_a_session_sees_only_the_tenant_it_names_and_horae_sees_all(role_url: st
     with Horae(role_url) as app:
         for owner in ("alice", "bob"):
             jobs.enqueue(app.world, Request("work", owner=owner))
-        (pulled,) = jobs.pull(app.world, worker_id="w", owner="alice")
-        assert jobs.ack(app.world, pulled.id, pulled.token).state == "succeeded"
+        (pulled,) = claims.pull(app.world, worker_id="w", owner="alice")
+        assert endings.ack(app.world, pulled.id, pulled.token).state == "succeeded"
         assert len(jobs.find(app.world)) == 2
         jobs.enqueue(app.world, Request("work", owner="alice"))
     engine = create_engine(make_url(role_url).set(drivername="postgresql+psycopg"))
@@ -68,7 +68,7 @@ def test_an_engine_of_the_callers_own_has_to_say_for_whom_it_acts(role_url: str)
     silent, open_to_all = create_engine(url), create_engine(url, connect_args={"options": "-c horae.owner=*"})
     with Horae(open_to_all) as app:
         made = jobs.enqueue(app.world, Request("work"))
-        assert [job.id for job in jobs.pull(app.world, worker_id="w")] == [made.id]
+        assert [job.id for job in claims.pull(app.world, worker_id="w")] == [made.id]
     with Horae(silent) as app:
         assert jobs.find(app.world) == []
         with pytest.raises(StoreError, match="row-level security"):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from horae.actions import attending, lanes, looking
+from horae.actions import attending, claims, endings, lanes, looking
 from horae.actions import jobs as verbs
 from horae.clock import SystemClock, clock_of
 from horae.core.boots import Boot, LeaseLine
@@ -61,13 +61,13 @@ class Program:
         self.world = World(store, clock, LoadedDice())
 
     def take(self) -> list[Job]:
-        return verbs.pull(self.world, worker_id="w", lease=LEASE)
+        return claims.pull(self.world, worker_id="w", lease=LEASE)
 
     def renew(self, job: Job) -> bool:
-        return job.number in verbs.renew(self.world, [Lease(job.number, job.token)], lease=LEASE).held
+        return job.number in claims.renew(self.world, [Lease(job.number, job.token)], lease=LEASE).held
 
     def lost(self) -> list[str]:
-        return [job.id for job, _ in verbs.lose_expired(self.world)]
+        return [job.id for job, _ in endings.lose_expired(self.world)]
 
 
 @pytest.fixture

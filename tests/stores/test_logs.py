@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from horae.actions import firing, jobs, logs, schedules, toggles
+from horae.actions import claims, endings, firing, jobs, logs, schedules, toggles
 from horae.ports import LogFilter, ScheduleFilter, World
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_request, a_schedule
@@ -19,11 +19,11 @@ def test_the_log_reads_alike_everywhere(store: SqlStore) -> None:
     for _ in range(3):
         clock.advance(MINUTE)
         firing.fire_due(world)
-        [job] = jobs.pull(world, worker_id="w")
-        jobs.ack(world, job.id, job.token)
+        [job] = claims.pull(world, worker_id="w")
+        endings.ack(world, job.id, job.token)
         names.append(job.run_id)
     firing.trigger(world, "minutely")
-    [running] = jobs.pull(world, worker_id="w")
+    [running] = claims.pull(world, worker_id="w")
 
     told = logs.page(world)
     assert [each.run.id for each in told] == [running.run_id, *reversed(names)]
@@ -54,9 +54,9 @@ def test_what_waits_and_what_died_is_found_everywhere(store: SqlStore) -> None:
     clock = VirtualClock()
     world = World(store, clock, LoadedDice())
     jobs.enqueue_many(world, [a_request(queue=queue) for queue in ("alone", "alone", "busy", "busy", "served")])
-    jobs.pull(world, worker_id="w", queues=["busy"], limit=1)
-    [doomed] = jobs.pull(world, worker_id="w", queues=["served"])
-    jobs.fail(world, doomed.id, doomed.token, "no", final=True)
+    claims.pull(world, worker_id="w", queues=["busy"], limit=1)
+    [doomed] = claims.pull(world, worker_id="w", queues=["served"])
+    endings.fail(world, doomed.id, doomed.token, "no", final=True)
     clock.advance(MINUTE)
 
     [waiting] = store.read(lambda tx: tx.jobs.waiting(clock.now(), not_in=["served"]))
@@ -89,9 +89,9 @@ def test_whose_last_fire_led_to_no_run_is_found_everywhere(store: SqlStore) -> N
     for _ in range(2):
         clock.advance(MINUTE)
         firing.fire_due(world)
-        for job in jobs.pull(world, worker_id="w"):
+        for job in claims.pull(world, worker_id="w"):
             if job.schedule_id == made[1]:
-                jobs.ack(world, job.id, job.token)
+                endings.ack(world, job.id, job.token)
 
     assert store.read(lambda tx: tx.schedules.skipped(made)) == {made[0]}
     assert store.read(lambda tx: tx.schedules.skipped([])) == set()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from horae.actions.jobs import Request, enqueue
 from horae.actions.reasons import SILENT
@@ -38,7 +38,28 @@ class Alerts:
     queue: str = "default"
 
 
-def tell_dead(world: World, alerts: Alerts, job: Job) -> bool:
+class DeadJob(Protocol):
+    """What an alert says of a job, be it the core value or the public one."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def handler(self) -> str: ...
+    @property
+    def queue(self) -> str: ...
+    @property
+    def owner(self) -> str: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def last_error(self) -> str | None: ...
+    @property
+    def tags(self) -> tuple[str, ...]: ...
+
+
+def tell_dead(world: World, alerts: Alerts, job: DeadJob) -> bool:
     """Tell of a job that has died; false when that has been told before, or the job was an alert itself."""
     if job.owner == SYSTEM and job.handler == HANDLER and TAG in job.tags:
         return False
@@ -72,13 +93,13 @@ def stalled(world: World, after: timedelta) -> list[Waiting]:
         paused = {queue.name for queue in tx.queues.all() if queue.paused_at is not None}
         return tx.jobs.waiting(now - after, not_in=served | paused)
 
-    return world.store.read(look)
+    return world.route().store.read(look)
 
 
 def look_round(world: World, alerts: Alerts) -> int:
     """Tell of everything that is worth telling now; how many alerts that made."""
     since = world.clock.now() - LOOK_BACK
-    dead: Iterable[Job] = world.store.read(lambda tx: tx.jobs.died(since, limit=MOST))
+    dead: Iterable[Job] = world.route().store.read(lambda tx: tx.jobs.died(since, limit=MOST))
     told = [tell_dead(world, alerts, job) for job in dead]
     told += [tell_stalled(world, alerts, waiting) for waiting in stalled(world, alerts.stalled_after)]
     return sum(told)

@@ -47,8 +47,8 @@ def arrange(
         checked(world, new)
         return added(world, tx, new, "create", actor, reason, now)
 
-    arranged = world.store.transact(write)
-    world.store.wake(["*"])
+    arranged = world.route(key=key).store.transact(write)
+    world.route(key=key).store.wake(["*"])
     return arranged
 
 
@@ -62,6 +62,6 @@ def restart(world: World, key: str, *, actor: str = SYSTEM, reason: str = "") ->
             return before
         return written(world, tx, before, after, "enable", actor, reason)
 
-    restarted = world.store.transact(write)
-    world.store.wake(["*"])
+    restarted = world.route(key=key).store.transact(write)
+    world.route(key=key).store.wake(["*"])
     return restarted

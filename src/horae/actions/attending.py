@@ -367,7 +367,7 @@ def come_due(world: World, handler: str, payload: Any, *, owner: str) -> datetim
     lane, number = told.get("lane"), told.get("wait" if handler == TIMEOUT else "task")
     if handler not in HANDLERS or not (is_number(lane) and is_number(number)):
         raise InvalidInput(f"A job {handler!r} with this payload is not one that a lane plans for itself.")
-    found = world.store.read(lambda tx: tx.attention.lane_by_number(lane))
+    found = world.route(owner=owner).store.read(lambda tx: tx.attention.lane_by_number(lane))
     if found is None or found.owner != owner:
         raise NotFound(f"There is no lane {lane}.")
     if handler == TIMEOUT:

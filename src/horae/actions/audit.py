@@ -34,7 +34,7 @@ def find_entries(
 
 def seal_audit(world: World, limit: int = BATCH) -> int:
     """Chain what is not chained yet; how many entries. They are written unchained, so that nothing waits for a hash."""
-    if not world.store.read(lambda tx: tx.audit.open_entries(1)):
+    if not world.route().store.read(lambda tx: tx.audit.open_entries(1)):
         return 0
 
     def write(tx: Tx) -> int:
@@ -48,7 +48,7 @@ def seal_audit(world: World, limit: int = BATCH) -> int:
             heads[entry.owner] = (seq + 1, link)
         return len(found)
 
-    return world.store.transact(write)
+    return world.route().store.transact(write)
 
 
 def verify_audit(world: World, *, owner: str | None = None) -> list[Verified]:
@@ -58,7 +58,7 @@ def verify_audit(world: World, *, owner: str | None = None) -> list[Verified]:
         owners = tx.audit.owners() if owner is None else [owner]
         return [_verified(tx, each) for each in owners]
 
-    return world.store.read(read)
+    return world.route(owner=owner).store.read(read)
 
 
 def _verified(tx: Tx, owner: str) -> Verified:

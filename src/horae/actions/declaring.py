@@ -78,7 +78,7 @@ def bring_in_line(world: World, plan: Plan, *, starts: bool = False) -> list[Sch
     if plan.loads_persisted:
         load_persisted(world, plan.handlers, app=plan.app)
     if any(schedule.updated_at is not None and schedule.updated_at >= begun for schedule in written_down):
-        world.store.wake(["*"])  # only for news, so that a start does not wake everybody
+        world.route().store.wake(["*"])  # only for news, so that a start does not wake everybody
     return written_down
 
 
@@ -147,7 +147,7 @@ def set_inactive(world: World, schedule: Schedule, reason: str | None) -> Schedu
         verb = "activate" if reason is None else "deactivate"
         return written(world, tx, before, replace(before, inactive=reason), verb, "system/start", reason or "")
 
-    return _persistently(lambda: world.store.transact(write))
+    return _persistently(lambda: world.route(owner=schedule.owner, key=schedule.key).store.transact(write))
 
 
 def stored(world: World, keys: Collection[str]) -> dict[str, Schedule]:
@@ -156,7 +156,7 @@ def stored(world: World, keys: Collection[str]) -> dict[str, Schedule]:
     def work(tx: Tx) -> dict[str, Schedule]:
         return {key: schedule for key in keys if (schedule := tx.schedules.get(key, SYSTEM)) is not None}
 
-    return world.store.read(work)
+    return world.route().store.read(work)
 
 
 @one_moment
@@ -186,13 +186,13 @@ def snapshot(world: World, plan: Plan) -> list[JobStatus]:
         asked = [_asked_status(name, counts.get(name, Tally())) for name in unscheduled]
         return _statuses(tx, listed, now) + asked
 
-    return world.store.read(look)
+    return world.route().store.read(look)
 
 
 def statuses(world: World, schedules: Sequence[Schedule]) -> list[JobStatus]:
     """The same for schedules as the store has them, whoever made them."""
     now = world.clock.now()
-    return world.store.read(lambda tx: _statuses(tx, schedules, now))
+    return world.route().store.read(lambda tx: _statuses(tx, schedules, now))
 
 
 def _statuses(tx: Tx, schedules: Sequence[Schedule], now: datetime) -> list[JobStatus]:
@@ -260,7 +260,7 @@ def _declared(world: World, schedule: Schedule, seed: bool) -> Schedule:
             return before
         return written(world, tx, before, after, "declare", "system/start", "")
 
-    return world.store.transact(write)
+    return world.route(owner=schedule.owner, key=schedule.key).store.transact(write)
 
 
 def _same(before: Schedule, after: Schedule) -> bool:

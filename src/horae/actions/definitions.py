@@ -54,15 +54,15 @@ def _write(world: World, wanted: Mapping[str, StoredDefinition], reason: str) ->
                 tx.audit.append(_entry(definition, was, reason))
         return changed
 
-    return world.store.transact(write)
+    return world.route().store.transact(write)
 
 
 def release_held(world: World) -> int:
     """Let jobs held for handlers that are open now back into the claim; how many there were."""
     total = 0
     while True:
-        count, queues = world.store.transact(lambda tx: tx.definitions.release(RELEASED_AT_ONCE))
-        world.store.wake(queues)
+        count, queues = world.route().store.transact(lambda tx: tx.definitions.release(RELEASED_AT_ONCE))
+        world.route().store.wake(queues)
         total += count
         if count < RELEASED_AT_ONCE:
             return total
@@ -70,7 +70,7 @@ def release_held(world: World) -> int:
 
 def find_definitions(world: World) -> list[StoredDefinition]:
     """Every stored definition, by name."""
-    return world.store.read(lambda tx: tx.definitions.all())
+    return world.route().store.read(lambda tx: tx.definitions.all())
 
 
 def refuse_closed(tx: Tx, handler: str, owner: str) -> None:

@@ -22,7 +22,7 @@ def start_exclusively(world: World, request: Request, *, stale_timeout: timedelt
     key = request.concurrency_key
     if key is None:
         raise InvalidInput("An exclusive start needs a concurrency key: it names what must not run twice.")
-    for job in world.store.read(lambda tx: tx.jobs.holders(key)):
+    for job in world.route().store.read(lambda tx: tx.jobs.holders(key)):
         if not is_silent(job, stale_timeout, world.clock.now()):
             raise AlreadyRunning(key, job.id)
         _close(world, job, stale_timeout)
@@ -40,4 +40,4 @@ def _close(world: World, job: Job, stale_timeout: timedelta) -> None:
     now = world.clock.now()
     outcome = Outcome("lost", error=f"stale: no progress for more than {stale_timeout}", final=True)
     ending = replace(settlement(job, outcome, now=now, roll=world.dice.roll()), expired_before=None)
-    world.store.settle([ending], now=now)
+    world.route(owner=job.owner, id=job.id).store.settle([ending], now=now)

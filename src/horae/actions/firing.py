@@ -58,9 +58,9 @@ def fire_due(world: World, limit: int = FIRE_BATCH) -> list[tuple[Firing, list[s
         read_at = world.clock.now()
         return [_decided(world, each, now, unfinished.get(each.number, Unfinished()).at(read_at)) for each in due]
 
-    made = world.store.fire(decided, now=now, limit=limit)
+    made = world.route().store.fire(decided, now=now, limit=limit)
     queues = {firing.schedule.queue for firing, numbers in made if numbers}
-    world.store.wake(queues)
+    world.route().store.wake(queues)
     return [(firing, [f"job_{number}" for number in numbers]) for firing, numbers in made]
 
 
@@ -107,8 +107,8 @@ def trigger(
         tx.audit.append(entry_for(now, "trigger", schedule, actor, reason, before={}, ran=not busy))
         return Triggered(schedule, fire, None if number is None else f"job_{number}")
 
-    triggered = world.store.transact(write)
-    world.store.wake([triggered.schedule.queue])
+    triggered = world.route(owner=owner, key=key).store.transact(write)
+    world.route(owner=owner, key=key).store.wake([triggered.schedule.queue])
     return triggered
 
 
@@ -151,9 +151,9 @@ def backfill(
         tx.audit.append(entry_for(now, "backfill", schedule, actor, reason, before={}, fires=len(fires)))
         return Backfill(tuple(missing), len(present), tuple(f"job_{where.number}" for where in placed))
 
-    done = world.store.transact(work)
+    done = world.route(owner=owner, key=key).store.transact(work)
     if done.job_ids:
-        world.store.wake(["*"])
+        world.route(owner=owner, key=key).store.wake(["*"])
     return done
 
 
@@ -222,7 +222,7 @@ def _restamped(world: World, schedule: Schedule) -> list[tuple[Schedule, datetim
         why = f"zone database {before.tzdata or 'unknown'} → {world.tzdata}"
         return [(written(world, tx, before, stamped, "move", "system/zones", why), before.next_fire_at)]
 
-    return world.store.transact(write)
+    return world.route(owner=schedule.owner, key=schedule.key).store.transact(write)
 
 
 def _trace(world: World) -> str:

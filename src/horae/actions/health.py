@@ -47,7 +47,7 @@ def checkup(opens: Callable[[], World]) -> Report:
     """Look at everything; what cannot be looked at because the store is away is unknown, not well."""
     try:
         world = opens()
-        world.store.check_schema()
+        world.route().store.check_schema()
         store, tables = Check("store", "ok", "The store answers."), Check("migrations", "ok", "The tables are current.")
     except (SchemaMissing, SchemaTooNew) as problem:
         newer = isinstance(problem, SchemaTooNew)
@@ -77,7 +77,7 @@ def _workers(world: World) -> Check:
         return tx.nodes.all(), tx.metrics.waiting(now - PATIENCE)
 
     try:
-        nodes, waiting = world.store.read(look)
+        nodes, waiting = world.route().store.read(look)
     except HoraeError:
         return _unknown("workers")
     seen = lately(nodes, now)

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from horae.actions.jobs import DEFAULT_LEASE, MAX_PULL, check_lease, is_in_reach, renew, settle, shown
+from horae.actions.claims import DEFAULT_LEASE, MAX_PULL, check_lease, peek, renew
+from horae.actions.endings import lose_expired, settle
+from horae.actions.jobs import is_in_reach, shown
 from horae.core.instants import aware
 from horae.core.jobs import Job, Lease, Outcome, State, job_number
 from horae.core.machinery import MACHINERY
 from horae.core.payloads import encode, label
 from horae.errors import InvalidInput, NotFound
-from horae.ports import World
+from horae.ports import Node, World
 
+ASK_AGAIN = timedelta(milliseconds=500)  # shorter than the longest sleep of an idle worker that hears no hints
 EndingOutcome = Literal["succeeded", "failed", "timed_out", "snoozed", "cancelled", "released"]
 
 
@@ -60,6 +63,31 @@ class Renewal:
     cancel_requested: bool = False
 
 
+def peek_held(
+    world: World,
+    served: Sequence[str],
+    *,
+    node: Node | None = None,
+    worker_id: str | None = None,
+    owner: str | None = None,
+    queues: Collection[str] = (),
+) -> tuple[timedelta | None, list[str]]:
+    """Say in how long a claim may find something, and which jobs of a worker were asked to stop.
+
+    A span and no instant, because the worker's clock may differ. A tenant learns nothing about when other tenants' jobs
+    are due: it is told to ask again soon. Leases that ran out are taken back on the way: where only workers over HTTP
+    serve, nobody else would notice that one of them fell silent.
+    """
+    glance = peek(world, served, node=node, worker_id=worker_id)
+    expiry = glance.next_expiry_at
+    if expiry is not None and expiry < world.clock.now() and lose_expired(world):
+        glance = peek(world, served, worker_id=worker_id)
+    due = None if glance.next_due_at is None else glance.next_due_at - world.clock.now()
+    due = due if owner is None else ASK_AGAIN
+    asked = world.route(owner=owner).store.read(lambda tx: tx.jobs.some(glance.cancelled)) if glance.cancelled else []
+    return due, [job.id for job in asked if is_in_reach(job, owner, queues)]
+
+
 def settle_held(
     world: World, endings: Sequence[Ending], *, owner: str | None = None, queues: Collection[str] = ()
 ) -> list[Settled]:
@@ -99,7 +127,7 @@ def renew_held(
 def _held(world: World, tokens: dict[str, int], owner: str | None, queues: Collection[str]) -> dict[str, Job]:
     """The jobs that are running with these tokens and that the caller sees."""
     numbers = {number: job_id for job_id in tokens if (number := _number(job_id)) is not None}
-    found = world.store.read(lambda tx: tx.jobs.some(numbers))
+    found = world.route(owner=owner).store.read(lambda tx: tx.jobs.some(numbers))
     return {
         numbers[job.number]: job
         for job in found

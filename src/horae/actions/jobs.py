@@ -20,28 +20,20 @@ from horae.core.jobs import (
     OBJECT_ACTIONS,
     OBJECT_TYPES,
     ON_PARENT_DEAD,
-    ORDERS,
     PRIORITIES,
     SYSTEM,
-    Change,
     Job,
-    Lease,
     NewJob,
     OnParentDead,
-    Order,
-    Outcome,
     Priority,
     Run,
-    Settlement,
     State,
     band_of,
     check_run_at,
     default_key,
     job_number,
     make_new_job,
-    renewal_pause,
     request_hash,
-    settlement,
     typed_key,
 )
 from horae.core.machinery import queue_name, refuse_own, unique_name
@@ -49,17 +41,13 @@ from horae.core.payloads import decode, encode, label, name
 from horae.core.retry import DEFAULT_RETRY, Retry, time_limit
 from horae.core.values import swift
 from horae.core.webhooks import refuse_credentials
-from horae.errors import Conflict, InvalidInput, InvalidPayload, LeaseLost, NotAllowed, NotFound
-from horae.ports import Claim, Filter, Placed, Renewed, Tx, World
+from horae.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from horae.ports import Filter, Placed, Tx, World
 
 DEFAULT_QUEUE = "default"
-DEFAULT_LEASE = timedelta(seconds=30)
-HTTP_LEASE = timedelta(seconds=120)
-MAX_PULL = 1000
 MAX_PAGE = 1000
 MAX_TAGS = 50
 MAX_RUNNING = 1_000_000
-MAX_LEASE = timedelta(days=30)
 WINDOW = timedelta(days=1)
 ROOTED = 250  # so long may the key of a call be for its jobs' keys to begin with it
 CHILDREN = 200  # dealt with in one transaction, where their parents have ended
@@ -141,11 +129,11 @@ def enqueue(world: World, request: Request, *, connection: Any = None) -> Enqueu
 def enqueue_many(world: World, requests: Iterable[Request], *, connection: Any = None) -> list[Enqueued]:
     """Store many jobs in one transaction: all of them, or, when one is refused, none."""
     now = world.clock.now()
-    new = [_new_job(world, request, now) for request in requests]
+    new = [new_job(world, request, now) for request in requests]
     if not new:
         return []
-    joins = connection is not None
-    placed = world.store.insert_on(connection, new, now=now) if joins else world.store.insert(new, now=now)
+    joins, store = connection is not None, world.route(owner=new[0].owner, key=new[0].key).store
+    placed = store.insert_on(connection, new, now=now) if joins else store.insert(new, now=now)
     waiting = [where.number for row, where in zip(new, placed, strict=True) if row.after]
     known = _known_jobs(world, placed, connection, waiting)
     return [
@@ -187,7 +175,7 @@ def _known_jobs(
     numbers = {where.number for where in placed if where.deduplicated}.union(waiting)
     if not numbers or connection is not None:
         return {}
-    found = world.store.read(lambda tx: [tx.jobs.get(number) for number in sorted(numbers)])
+    found = world.route().store.read(lambda tx: [tx.jobs.get(number) for number in sorted(numbers)])
     return {job.number: job for job in found if job is not None}
 
 
@@ -198,7 +186,7 @@ def with_known(world: World, placed: Sequence[Enqueued]) -> list[Enqueued]:
     return [replace(each, stored=known.get(each.number, each.stored)) for each in placed]
 
 
-def _new_job(world: World, request: Request, now: datetime) -> NewJob:
+def new_job(world: World, request: Request, now: datetime) -> NewJob:
     run_at = _run_at(request, now)
     check_run_at(run_at, now=now, strict=request.strict)
     planned_at = run_at if request.planned_at is None else aware(request.planned_at, "planned_at")
@@ -330,236 +318,13 @@ def _as_stored(row: NewJob, number: int, now: datetime) -> Job:
     )
 
 
-# -- the worker's side -------------------------------------------------------------------------------------------
-
-
-def pull(
-    world: World,
-    *,
-    worker_id: str,
-    queues: Sequence[str] = (DEFAULT_QUEUE,),
-    limit: int = 100,
-    lease: timedelta = DEFAULT_LEASE,
-    order: Order | None = None,
-    owner: str | None = None,
-) -> list[Job]:
-    """Take up to *limit* due jobs under a lease, queue after queue; nothing that is not due is ever taken.
-
-    With *owner* only that tenant's jobs are seen.
-    """
-    if not 1 <= limit <= MAX_PULL:
-        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PULL}.")
-    check_lease(lease)
-    if order is not None and order not in ORDERS:
-        raise InvalidInput(f"Unknown order {order!r}; choose one of {', '.join(ORDERS)}.")
-    taken: list[Job] = []
-    for queue in queues:
-        room = limit - len(taken)
-        if room > 0:
-            who, steady = label(worker_id, "worker id", 200), world.clock.steady()
-            claim = Claim(queue_name(queue), room, who, lease, order, owner, steady)
-            taken += world.store.claim(claim, now=world.clock.now())
-    return taken
-
-
-def check_lease(lease: timedelta) -> None:
-    """Refuse a lease that nobody can keep, or that would keep a dead worker's job for ever."""
-    if not timedelta(seconds=1) <= lease <= MAX_LEASE:
-        raise InvalidInput(
-            f"A lease of {lease} is outside one second to {MAX_LEASE.days} days; a long job renews its own."
-        )
-
-
-def settle(world: World, endings: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
-    """End a batch of held jobs in one transaction; answers, by id, what became of each, None if it was too late.
-
-    The jobs are the values that their claim returned; what follows is decided from them.
-    """
-    now = world.clock.now()
-    written = [settlement(job, outcome, now=now, roll=world.dice.roll()) for job, outcome in endings]
-    return _settled(world, [job for job, _ in endings], written, now)
-
-
-def _settled(
-    world: World, jobs: Sequence[Job], written: Sequence[Settlement], now: datetime
-) -> dict[str, Change | None]:
-    rejected = world.store.settle(written, now=now)
-    told = {job.id: None if job.number in rejected else done.change for job, done in zip(jobs, written, strict=True)}
-    again = {job.queue for job in jobs if (change := told[job.id]) is not None and change.state == "queued"}
-    world.store.wake(again)  # whoever sleeps until the next due time may have to rise earlier now
-    return told
-
-
-def ack(
-    world: World,
-    job_id: str,
-    token: int,
-    *,
-    result: Any = None,
-    next_action_at: datetime | None = None,
-    audit_event_id: str | None = None,
-    owner: str | None = None,
-    queues: Collection[str] = (),
-) -> Job:
-    """The job is done; only its current holder may say so."""
-    told = None if result is None else encode(result, "result", world.max_payload_bytes)
-    due = None if next_action_at is None else aware(next_action_at, "next_action_at")
-    link = None if audit_event_id is None else label(audit_event_id, "audit event id", 100)
-    outcome = Outcome("succeeded", result=told, next_action_at=due, audit_event_id=link)
-    return _end(world, job_id, token, outcome, owner=owner, queues=queues)
-
-
-def fail(
-    world: World,
-    job_id: str,
-    token: int,
-    error: str,
-    *,
-    retry_delay: timedelta | None = None,
-    from_run_at: bool = False,
-    final: bool = False,
-    owner: str | None = None,
-    queues: Collection[str] = (),
-) -> Job:
-    """The attempt failed; the job is tried again by *retry_delay* or its own policy, or ends dead at the cap."""
-    if retry_delay is not None and retry_delay < timedelta(0):
-        raise InvalidInput(f"A retry delay of {retry_delay} lies in the past; use zero or more.")
-    outcome = Outcome("failed", error=shown(error), delay=retry_delay, from_run_at=from_run_at, final=final)
-    return _end(world, job_id, token, outcome, owner=owner, queues=queues)
-
-
-def release(
-    world: World,
-    job_id: str,
-    token: int | None = None,
-    *,
-    actor: str = SYSTEM,
-    reason: str = "",
-    owner: str | None = None,
-    queues: Collection[str] = (),
-) -> Job:
-    """Give a running job back to its queue at once; no attempt is counted.
-
-    A worker gives its token. An operator gives none: then the current holder, whoever it is, loses the job.
-    """
-    outcome = Outcome("released", error=shown(reason) or None)
-    if token is not None:
-        return _end(world, job_id, token, outcome, owner=owner, queues=queues)
-    job = get(world, job_id, owner=owner, queues=queues)
-    refuse_own(job)
-    JOB.after(job.state, "released")
-    return _end(world, job_id, job.token, outcome, _entry(world, "release", job, actor, reason), owner=owner)
-
-
-def _end(
-    world: World,
-    job_id: str,
-    token: int,
-    outcome: Outcome,
-    entry: Entry | None = None,
-    *,
-    owner: str | None = None,
-    queues: Collection[str] = (),
-) -> Job:
-    job = get(world, job_id, owner=owner, queues=queues)
-    refuse_own(job)
-    if job.state != "running" or job.token != token:
-        raise LeaseLost(job.id, token)
-    now = world.clock.now()
-    done = settlement(job, outcome, now=now, roll=world.dice.roll())
-    written = done if entry is None else replace(done, entry=entry)
-    if _settled(world, [job], [written], now)[job.id] is None:
-        raise LeaseLost(job.id, token)
-    return get(world, job_id)
-
-
-def renew(world: World, leases: Iterable[Lease], *, lease: timedelta = DEFAULT_LEASE) -> Renewed:
-    """Extend leases from now on; who is missing from the answer has lost the job."""
-    return world.store.renew(leases, until=world.clock.steady() + lease)
-
-
-def progress(world: World, lease: Lease, value: Any) -> None:
-    """Show how far the attempt has come."""
-    text = encode(value, "progress", world.max_payload_bytes)
-    if not world.store.note(lease, progress=text, now=world.clock.now()):
-        raise LeaseLost(lease.job_id, lease.token)
-
-
-def checkpoint(world: World, lease: Lease, value: Any) -> None:
-    """Keep what a later attempt needs to go on from here."""
-    text = encode(value, "checkpoint", world.max_payload_bytes)
-    if not world.store.note(lease, checkpoint=text, now=world.clock.now()):
-        raise LeaseLost(lease.job_id, lease.token)
-
-
-def once(
-    world: World,
-    lease: Lease,
-    step: str,
-    work: Callable[[Any], Any],
-    *,
-    limit: timedelta | None = None,
-    held_for: timedelta | None = None,
-) -> Any:
-    """Run ``work(connection)`` and remember its result in one transaction; a later attempt gets the result back.
-
-    *limit* bounds each statement of *work*: what is left of the job's time limit. The job's row is locked meanwhile, so
-    that its lease can be neither renewed nor reaped; if that took long, the commit extends it by *held_for*.
-    """
-    label(step, "step")
-    began = world.clock.monotonic()
-
-    def write(tx: Tx) -> Any:
-        tx.ledger.begin(lease.job_number, lease.token)
-        known = tx.ledger.get(lease.job_number, step)
-        if known is None:
-            with tx.lent(limit) as connection:
-                known = _result_of(step, work(connection), world.max_payload_bytes)
-            tx.ledger.put(lease.job_number, step, known, world.clock.now())
-        took = timedelta(seconds=world.clock.monotonic() - began)
-        if held_for is not None and took > renewal_pause(held_for) / 2:
-            tx.ledger.renew(lease.job_number, world.clock.steady() + held_for)
-        return decode(known)["value"]
-
-    return world.store.transact(write)
-
-
-def _result_of(step: str, value: Any, max_bytes: int) -> str:
-    try:
-        return encode({"value": value}, "result", max_bytes)
-    except InvalidPayload as problem:
-        raise InvalidPayload(f"{problem} What the step {step!r} wrote was rolled back: it has not happened.") from None
-
-
-def lose_expired(world: World, limit: int = 100) -> list[tuple[Job, bool]]:
-    """Close attempts whose lease ran out; answers with the jobs as they were and whether each is dead now."""
-    return lose(world, world.store.expired(now=world.clock.steady(), limit=limit))
-
-
-def lose(world: World, silent: Sequence[Job]) -> list[tuple[Job, bool]]:
-    """The same for jobs that somebody has found; one whose lease has been renewed since is left alone."""
-    if not silent:
-        return []
-    now, steady = world.clock.now(), world.clock.steady()
-    endings = [settlement(job, Outcome("lost"), now=now, roll=world.dice.roll()) for job in silent]
-    written = [replace(ending, expired_before=steady) for ending in endings]
-    rejected = world.store.settle(written, now=now)
-    lost = [
-        (job, done.change.state == "dead")
-        for job, done in zip(silent, written, strict=True)
-        if job.number not in rejected
-    ]
-    world.store.wake({job.queue for job, dead in lost if not dead})
-    return lost
-
-
 # -- a person's side ---------------------------------------------------------------------------------------------
 
 
 def get(world: World, job_id: str, *, owner: str | None = None, queues: Collection[str] = ()) -> Job:
     """One job, live or finished; with *owner*, somebody else's does not exist, with *queues*, none of another queue."""
     number = job_number(job_id)
-    job = world.store.read(lambda tx: tx.jobs.get(number))
+    job = world.route(owner=owner, id=job_id).store.read(lambda tx: tx.jobs.get(number))
     if job is None or not is_in_reach(job, owner, queues):
         raise NotFound(f"There is no job {job_id}. It may have been cleaned up; `horae job list` shows what there is.")
     return with_wall_lease(world, job)
@@ -574,7 +339,7 @@ def is_in_reach(job: Job, owner: str | None, queues: Collection[str]) -> bool:
 def runs(world: World, job_id: str, *, owner: str | None = None, queues: Collection[str] = ()) -> list[Run]:
     """Every attempt at a job, the oldest first, the one under way last."""
     job = get(world, job_id, owner=owner, queues=queues)
-    return world.store.read(lambda tx: tx.jobs.runs(job.number))
+    return world.route(owner=owner, id=job_id).store.read(lambda tx: tx.jobs.runs(job.number))
 
 
 def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before: str | None = None) -> list[Job]:
@@ -586,7 +351,9 @@ def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before:
     if unknown:
         raise InvalidInput(f"Unknown state {sorted(unknown)[0]!r}; choose from {', '.join(JOB.states)}.")
     number = None if before is None else job_number(before)
-    found = world.store.read(lambda tx: tx.jobs.find(wanted, limit=limit, before=number))
+    found = world.route(owner=wanted.owner, key=wanted.key).store.read(
+        lambda tx: tx.jobs.find(wanted, limit=limit, before=number)
+    )
     return [with_wall_lease(world, job) for job in found]
 
 
@@ -595,7 +362,9 @@ def counts(
 ) -> dict[str, dict[str, int]]:
     """How many jobs stand where: queue → state → number; Horae's own only with *machinery*, or by their queue."""
     told: dict[str, dict[str, int]] = {}
-    for (name_, state), count in world.store.read(lambda tx: tx.jobs.counts(queue, owner, machinery)).items():
+    for (name_, state), count in (
+        world.route(owner=owner).store.read(lambda tx: tx.jobs.counts(queue, owner, machinery)).items()
+    ):
         told.setdefault(name_, dict.fromkeys(JOB.states, 0))[state] = count
     return told
 
@@ -603,7 +372,7 @@ def counts(
 def metrics(world: World, *, window: timedelta = WINDOW, owner: str | None = None) -> dict[str, float]:
     """The five figures of S0-29 to S0-33; rates look back over *window*."""
     now = world.clock.now()
-    raw = world.store.read(lambda tx: tx.jobs.metrics(now=now, since=now - window, owner=owner))
+    raw = world.route(owner=owner).store.read(lambda tx: tx.jobs.metrics(now=now, since=now - window, owner=owner))
     ended = raw["succeeded"] + raw["dead_recently"]  # a cancelled job neither succeeded nor failed
     seen = raw["finished"] + raw["live"]
     oldest = raw["oldest_due"]
@@ -635,14 +404,14 @@ def cancel(
             _one_row(tx.jobs.ask_to_cancel(job, reason=shown(reason) or f"asked by {actor}"), job)
         else:
             _one_row(tx.jobs.end_waiting(job, reason=shown(reason) or f"by {actor}", now=now), job)
-        tx.audit.append(_entry(world, "cancel", job, actor, reason))
+        tx.audit.append(entry_of(world, "cancel", job, actor, reason))
         return job
 
-    job = world.store.transact(write)
+    job = world.route(owner=owner, id=job_id).store.transact(write)
     if job.state == "running":
-        world.store.wake([job.queue])
+        world.route(owner=owner, id=job_id).store.wake([job.queue])
     elif job.linked:  # its end may let others run, or a schedule count
-        world.store.wake(["*"])
+        world.route(owner=owner, id=job_id).store.wake(["*"])
     return get(world, job_id)
 
 
@@ -663,11 +432,11 @@ def revive(
         now = world.clock.now()
         if not tx.jobs.requeue(job, run_at=now, attempt=0, band=None, now=now):
             raise Conflict(f"Job {job.id} cannot be revived: another live job has its unique name {job.unique!r}.")
-        tx.audit.append(_entry(world, "revive", job, actor, reason))
+        tx.audit.append(entry_of(world, "revive", job, actor, reason))
         return job
 
-    job = world.store.transact(write)
-    world.store.wake([job.queue])
+    job = world.route(owner=owner, id=job_id).store.transact(write)
+    world.route(owner=owner, id=job_id).store.wake([job.queue])
     return get(world, job_id)
 
 
@@ -690,11 +459,11 @@ def reschedule(
         when = job.run_at if run_at is None else aware(run_at, "run_at")
         band = None if priority is None else band_of(priority)
         _one_row(tx.jobs.requeue(job, run_at=when, attempt=job.attempt, band=band, now=world.clock.now()), job)
-        tx.audit.append(_entry(world, "reschedule", job, actor, reason, run_at=iso(when), priority=priority))
+        tx.audit.append(entry_of(world, "reschedule", job, actor, reason, run_at=iso(when), priority=priority))
         return job
 
-    job = world.store.transact(write)
-    world.store.wake([job.queue])
+    job = world.route(owner=owner, id=job_id).store.transact(write)
+    world.route(owner=owner, id=job_id).store.wake([job.queue])
     return get(world, job_id)
 
 
@@ -718,11 +487,11 @@ def rerun(
         if job.state in LIVE:
             raise NotAllowed(f"Job {job.id} is {job.state}; only a job that has ended can be run again.")
         made = enqueue(world, _again(job, payload, world.clock.now()), connection=tx.connection)
-        tx.audit.append(_entry(world, "rerun", job, actor, reason, made=made.id))
+        tx.audit.append(entry_of(world, "rerun", job, actor, reason, made=made.id))
         return made
 
-    made = world.store.transact(write)
-    world.store.wake([made.job.queue])
+    made = world.route(owner=owner, id=job_id).store.transact(write)
+    world.route(owner=owner, id=job_id).store.wake([made.job.queue])
     return made
 
 
@@ -764,7 +533,7 @@ def settle_children(world: World, *, limit: int = CHILDREN) -> int:
     transaction is bounded; any number of processes may do it at once. How many were dealt with.
     """
     total = 0
-    while done := world.store.settle_children(now=world.clock.now(), limit=limit):
+    while done := world.route().store.settle_children(now=world.clock.now(), limit=limit):
         total += done
     return total
 
@@ -783,7 +552,8 @@ def _one_row(changed: bool, job: Job) -> None:
         raise Conflict(f"Job {job.id} changed while it was being worked on; look at it again and repeat.")
 
 
-def _entry(world: World, verb: str, job: Job, actor: str, reason: str, **after: Any) -> Entry:
+def entry_of(world: World, verb: str, job: Job, actor: str, reason: str, **after: Any) -> Entry:
+    """Return what the audit says about a person's act on a job."""
     return Entry(
         at=world.clock.now(),
         actor=actor,

@@ -41,7 +41,9 @@ def read_journal(
     if not 1 <= limit <= PAGE:
         raise InvalidInput(f"limit {limit} is outside 1 to {PAGE}.")
     found, after = get_lane(world, lane, owner=owner), min(since, MAX_NUMBER)
-    return world.store.read(lambda tx: tx.attention.lines(found.number, since=after, limit=limit, task=task))
+    return world.route(owner=owner).store.read(
+        lambda tx: tx.attention.lines(found.number, since=after, limit=limit, task=task)
+    )
 
 
 @one_moment
@@ -70,7 +72,7 @@ def verify(world: World, lane: str, *, owner: str = SYSTEM) -> Verified:
         told += missing_in(tx, world.clock.now(), lane=found.number).told()
         return Verified(lane, len(lines), sum(line.hash is not None for line in lines), tuple(told))
 
-    return world.store.read(read)
+    return world.route(owner=owner).store.read(read)
 
 
 def _forbidden(lines: Sequence[Line]) -> str | None:
@@ -86,7 +88,9 @@ def at(world: World, lane: str, seq: int, *, owner: str = SYSTEM) -> dict[str, d
     found = get_lane(world, lane, owner=owner)
     if not 0 <= seq <= found.seq:
         raise InvalidInput(f"The journal of {lane!r} has lines 1 to {found.seq}; there is no line {seq}.")
-    return world.store.read(lambda tx: fold(line for line in _all(tx, found.number) if line.seq <= seq))
+    return world.route(owner=owner).store.read(
+        lambda tx: fold(line for line in _all(tx, found.number) if line.seq <= seq)
+    )
 
 
 def _all(tx: Tx, lane: int) -> Iterator[Line]:

@@ -204,9 +204,9 @@ def _written(
             seal_within(tx, lane.number)
         return pen, told
 
-    pen, told = world.store.transact(write)
+    pen, told = world.route().store.transact(write)
     hints = [MACHINERY] if pen.has_planned else []
-    world.store.wake(hints if quietly else [*hints, hint(pen.lane.number)])
+    world.route().store.wake(hints if quietly else [*hints, hint(pen.lane.number)])
     return told
 
 
@@ -294,7 +294,7 @@ def acquire(
 
 def _is_driven(world: World, lane: str, owner: str, driver: str) -> bool:
     """Whether another driver is alive; only a look, so that those who stand by do not queue up for its lock."""
-    found = world.store.read(lambda tx: tx.attention.lane(lane, owner))
+    found = world.route(owner=owner).store.read(lambda tx: tx.attention.lane(lane, owner))
     return found is not None and found.driver != driver and found.is_driven(world.clock.steady())
 
 
@@ -327,7 +327,7 @@ def renew(world: World, drive: Drive, lease: timedelta) -> None:
             raise LaneLost(drive.driver, drive.epoch)
         tx.attention.save_lane(replace(found, leased_until=world.clock.steady() + lease))
 
-    world.store.transact(write, hot=True)
+    world.route().store.transact(write, hot=True)
 
 
 def let_go(world: World, drive: Drive) -> None:
@@ -339,22 +339,22 @@ def let_go(world: World, drive: Drive) -> None:
             tx.attention.save_lane(replace(found, driver=None, leased_until=None))
             seal_within(tx, drive.lane)
 
-    world.store.transact(write, hot=True)
-    world.store.wake([hint(drive.lane)])
+    world.route().store.transact(write, hot=True)
+    world.route().store.wake([hint(drive.lane)])
 
 
 # -- look --------------------------------------------------------------------------------------------------------------
 
 
 def get_lane(world: World, lane: str, *, owner: str = SYSTEM) -> Lane:
-    found = world.store.read(lambda tx: tx.attention.lane(lane, owner))
+    found = world.route(owner=owner).store.read(lambda tx: tx.attention.lane(lane, owner))
     if found is None:
         raise NotFound(f"There is no lane {lane!r}; `horae attention lanes` shows those there are.")
     return with_wall_lease(world, found)
 
 
 def find_lanes(world: World, *, owner: str | None = None, limit: int = 100, after: int = 0) -> list[Lane]:
-    found = world.store.read(lambda tx: tx.attention.lanes(owner, limit=limit, after=after))
+    found = world.route(owner=owner).store.read(lambda tx: tx.attention.lanes(owner, limit=limit, after=after))
     return [with_wall_lease(world, lane) for lane in found]
 
 
@@ -385,7 +385,7 @@ def snapshot(world: World, lane: str, *, owner: str = SYSTEM, policy: Policy | N
             now,
         )
 
-    return world.store.read(read)
+    return world.route(owner=owner).store.read(read)
 
 
 def shown(task: Task) -> dict[str, Any]:

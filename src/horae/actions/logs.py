@@ -54,17 +54,17 @@ def page(
     unknown = sorted(set(told.outcomes) - set(OUTCOMES))
     if unknown:
         raise InvalidInput(f"{unknown[0]!r} is not an outcome; choose from {', '.join(OUTCOMES)}.")
-    return world.store.read(lambda tx: tx.logs.find(told, limit=limit, before=before))
+    return world.route().store.read(lambda tx: tx.logs.find(told, limit=limit, before=before))
 
 
 def count(world: World, wanted: LogFilter | None = None) -> int:
-    return world.store.read(lambda tx: tx.logs.count(wanted or LogFilter()))
+    return world.route().store.read(lambda tx: tx.logs.count(wanted or LogFilter()))
 
 
 def get(world: World, run_id: str, *, owner: str | None = None) -> Logged:
     """One run; with *owner*, somebody else's does not exist."""
     number, token = run_name(run_id)
-    found = world.store.read(lambda tx: tx.logs.get(number, token))
+    found = world.route(owner=owner).store.read(lambda tx: tx.logs.get(number, token))
     if found is None or (owner is not None and found.run.owner != owner):
         raise _unknown(run_id)
     return found
@@ -72,7 +72,7 @@ def get(world: World, run_id: str, *, owner: str | None = None) -> Logged:
 
 def wanted_for(world: World, job: str, *, owner: str | None = None) -> LogFilter:
     """The log of one job: of the schedule with this key, or, where there is none, of the handler with this name."""
-    schedule = world.store.read(lambda tx: tx.schedules.get(job, owner or SYSTEM))
+    schedule = world.route(owner=owner).store.read(lambda tx: tx.schedules.get(job, owner or SYSTEM))
     if schedule is None:
         return LogFilter(handler=job, owner=owner)
     return LogFilter(schedule_id=schedule.number, owner=owner)
@@ -96,10 +96,10 @@ def clean(
     if before > world.clock.now():
         raise InvalidInput(f"before {iso(before)} lies in the future; the log of today is not old.")
     if dry_run:
-        return Cleaned(world.store.read(lambda tx: tx.logs.count_old(told, before)), before, dry_run=True)
+        return Cleaned(world.route().store.read(lambda tx: tx.logs.count_old(told, before)), before, dry_run=True)
 
     def remove(limit: int) -> int:
-        return world.store.transact(lambda tx: tx.logs.remove_old(told, before, limit=limit))
+        return world.route().store.transact(lambda tx: tx.logs.remove_old(told, before, limit=limit))
 
     removed = 0
     while removed < most:
@@ -108,7 +108,7 @@ def clean(
         removed += gone
         if gone < batch:
             break
-    more = bool(removed >= most and world.store.read(lambda tx: tx.logs.count_old(told, before)))
+    more = bool(removed >= most and world.route().store.read(lambda tx: tx.logs.count_old(told, before)))
     if removed:
         _account_for(world, told, Cleaned(removed, before), actor, reason)
     return Cleaned(removed, before, more=more)
@@ -123,7 +123,7 @@ def _account_for(world: World, wanted: LogFilter, done: Cleaned, actor: str, rea
         now = world.clock.now()
         tx.audit.append(Entry(now, actor, "clean", "log", "job-log", owner, reason or None, after=after))
 
-    world.store.transact(write)
+    world.route().store.transact(write)
 
 
 def _unknown(run_id: str) -> NotFound:

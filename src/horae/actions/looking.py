@@ -36,7 +36,7 @@ def each_lane(world: World, *, owner: str | None = None, page: int = MAX_PAGE) -
 @one_moment
 def get_task(world: World, lane: str, task_id: str, *, owner: str = SYSTEM) -> Task:
     number, home = task_number(task_id), get_lane(world, lane, owner=owner)
-    found = world.store.read(lambda tx: tx.attention.task(number))
+    found = world.route(owner=owner, id=task_id).store.read(lambda tx: tx.attention.task(number))
     if found is None or found.lane != home.number:
         raise NotFound(f"There is no task {task_id} in lane {lane!r}.")
     return home.explained(found)
@@ -54,7 +54,9 @@ def find_tasks(
     _bounded(limit)
     number = task_number(before) if before else None
     home = get_lane(world, lane, owner=owner)
-    found = world.store.read(lambda tx: tx.attention.tasks(home.number, states=wanted, limit=limit, before=number))
+    found = world.route(owner=owner).store.read(
+        lambda tx: tx.attention.tasks(home.number, states=wanted, limit=limit, before=number)
+    )
     return [home.explained(task) for task in found]
 
 
@@ -72,7 +74,7 @@ def find_waits(
         kept = sorted(found, key=lambda each: (each.deadline, each.number))[:limit]
         return [Waiting(each, tasks[each.task]) for each in kept if each.task in tasks]
 
-    return world.store.read(read)
+    return world.route(owner=owner).store.read(read)
 
 
 def lane_of_confirmation(world: World, number: int) -> Lane | None:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from horae.actions.attending import come_due
-from horae.actions.jobs import lose, settle, shown
+from horae.actions.endings import lose, settle
+from horae.actions.jobs import shown
 from horae.actions.lanes import Pen, in_known_lane
 from horae.actions.schedules import entry_for, timed
 from horae.core.attention import FINAL
@@ -41,10 +42,10 @@ def serve_due(world: World, name: str, *, hand_on: bool = True) -> int:
     *hand_on* takes back first what a process that died had taken; workers have a reaper for that.
     """
     if hand_on:
-        left = world.store.expired(now=world.clock.steady(), limit=LEFT_BATCH)
+        left = world.route().store.expired(now=world.clock.steady(), limit=LEFT_BATCH)
         lose(world, [job for job in left if job.queue == MACHINERY])
     claim = Claim(MACHINERY, SERVED_AT_ONCE, name, LEASE, steady=world.clock.steady())
-    taken = world.store.claim(claim, now=world.clock.now())
+    taken = world.route().store.claim(claim, now=world.clock.now())
     if taken:
         settle(world, [(job, outcome_of_due(world, job)) for job in taken])
     return len(taken)
@@ -93,7 +94,7 @@ def _missed(task: Task) -> str:
 
 def missing(world: World, *, limit: int = BATCH) -> Missing:
     """Find up to *limit* of each, over all lanes and schedules."""
-    return world.store.read(lambda tx: missing_in(tx, world.clock.now(), limit=limit))
+    return world.route().store.read(lambda tx: missing_in(tx, world.clock.now(), limit=limit))
 
 
 def missing_in(tx: Tx, now: datetime, *, lane: int | None = None, limit: int = BATCH) -> Missing:
@@ -196,7 +197,7 @@ def _repair_schedule(world: World, found: Schedule) -> bool:
         tx.audit.append(entry_for(now, "repair", after, REPAIRER, reason, before={"next_fire_at": None}))
         return True
 
-    done = world.store.transact(write)
+    done = world.route().store.transact(write)
     if done:
-        world.store.wake(["*"])
+        world.route().store.wake(["*"])
     return done

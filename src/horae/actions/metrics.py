@@ -44,7 +44,7 @@ def survey(world: World) -> Survey:
             tx.metrics.verdicts(now - RECENT), served_by(seen), len(seen), tx.metrics.last_number(),
         )  # fmt: skip
 
-    told = world.store.read(look)
+    told = world.route().store.read(look)
     told.five.update(metrics(world, window=RATES_WINDOW))
     return told
 

@@ -17,7 +17,7 @@ def one_moment(verb: Callable[Concatenate[World, P], T]) -> Callable[Concatenate
 
     @wraps(verb)
     def look(world: World, /, *arguments: P.args, **options: P.kwargs) -> T:
-        with world.store.moment():
+        with world.route().store.moment():
             return verb(world, *arguments, **options)
 
     return look

@@ -29,7 +29,7 @@ def list_workers(world: World, *, owner: str | None = None) -> list[WorkerView]:
     if owner is not None:
         return []
     now = world.clock.now()
-    return [_view(node, now) for node in world.store.read(lambda tx: tx.nodes.all())]
+    return [_view(node, now) for node in world.route(owner=owner).store.read(lambda tx: tx.nodes.all())]
 
 
 def _view(node: Node, now: datetime) -> WorkerView:

@@ -41,7 +41,7 @@ def occurrence_of(world: World, job: Job) -> Occurrence:
             is_replaced = tx.schedules.has_fired_since(number, fire_at, job.created_at)
         return Occurrence(tx.schedules.by_number([number]).get(number), is_replaced)
 
-    return world.store.read(read)
+    return world.route(owner=job.owner, id=job.id).store.read(read)
 
 
 def is_over(world: World, holder: LockHolder) -> bool:
@@ -49,7 +49,7 @@ def is_over(world: World, holder: LockHolder) -> bool:
 
     An attempt that this store does not know may be at work in another one.
     """
-    job = world.store.read(lambda tx: tx.jobs.get(holder.number))
+    job = world.route().store.read(lambda tx: tx.jobs.get(holder.number))
     if job is None or micros(job.created_at) != holder.created_at:
         return False
     return job.state != "running" or job.token != holder.token
@@ -63,7 +63,9 @@ def put_back(world: World, job: Job, key: str, held_by: LockHolder | None, now: 
     number, fire_at = job.schedule_id, job.fire_at
     assert number is not None
     by = "another program" if held_by is None else f"run {held_by.run_id}"
-    yields = fire_at is not None and world.store.read(lambda tx: tx.schedules.was_fired(number, fire_at, job.number))
+    yields = fire_at is not None and world.route(owner=job.owner, key=key, id=job.id).store.read(
+        lambda tx: tx.schedules.was_fired(number, fire_at, job.number)
+    )
     return Outcome(
         "snoozed",
         error=f"its lock {key} is held by {by}",

@@ -28,13 +28,13 @@ def set_owner(
             why = reason or None
             tx.audit.append(Entry(now, actor, "set", "owner", owner, owner, why, before=dict(before), after=after))
 
-    world.store.transact(write)
+    world.route(owner=owner).store.transact(write)
     return checked
 
 
 def get_owner(world: World, owner: str) -> OwnerSettings:
     """What was decided about a tenant; one that nobody decided about is like everybody."""
-    return OwnerSettings.read(world.store.read(lambda tx: tx.owners.settings(label(owner, "owner"))))
+    return OwnerSettings.read(world.route(owner=owner).store.read(lambda tx: tx.owners.settings(label(owner, "owner"))))
 
 
 def find_owners(world: World, *, limit: int = 100, after: str | None = None) -> list[tuple[str, OwnerSettings]]:
@@ -49,4 +49,4 @@ def find_owners(world: World, *, limit: int = 100, after: str | None = None) -> 
         names = tx.owners.all(limit=limit, after=after)
         return [(name, OwnerSettings.read(tx.owners.settings(name))) for name in names]
 
-    return world.store.read(look)
+    return world.route().store.read(look)

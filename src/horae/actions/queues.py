@@ -33,7 +33,7 @@ def pause_queue(world: World, queue: str, *, actor: str = SYSTEM, reason: str = 
 
 def resume_queue(world: World, queue: str, *, actor: str = SYSTEM, reason: str = "") -> Queue:
     changed = _change(world, queue, "resume", actor, reason, paused_at=None, paused_by=None, pause_reason=None)
-    world.store.wake([queue])
+    world.route().store.wake([queue])
     return changed
 
 
@@ -42,7 +42,9 @@ def limit_queue(world: World, queue: str, max_running: int | None, *, actor: str
     if max_running is not None and max_running < 1:
         raise InvalidInput(f"A limit of {max_running} would stop the queue; pause it instead, or use 1 or more.")
     limit = set_limit(world, limit_name(queue=queue), max_running, actor=actor, reason=reason)
-    found = world.store.read(lambda tx: next((each for each in tx.queues.all() if each.name == queue), Queue(queue)))
+    found = world.route().store.read(
+        lambda tx: next((each for each in tx.queues.all() if each.name == queue), Queue(queue))
+    )
     return replace(found, max_running=limit.max_running)
 
 
@@ -62,7 +64,7 @@ def list_queues(
     With *queues*, none but these. Horae's own queue is left out, unless *machinery* asks for it.
     """
     numbers = counts(world, owner=owner, machinery=machinery)
-    settings, nodes = world.store.read(lambda tx: (tx.queues.all(), tx.nodes.all()))
+    settings, nodes = world.route(owner=owner).store.read(lambda tx: (tx.queues.all(), tx.nodes.all()))
     known = {queue.name: queue for queue in settings}
     names = sorted({*known, *numbers, *(served for node in nodes for served in node.queues)})
     if machinery and owner is None:
@@ -102,7 +104,7 @@ def _change(world: World, queue: str, verb: str, actor: str, reason: str, **chan
         tx.audit.append(Entry(now, actor, verb, "queue", queue, reason=reason or None, before=was, after=told))
         return after
 
-    return world.store.transact(write)
+    return world.route().store.transact(write)
 
 
 def _told(value: object) -> str | None:

@@ -38,13 +38,16 @@ def enqueue_within(
             raise QuotaExceeded("jobs", allowed, told)
         return placed
 
-    placed = world.store.transact(write)
-    world.store.wake({request.queue for request in requests})
+    placed = world.route(owner=owner).store.transact(write)
+    world.route(owner=owner).store.wake({request.queue for request in requests})
     return with_known(world, placed)
 
 
 def _has_ample_room(world: World, owner: str, allowed: int) -> bool:
-    return not allowed or allowed - world.store.read(lambda tx: tx.jobs.unfinished(owner, allowed)) > AMPLE
+    return (
+        not allowed
+        or allowed - world.route(owner=owner).store.read(lambda tx: tx.jobs.unfinished(owner, allowed)) > AMPLE
+    )
 
 
 def _may_meet_another_queue(requests: Sequence[Request], queues: Collection[str]) -> bool:

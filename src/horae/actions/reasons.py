@@ -48,7 +48,7 @@ def why(world: World, job: Job, *, owner: str | None = None) -> tuple[Reason, ..
             shows_others=owner is None,
         )
 
-    return decide(job, world.store.read(look), now=now)
+    return decide(job, world.route(owner=owner, id=job.id).store.read(look), now=now)
 
 
 def _running(tx: Tx) -> list[Job]:

@@ -38,4 +38,4 @@ def clean(world: World, retention: Retention, *, limit: int = BATCH) -> dict[str
         "horae_nodes": retention.nodes,
         "horae_needs": retention.runs,
     }
-    return {table: world.store.forget(table, now - age, limit) for table, age in ages.items()}
+    return {table: world.route().store.forget(table, now - age, limit) for table, age in ages.items()}

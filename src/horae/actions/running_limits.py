@@ -24,16 +24,16 @@ def set_limit(
     """Let at most so many jobs run at once, whatever file and code say; None lifts the limit."""
     check_limit_name(name)
     said = LimitSource(name, BY_HAND, "api", None if max_running is None else check_max_running(max_running))
-    after = world.store.transact(lambda tx: write_source(world, tx, name, BY_HAND, said, actor, reason))
-    world.store.wake(["*"])
+    after = world.route().store.transact(lambda tx: write_source(world, tx, name, BY_HAND, said, actor, reason))
+    world.route().store.wake(["*"])
     return after
 
 
 def reset_limit(world: World, name: str, *, actor: str = SYSTEM, reason: str = "") -> RunningLimit:
     """Forget what was set through a verb: file and code decide again."""
     check_limit_name(name)
-    after = world.store.transact(lambda tx: write_source(world, tx, name, BY_HAND, None, actor, reason))
-    world.store.wake(["*"])
+    after = world.route().store.transact(lambda tx: write_source(world, tx, name, BY_HAND, None, actor, reason))
+    world.route().store.wake(["*"])
     return after
 
 
@@ -45,7 +45,7 @@ def list_limits(world: World) -> list[RunningLimit]:
         names = sorted({each.name for each in said})
         return [_limit(name, [each for each in said if each.name == name], running) for name in names]
 
-    return world.store.read(look)
+    return world.route().store.read(look)
 
 
 def declare_limits(world: World, app: str, declared: Mapping[str, LimitSource]) -> list[str]:
@@ -53,7 +53,7 @@ def declare_limits(world: World, app: str, declared: Mapping[str, LimitSource]) 
 
     What was set through a verb stays, and so does what other applications declare.
     """
-    before = {each.name: each for each in world.store.read(lambda tx: tx.limits.sources(app=app))}
+    before = {each.name: each for each in world.route().store.read(lambda tx: tx.limits.sources(app=app))}
     changed = sorted(name for name in {*before, *declared} if before.get(name) != declared.get(name))
 
     def write(tx: Tx) -> None:
@@ -61,8 +61,8 @@ def declare_limits(world: World, app: str, declared: Mapping[str, LimitSource]) 
             write_source(world, tx, name, app, declared.get(name), "system/start", "")
 
     if changed:
-        world.store.transact(write)
-        world.store.wake(["*"])
+        world.route().store.transact(write)
+        world.route().store.wake(["*"])
     return changed
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from horae.actions import firing, jobs, reasons, schedules
+from horae.actions import endings, firing, reasons, schedules
 from horae.actions.definitions import refuse_closed
 from horae.actions.leases import with_wall_lease
 from horae.actions.moments import one_moment
@@ -93,8 +93,8 @@ def create(
         facts = Facts(_stored(world, tx, made, asked, actor, reason, now), shortest=world.shortest_interval)
         return Saved(facts, made.warnings, is_new=True)
 
-    saved = world.store.transact(write)
-    world.store.wake(["*"])
+    saved = world.route(owner=owner, key=key).store.transact(write)
+    world.route(owner=owner, key=key).store.wake(["*"])
     return saved
 
 
@@ -157,7 +157,7 @@ def change(
     seen = get(world, task_id, owner=owner, queues=terms.only_queues)
     whose = seen.schedule.owner
     now = world.clock.now()
-    jobs.lose(world, [job for job in seen.live if _is_silent(job, now)])
+    endings.lose(world, [job for job in seen.live if _is_silent(job, now)])
 
     def write(tx: Tx) -> Saved:
         settings = OwnerSettings.read(tx.owners.lock(whose, now))
@@ -178,8 +178,8 @@ def change(
         after = written(world, tx, before, after, "change", actor, reason, made.first)
         return Saved(_facts(world, tx, after), made.warnings)
 
-    saved = world.store.transact(write)
-    world.store.wake(["*"])
+    saved = world.route(owner=owner, id=task_id).store.transact(write)
+    world.route(owner=owner, id=task_id).store.wake(["*"])
     return saved
 
 
@@ -204,7 +204,7 @@ def delete(
         entry = entry_for(now, "delete", before, actor, reason, before=told(before))
         tx.audit.append(replace(entry, after={}))
 
-    world.store.transact(write)
+    world.route(owner=owner, id=task_id).store.transact(write)
 
 
 def _withdraw(tx: Tx, live: Collection[Job], reason: str, now: datetime) -> None:
@@ -224,7 +224,9 @@ def _is_silent(job: Job, now: datetime) -> bool:
 
 def get(world: World, task_id: str, *, owner: str | None, queues: Collection[str] = ()) -> Facts:
     """One task; with *queues*, one that fires into another queue does not exist."""
-    return world.store.read(lambda tx: _facts(world, tx, _found(tx, task_id, owner, queues)))
+    return world.route(owner=owner, id=task_id).store.read(
+        lambda tx: _facts(world, tx, _found(tx, task_id, owner, queues))
+    )
 
 
 def find(
@@ -247,7 +249,7 @@ def find(
             for each in page
         ]
 
-    return world.store.read(look)
+    return world.route(owner=owner).store.read(look)
 
 
 def runs(
@@ -265,7 +267,7 @@ def runs(
     def look(tx: Tx) -> list[ScheduledTaskRun]:
         return tx.scheduled_tasks.runs(_found(tx, task_id, owner, queues).number, limit=limit, before=before)
 
-    return world.store.read(look)
+    return world.route(owner=owner, id=task_id).store.read(look)
 
 
 @one_moment
@@ -292,7 +294,7 @@ def preview(world: World, task_id: str, *, owner: str | None, queues: Collection
 def consider(world: World, wish: Wish, *, owner: str, terms: Terms, count: int = 5) -> Preview:
     """The same for a task that is only thought of: nothing is stored, and what `create` refuses is refused here too."""
     now = world.clock.now()
-    made = world.store.read(lambda tx: _planned(world, tx, PREFIX, wish, owner, terms, now))
+    made = world.route(owner=owner).store.read(lambda tx: _planned(world, tx, PREFIX, wish, owner, terms, now))
     schedule = replace(made.schedule, created_at=now)
     fire = made.first or first_fire(schedule, now)
     fires: list[datetime] = []
@@ -319,7 +321,9 @@ def trigger(
     schedule = get(world, task_id, owner=owner, queues=queues).schedule
     if schedule.inactive is not None:
         raise NotAllowed(f"The task cannot run: {schedule.inactive}")
-    rules = OwnerSettings.read(world.store.read(lambda tx: tx.owners.settings(schedule.owner))).rules
+    rules = OwnerSettings.read(
+        world.route(owner=owner, id=task_id).store.read(lambda tx: tx.owners.settings(schedule.owner))
+    ).rules
     kept, warnings = check_payload(schedule.handler, {**schedule.payload, **(payload or {})}, rules)
     done = firing.trigger(world, schedule.key, kept, owner=schedule.owner, actor=actor, reason=reason)
     if not done.ran:  # on record as a skipped fire
@@ -340,7 +344,7 @@ def release(
     running = get(world, task_id, owner=owner, queues=queues).running
     if running is None:
         raise NotAllowed("The task is not running, so there is no lock to release.")
-    jobs.release(world, running.id, actor=actor, reason=reason)
+    endings.release(world, running.id, actor=actor, reason=reason)
     return get(world, task_id, owner=owner)
 
 

@@ -73,8 +73,8 @@ def create(
         made = replace(schedule, sources=sources, created_at=now, updated_at=now, version=1, tzdata=world.tzdata)
         return added(world, tx, made, "create", actor, reason, now)
 
-    made = world.store.transact(write)
-    world.store.wake(["*"])
+    made = world.route(owner=schedule.owner, key=schedule.key).store.transact(write)
+    world.route(owner=schedule.owner, key=schedule.key).store.wake(["*"])
     return made
 
 
@@ -108,8 +108,8 @@ def change(
             after = replace(after, toggled=None)  # whoever decides for good does not want to be overruled
         return written(world, tx, before, after, "change", actor, reason)
 
-    changed = world.store.transact(write)
-    world.store.wake(["*"])
+    changed = world.route(owner=owner, key=key).store.transact(write)
+    world.route(owner=owner, key=key).store.wake(["*"])
     return changed
 
 
@@ -122,7 +122,7 @@ def pause(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, r
         after = replace(before, paused_at=now, paused_by=actor, pause_reason=reason or None)
         return written(world, tx, before, after, "pause", actor, reason)
 
-    return world.store.transact(write)
+    return world.route(owner=owner, key=key).store.transact(write)
 
 
 def resume(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = "") -> Schedule:
@@ -133,8 +133,8 @@ def resume(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, 
         after = replace(before, paused_at=None, paused_by=None, pause_reason=None)
         return written(world, tx, before, after, "resume", actor, reason)
 
-    resumed = world.store.transact(write)
-    world.store.wake(["*"])
+    resumed = world.route(owner=owner, key=key).store.transact(write)
+    world.route(owner=owner, key=key).store.wake(["*"])
     return resumed
 
 
@@ -165,7 +165,7 @@ def delete(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, 
         entry = entry_for(world.clock.now(), "delete", before, actor, reason, before=told(before))
         tx.audit.append(replace(entry, after={}))
 
-    world.store.transact(write)
+    world.route(owner=owner, key=key).store.transact(write)
 
 
 # -- look --------------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def delete(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, 
 
 def get(world: World, key: str, *, owner: str = SYSTEM, queues: Collection[str] = ()) -> Schedule:
     """One schedule; with *queues*, one that fires into another queue does not exist."""
-    found = world.store.read(lambda tx: tx.schedules.get(key, owner))
+    found = world.route(owner=owner, key=key).store.read(lambda tx: tx.schedules.get(key, owner))
     if found is None or (queues and found.queue not in queues):
         raise _unknown(key)
     return found
@@ -185,7 +185,7 @@ def find(
     """Schedules by key; *after* is the last one of the page before (its key will do, within one owner)."""
     if not 1 <= limit <= MAX_PAGE:
         raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")
-    return world.store.read(lambda tx: tx.schedules.find(wanted or ScheduleFilter(), limit=limit, after=after))
+    return world.route().store.read(lambda tx: tx.schedules.find(wanted or ScheduleFilter(), limit=limit, after=after))
 
 
 def every(world: World, wanted: ScheduleFilter) -> Iterator[Schedule]:
@@ -208,7 +208,9 @@ def history(
 ) -> list[tuple[Fire, str | None]]:
     """What became of each due fire, the newest first, with the job that it made."""
     schedule = get(world, key, owner=owner, queues=queues)
-    rows = world.store.read(lambda tx: tx.schedules.history(schedule.number, limit=limit, before=before))
+    rows = world.route(owner=owner, key=key).store.read(
+        lambda tx: tx.schedules.history(schedule.number, limit=limit, before=before)
+    )
     return [(fire, None if job is None else f"job_{job}") for fire, job in rows]
 
 
@@ -219,12 +221,21 @@ def versions(
     """Who changed the schedule, how and why, the newest first."""
     get(world, key, owner=owner, queues=queues)
     wanted = {"object_id": object_id(key, owner), "owner": owner, "object_type": "schedule"}
-    return [entry for _, entry in world.store.read(lambda tx: tx.audit.find(limit=limit, before=None, **wanted))]
+    return [
+        entry
+        for _, entry in world.route(owner=owner, key=key).store.read(
+            lambda tx: tx.audit.find(limit=limit, before=None, **wanted)
+        )
+    ]
 
 
 def tally(world: World, schedule: Schedule) -> Tally:
     """What the history knows of its runs."""
-    return world.store.read(lambda tx: tx.schedules.tallies([schedule.number])).get(schedule.number, Tally())
+    return (
+        world.route(owner=schedule.owner, key=schedule.key)
+        .store.read(lambda tx: tx.schedules.tallies([schedule.number]))
+        .get(schedule.number, Tally())
+    )
 
 
 def preview(world: World, schedule: Schedule, count: int = 5) -> list[datetime]:

@@ -16,7 +16,7 @@ def seal(world: World, lane: int, limit: int = BATCH) -> int:
         found = tx.attention.lane_by_number(lane, lock=True)
         return 0 if found is None else seal_within(tx, lane, limit)
 
-    return world.store.transact(write)
+    return world.route().store.transact(write)
 
 
 def seal_within(tx: Tx, lane: int, limit: int = BATCH) -> int:
@@ -33,4 +33,4 @@ def seal_within(tx: Tx, lane: int, limit: int = BATCH) -> int:
 
 def seal_left(world: World, limit: int = BATCH) -> int:
     """Chain what drivers that died have left, and those who are in the middle of something long."""
-    return sum(seal(world, lane) for lane in world.store.read(lambda tx: tx.attention.unsealed(limit)))
+    return sum(seal(world, lane) for lane in world.route().store.read(lambda tx: tx.attention.unsealed(limit)))

@@ -43,7 +43,7 @@ def put_secret(
         SigningSecret.read(text)
     overlap = _overlap(keep_previous_for)
     act = partial(Entry, actor=actor, verb="put", reason=reason or None)
-    return world.store.transact(lambda tx: _put(world, tx, sealer, name, text, owner, overlap, act))
+    return world.route(owner=owner).store.transact(lambda tx: _put(world, tx, sealer, name, text, owner, overlap, act))
 
 
 def rotate_secret(
@@ -68,12 +68,12 @@ def rotate_secret(
             )
         return _put(world, tx, sealer, name, text, owner, overlap, act)
 
-    return world.store.transact(write), text
+    return world.route(owner=owner).store.transact(write), text
 
 
 def find_secrets(world: World, *, owner: str) -> list[Sealed]:
     """A tenant's secrets by name, as sealed as they are stored."""
-    return world.store.read(lambda tx: tx.secrets.names(owner))
+    return world.route(owner=owner).store.read(lambda tx: tx.secrets.names(owner))
 
 
 def delete_secret(world: World, name: str, *, owner: str, actor: str = SYSTEM, reason: str = "") -> None:
@@ -84,12 +84,12 @@ def delete_secret(world: World, name: str, *, owner: str, actor: str = SYSTEM, r
         tx.secrets.remove(owner, name)
         tx.audit.append(Entry(world.clock.now(), actor, "delete", "secret", name, owner, reason or None))
 
-    world.store.transact(write)
+    world.route(owner=owner).store.transact(write)
 
 
 def open_secret(world: World, sealer: Sealer, name: str, *, owner: str) -> tuple[str, ...]:
     """For the worker, just before a call: the current text, then the one before while it is valid; none if unknown."""
-    sealed = world.store.read(lambda tx: tx.secrets.get(owner, name))
+    sealed = world.route(owner=owner).store.read(lambda tx: tx.secrets.get(owner, name))
     if sealed is None:
         return ()
     still = sealed.previous_until is not None and world.clock.now() < sealed.previous_until
@@ -101,7 +101,7 @@ def reseal_secrets(world: World, sealer: Sealer, *, actor: str = SYSTEM, reason:
     """Seal everything with the key that seals now, so that older ones can be dropped; how many were resealed."""
     done = 0
     for owner in _owners(world):
-        done += world.store.transact(partial(_reseal, world, sealer, owner, actor, reason))
+        done += world.route().store.transact(partial(_reseal, world, sealer, owner, actor, reason))
     return done
 
 
@@ -160,7 +160,7 @@ def _owners(world: World) -> Iterator[str]:
     """Whoever keeps a secret: each of them has a row, because a secret is put behind its lock."""
 
     def after(last: str | None) -> list[str]:
-        return world.store.read(lambda tx: tx.owners.all(limit=PAGE, after=last))
+        return world.route().store.read(lambda tx: tx.owners.all(limit=PAGE, after=last))
 
     page = after(None)
     while page:

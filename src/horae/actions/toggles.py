@@ -40,8 +40,8 @@ def switch(
         verb = "toggle" if ephemeral else "enable" if enabled else "disable"
         return written(world, tx, before, after, verb, actor, reason)
 
-    switched = world.store.transact(write)
-    world.store.wake(["*"])
+    switched = world.route(owner=owner, key=key).store.transact(write)
+    world.route(owner=owner, key=key).store.wake(["*"])
     return switched
 
 
@@ -50,10 +50,10 @@ def forget_toggles(world: World, app: str) -> list[str]:
     forgotten = []
     for schedule in every(world, ScheduleFilter(toggled=True)):
         if schedule.sources.get(DECLARED_BY, app) == app:
-            world.store.transact(partial(_forget, world, schedule))
+            world.route().store.transact(partial(_forget, world, schedule))
             forgotten.append(schedule.key)
     if forgotten:
-        world.store.wake(["*"])
+        world.route().store.wake(["*"])
     return forgotten
 
 

@@ -61,20 +61,20 @@ def create_token(
         entry = Entry(now, actor, "create", "token", token.token_id, token.owner, reason or None, after=told)
         tx.audit.append(entry)
 
-    world.store.transact(write)
+    world.route(owner=owner).store.transact(write)
     return token, written_out(token.token_id, secret)
 
 
 def recognise(world: World, text: str, *, address: str | None = None) -> Caller:
     """Whose token this is; every reason to refuse it sounds the same."""
     parsed = parse_token(text)
-    token = None if parsed is None else world.store.read(lambda tx: tx.tokens.get(parsed[0]))
+    token = None if parsed is None else world.route().store.read(lambda tx: tx.tokens.get(parsed[0]))
     now = world.clock.now()
     if parsed is None or token is None or not is_secret_of(token, parsed[1]) or token.state(now) != "valid":
         raise Unauthorized(NOT_VALID)
     if token.used_at is None or now - token.used_at >= USED_EVERY:
         with suppress(StoreFull):  # looking must be possible while there is no room to write
-            world.store.transact(lambda tx: tx.tokens.used(token.token_id, address=address, now=now))
+            world.route().store.transact(lambda tx: tx.tokens.used(token.token_id, address=address, now=now))
     return token.caller
 
 
@@ -82,7 +82,7 @@ def find_invalid(world: World, callers: Sequence[Caller]) -> list[Caller]:
     """Which of these callers, recognised earlier, would not be any more: revoked, expired or gone."""
     now = world.clock.now()
     named = {caller.token_id for caller in callers if caller.token_id is not None}
-    valid = world.store.read(lambda tx: tx.tokens.valid(named, now)) if named else set[str]()
+    valid = world.route().store.read(lambda tx: tx.tokens.valid(named, now)) if named else set[str]()
     return [
         caller
         for caller in callers
@@ -103,7 +103,7 @@ def find_tokens(
     """Tokens without their secrets, newest first; *after*: when the last of the page before was made, and its id."""
     if not 1 <= limit <= MAX_PAGE:
         raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")
-    return world.store.read(lambda tx: tx.tokens.find(owner, limit=limit, after=after))
+    return world.route(owner=owner).store.read(lambda tx: tx.tokens.find(owner, limit=limit, after=after))
 
 
 def revoke_token(
@@ -121,4 +121,4 @@ def revoke_token(
             tx.audit.append(entry)
         return tx.tokens.get(token_id) or token
 
-    return world.store.transact(write)
+    return world.route(owner=owner).store.transact(write)

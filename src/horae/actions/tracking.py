@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from horae.actions.jobs import settle
+from horae.actions.endings import settle
 from horae.core.fires import Schedule
 from horae.core.jobs import LOCAL, SYSTEM, Change, Job, NewJob, Outcome, band_of
 from horae.core.payloads import encode, label, name
@@ -60,7 +60,7 @@ def begin(
         assert job is not None
         return job
 
-    return world.store.transact(write)
+    return world.route(owner=owner).store.transact(write)
 
 
 def end(world: World, job: Job, outcome: Outcome) -> Change:

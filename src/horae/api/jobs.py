@@ -9,13 +9,14 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
+from horae.actions import claims, endings
 from horae.actions import jobs as verbs
 from horae.actions.held_jobs import Ending, Hold, Renewal, Settled, renew_held, settle_held
 from horae.actions.jobs import Request
 from horae.actions.keys import shown_key
 from horae.api import local_jobs
 from horae.api.here import Here
-from horae.api.local_jobs import Revived
+from horae.api.local_jobs import Heartbeat, Revived, Upcoming
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import PYDANTIC, Get, given, to_json
 from horae.core.jobs import OnParentDead, Priority, State
@@ -290,7 +291,7 @@ class Jobs(Room[S]):
         *,
         queues: Iterable[str] = (DEFAULT.queue,),
         limit: int = 100,
-        lease: timedelta | float = verbs.HTTP_LEASE,
+        lease: timedelta | float = claims.HTTP_LEASE,
         wait: timedelta | float = 0,
     ) -> Call[tuple[Job, ...]]:
         """Take due jobs under a lease; each is now running, and its ``token`` proves that it is yours.
@@ -306,8 +307,26 @@ class Jobs(Room[S]):
             longer=patience.total_seconds(),
         )
 
+    @POST("/jobs/peek", "worker", by_queue=True)
+    def peek(
+        self, queues: Iterable[str], *, worker_id: str | None = None, worker: Heartbeat | None = None
+    ) -> Call[Upcoming]:
+        """Say in how long the next job of these queues is due, and which jobs of *worker_id* were asked to stop.
+
+        *worker* lists the caller among the workers; ``state="ended"`` takes it off the list.
+        """
+        names = tuple(dict.fromkeys(queues))
+        return Call(
+            Upcoming,
+            lambda here: local_jobs.peek(here, names, worker_id, worker),
+            body=given(queues=names, worker_id=worker_id, worker=worker),
+            repeats=True,
+        )
+
     @POST("/jobs/renew", "worker", by_queue=True)
-    def renew(self, holds: Iterable[Hold], *, lease: timedelta | float = verbs.HTTP_LEASE) -> Call[tuple[Renewal, ...]]:
+    def renew(
+        self, holds: Iterable[Hold], *, lease: timedelta | float = claims.HTTP_LEASE
+    ) -> Call[tuple[Renewal, ...]]:
         """Keep jobs for longer, counted from now; each is answered by itself."""
         held, until = list(holds), span(lease)
         return Call(
@@ -337,7 +356,7 @@ class Jobs(Room[S]):
     ) -> Call[Job]:
         """Say that the job is done. LeaseLost means that somebody else holds it now, and the result does not count."""
         told = {"result": result, "next_action_at": next_action_at, "audit_event_id": audit_event_id}
-        return _hold(verbs.ack, job_id, token, told)
+        return _hold(endings.ack, job_id, token, told)
 
     @POST("/jobs/{job_id}/fail", "worker", by_queue=True)
     def fail(
@@ -351,12 +370,12 @@ class Jobs(Room[S]):
     ) -> Call[Job]:
         """Say that the attempt failed. It is tried again by its policy or after *retry_delay*; *final*: never again."""
         delay = None if retry_delay is None else span(retry_delay)
-        return _hold(verbs.fail, job_id, token, {"error": error, "retry_delay": delay, "final": final})
+        return _hold(endings.fail, job_id, token, {"error": error, "retry_delay": delay, "final": final})
 
     @POST("/jobs/{job_id}/release", "worker", by_queue=True)
     def release(self, job_id: str, token: int, *, reason: str = "") -> Call[Job]:
         """Give the job back to its queue at once; no attempt is counted."""
-        return _hold(verbs.release, job_id, token, {"reason": reason})
+        return _hold(endings.release, job_id, token, {"reason": reason})
 
     @POST("/jobs/{job_id}/progress", "worker", by_queue=True)
     def progress(self, job_id: str, token: int, value: Any = None, *, checkpoint: Any = None) -> Call[Job]:

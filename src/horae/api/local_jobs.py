@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import Any
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Literal
 
+from horae.actions import claims
 from horae.actions import jobs as verbs
+from horae.actions.held_jobs import peek_held
 from horae.actions.jobs import Request
 from horae.actions.keys import stored_key
 from horae.actions.quotas import enqueue_within
 from horae.actions.reasons import why as explain
 from horae.api.here import Here
+from horae.api.values import PYDANTIC
 from horae.core.cursors import cursor_from, not_ours, read_cursor
+from horae.core.instants import aware
 from horae.core.jobs import Job, Lease
-from horae.core.machinery import refuse_own
+from horae.core.machinery import queue_name, refuse_own
 from horae.core.payloads import label, name
 from horae.core.reasons import Reason
-from horae.ports import Filter, World
+from horae.errors import InvalidInput
+from horae.ports import Filter, Node, World
 
 MOST = 2**63 - 1
 REVIVED_AT_ONCE = 1000
+MOST_PID = 2**31 - 1
+MOST_QUEUES = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +41,57 @@ class Revived:
     refused: dict[str, str]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Heartbeat:
+    """A worker that takes its jobs over HTTP, as it is listed among the workers."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    started_at: datetime
+    queues: dict[str, int] = field(default_factory=dict)
+    state: Literal["running", "stopping", "ended"] = "running"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upcoming:
+    """In how long the next job is due, None where none is known; and the jobs that were asked to stop."""
+
+    __pydantic_config__ = PYDANTIC
+
+    due_in: timedelta | None = None
+    cancelled: tuple[str, ...] = ()
+
+
+def peek(here: Here, queues: tuple[str, ...], worker_id: str | None, worker: Heartbeat | None) -> Upcoming:
+    for queue in queues:
+        here.caller.require_queue(queue_name(queue))
+    node = None
+    if worker is not None and here.caller.is_operator:  # the list of workers is the house's
+        node = _node(here.world, worker)
+        if worker.state == "ended":
+            claims.leave(here.world, node.node_id)
+            node = None
+    due, stopping = peek_held(here.world, queues, node=node, worker_id=worker_id, **here.reach)
+    return Upcoming(due_in=due, cancelled=tuple(stopping))
+
+
+def _node(world: World, worker: Heartbeat) -> Node:
+    if not 0 <= worker.pid <= MOST_PID or len(worker.queues) > MOST_QUEUES:
+        raise InvalidInput(f"pid must be at most {MOST_PID}, and a worker serves at most {MOST_QUEUES} queues.")
+    return Node(
+        label(worker.id, "worker id", 200),
+        label(worker.host, "host", 200),
+        worker.pid,
+        label(worker.version, "version", 50),
+        aware(worker.started_at, "started_at"),
+        world.clock.now(),
+        {queue_name(queue): slots for queue, slots in worker.queues.items()},
+        worker.state,
+    )
+
+
 def note(
     world: World, job_id: str, token: int, *, value: Any, checkpoint: Any, owner: str | None, queues: frozenset[str]
 ) -> Job:
@@ -41,16 +99,16 @@ def note(
     refuse_own(job)
     hold = Lease(job.number, token)
     if checkpoint is not None:
-        verbs.checkpoint(world, hold, checkpoint)
+        claims.checkpoint(world, hold, checkpoint)
     if value is not None or checkpoint is None:
-        verbs.progress(world, hold, value)
+        claims.progress(world, hold, value)
     return verbs.get(world, job_id)
 
 
 def claim(here: Here, worker_id: str, queues: tuple[str, ...], limit: int, lease: timedelta) -> list[Job]:
     for queue in queues:
         here.caller.require_queue(queue)
-    return verbs.pull(here.world, worker_id=worker_id, queues=queues, limit=limit, lease=lease, owner=here.caller.sees)
+    return claims.pull(here.world, worker_id=worker_id, queues=queues, limit=limit, lease=lease, owner=here.caller.sees)
 
 
 def enqueue(here: Here, requests: list[Request]) -> list[verbs.Enqueued]:

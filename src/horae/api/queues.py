@@ -152,7 +152,7 @@ class Limits(Room[S]):
 
 
 class Workers(Room[S]):
-    """The processes that take part; those that claim over HTTP do not register."""
+    """The processes that take part."""
 
     @GET("/workers", *ADMIN)
     def list(self) -> Call[tuple[Worker, ...]]:

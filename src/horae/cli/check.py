@@ -24,7 +24,7 @@ NO_JOBS = "no job is declared here; write @app.job(…), or include the module t
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "check")(check)
+    command(app, "check", by_url="flag")(check)
 
 
 def named(terminal: Terminal, target: str | None, config: str | None, verb: str) -> Horae:
@@ -37,6 +37,8 @@ def named(terminal: Terminal, target: str | None, config: str | None, verb: str)
     app = application(name, terminal.database)
     if config is not None:
         app.config = config
+    if terminal.url is not None:
+        app.use_service(terminal.url, terminal.token)
     return app
 
 
@@ -48,13 +50,15 @@ def check(
 ) -> None:
     """List every problem of an application's jobs.
 
-    In code and in jobs.conf. Opens no database. Exit code 6 when there is an error, 0 when there is none.
+    In code and in jobs.conf. Opens no database. With --url it also lists what needs a database, which a worker of that
+    service does not have; the service is not asked. Exit code 6 when there is an error, 0 when there is none.
     """
     from horae.declarations import Problem, collecting
 
     with collecting() as noted:
         app = named(terminal, target, config, "check")
-    found = list(dict.fromkeys((*noted, *app.problems())))
+    needs = () if terminal.url is None else app.needs_database()
+    found = list(dict.fromkeys((*noted, *app.problems(), *needs)))
     jobs = list(app.definitions)
     if not jobs and not found:
         found.append(Problem(target or terminal.settings.app or app.name, NO_JOBS))

@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from horae.actions import endings
 from horae.cli import words
 from horae.cli.terminal import Terminal, sqlite_file
 from horae.errors import InvalidInput, NotAllowed
@@ -162,7 +163,6 @@ def working_copy(file: Path, live: Path, progress: Progress) -> Iterator[Path]:
 
 def prepare(working: Path, live: Path, *, actor: str, file: Path) -> tuple[int, bool]:
     """Bring a copy up to date and fence it; how many jobs were running in it, and whether the database is readable."""
-    from horae.actions import jobs
     from horae.app import Horae
     from horae.core.audit import Entry
     from horae.stores import backup
@@ -171,7 +171,7 @@ def prepare(working: Path, live: Path, *, actor: str, file: Path) -> tuple[int, 
         marks = backup.marks_of(live) if live.exists() else None
         now = app.world.clock.now()
         running = backup.fence(working, marks)
-        while jobs.lose_expired(app.world, limit=500):
+        while endings.lose_expired(app.world, limit=500):
             continue
         entry = Entry(now, actor, "restore", "database", live.name, after={"file": file.name, "running": running})
         app.world.store.transact(lambda tx: tx.audit.append(entry))

@@ -92,7 +92,7 @@ class Serving:
         while await self._may_go_on(queues):
             await alarm.sleep(None, LOOK_EVERY)
         with suppress(StoreError):
-            self._left = await self.worker.ask(
+            self._left = await self.worker.database.call(
                 lambda: store.read(lambda tx: tx.jobs.waits_for_ever(queues, limit=MOST_TOLD))
             )
         self.worker.stop()
@@ -100,7 +100,7 @@ class Serving:
     async def _may_go_on(self, queues: list[str]) -> bool:
         try:
             store = self.worker.world.store
-            return await self.worker.ask(lambda: store.read(lambda tx: tx.jobs.may_move(queues)))
+            return await self.worker.database.call(lambda: store.read(lambda tx: tx.jobs.may_move(queues)))
         except StoreError:  # a store that does not answer is not empty
             return True
 

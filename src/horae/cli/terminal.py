@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -37,6 +37,10 @@ Url = Annotated[
 Token = Annotated[
     str | None, typer.Option("--token", metavar="TOKEN", help="The token for it; better in $HORAE_TOKEN.")
 ]
+OnlyUrl = Annotated[
+    str | None,
+    typer.Option("--url", metavar="URL", help="Work for this service and open no database; $HORAE_URL is not read."),
+]
 NoUrl = Annotated[str | None, typer.Option("--url", hidden=True)]
 NoToken = Annotated[str | None, typer.Option("--token", hidden=True)]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -50,6 +54,7 @@ SHARED: tuple[tuple[str, Any, Any], ...] = (
     ("quiet", Quiet, False),
     ("no_color", NoColor, False),
 )
+ByUrl = bool | Literal["flag"]
 NEAR_ONLY = {"url": NoUrl, "token": NoToken}  # for commands that no service can do in our place
 STATE_COLOURS = {"queued": "yellow", "running": "cyan", "succeeded": "green", "dead": "red", "cancelled": "magenta"}
 
@@ -109,16 +114,18 @@ def dumped(value: Mapping[str, Any]) -> str:
 
 
 def command(
-    group: typer.Typer, name: str, *, by_url: bool = False, examples: Sequence[str] = (), **options: Any
+    group: typer.Typer, name: str, *, by_url: ByUrl = False, examples: Sequence[str] = (), **options: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a function ``(terminal, …)`` as a command that also takes the shared options.
 
-    With *by_url* it works on the verbs of :mod:`horae.cli.verbs`, so that a service can do it in our place. *examples*
-    stand below its help, as they are typed.
+    With *by_url* it works on the verbs of :mod:`horae.cli.verbs`, so that a service can do it in our place; with
+    ``"flag"`` only where ``--url`` says so, whatever the environment says. *examples* stand below its help.
     """
     if examples:
         options["epilog"] = "\b\n" + "\n".join(["Examples:", *(f"  {each}" for each in examples)])
     known = {each: kind if by_url else NEAR_ONLY.get(each, kind) for each, kind, _ in SHARED}
+    if by_url == "flag":
+        known["url"] = OnlyUrl
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(function, include_extras=True)
@@ -150,7 +157,7 @@ def terminal_for(
     quiet: bool,
     no_color: bool,
     *,
-    by_url: bool = False,
+    by_url: ByUrl = False,
 ) -> Terminal:
     settings = Settings.read(os.environ)
     if db and url:
@@ -161,7 +168,7 @@ def terminal_for(
         )
     if db:
         settings = replace(settings, database_url=db)
-    place = url or (settings.url if by_url and not db else None)
+    place = url or (settings.url if by_url is True and not db else None)
     plain = no_color or bool(os.environ.get("NO_COLOR")) or as_json or not sys.stdout.isatty()
     terminal = Terminal(settings, db, place, token or settings.token, as_json, quiet, plain)
     for name, meant in unknown_names(os.environ).items():

@@ -14,7 +14,7 @@ from horae.cli.logs import LogFormat, LogLevel, start_told_logging
 from horae.cli.server import add_built_in, with_alerts
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.cli.words import span
-from horae.errors import InvalidInput, MissingExtra
+from horae.errors import InvalidInput, MissingExtra, NeedsDatabase
 from horae.settings import Settings, queues_from, read_setting, span_from
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ def register(app: typer.Typer) -> None:
         "horae worker shop:app",
         "horae worker shop:app --queues mail=10,default=2",
         "horae worker --tasks --poll 5s --batch 10 --lease 120s",
+        "HORAE_TOKEN=… horae worker shop:app --url https://horae.example",
     )
-    command(app, "worker", examples=examples)(worker)
+    command(app, "worker", by_url="flag", examples=examples)(worker)
 
 
 def worker(
@@ -98,7 +99,10 @@ def worker(
 
     With --tasks it runs users' tasks and needs no application. Ctrl-C and SIGTERM end it in order: nothing more is
     claimed, what runs may finish within the grace, the rest is cancelled and given back. A second signal ends at once.
+    With --url it opens no database: it takes its jobs from that service and executes them, and nothing else.
     """
+    if terminal.url is not None:
+        _refuse_what_needs_a_database(tasks=tasks, until_empty=until_empty, keep=keep is not None)
     settings = terminal.settings
     chosen = replace(
         settings,
@@ -116,6 +120,12 @@ def worker(
     metrics = None if metrics_port is None else (metrics_host, metrics_port)
     app = _for_tasks(told, target, config) if tasks else named(told, target, config, "worker")
     _serve(told, app, until_empty, metrics)
+
+
+def _refuse_what_needs_a_database(**given: bool) -> None:
+    wrong = [f"--{name.replace('_', '-')}" for name, is_given in given.items() if is_given]
+    if wrong:
+        raise NeedsDatabase(f"{', '.join(wrong)} needs the database; leave it out, or use --db instead of --url.")
 
 
 def _for_tasks(terminal: Terminal, target: str | None, config: str | None) -> Horae:
@@ -143,16 +153,19 @@ def _serve(terminal: Terminal, app: Horae, until_empty: bool, metrics: tuple[str
 
     settings = terminal.settings
     names = sorted(each.name for each in app.definitions)
-    add_built_in(app, settings)
+    if terminal.url is None:
+        add_built_in(app, settings)
     if isinstance(app, BareApplication):
         names = sorted(each.name for each in app.definitions)
     found = app.problems()
     raise_for(found)
     for each in found:
         terminal.say(f"warning: {each}")
-    app.wait_for_store()
     queues = settings.queues or dict.fromkeys(sorted({"default", *(each.queue for each in app.definitions)}), SLOTS)
-    worker = app.worker(_settings(settings, with_alerts(queues, settings)))
+    if terminal.url is None:
+        app.wait_for_store()
+        queues = with_alerts(queues, settings)
+    worker = app.worker(_settings(settings, queues))
     serving = Serving(terminal, worker)
     close = None if metrics is None else _tell_figures(app, *metrics)
     try:
@@ -202,7 +215,8 @@ def _tell_figures(app: Horae, host: str, port: int) -> Callable[[], None]:
 
 def _tell_start(terminal: Terminal, app: Horae, worker: Worker, names: list[str]) -> None:
     settings = worker.settings
-    url = shown_url(app.database) if isinstance(app.database, str) else str(app.database.url)
+    at = shown_url(app.database) if isinstance(app.database, str) else str(app.database.url)
+    url = terminal.url or at
     unserved = sorted({each.queue for each in app.definitions if each.name in names} - set(settings.queues))
     terminal.say(f"Horae {settings.version} worker {worker.node_id} on {url}")
     terminal.say("  serves  " + ", ".join(f"{queue} ({slots} at once)" for queue, slots in settings.queues.items()))
@@ -213,7 +227,7 @@ def _tell_start(terminal: Terminal, app: Horae, worker: Worker, names: list[str]
     told = {
         "event": "started",
         "worker": worker.node_id,
-        "database": url,
+        "database" if terminal.url is None else "url": url,
         "queues": dict(settings.queues),
         "jobs": names,
     }

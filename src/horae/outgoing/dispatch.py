@@ -69,14 +69,14 @@ class Dispatcher:
         for warning in warnings:
             ctx.logger.warning(warning)
         user = None if ctx.owner == SYSTEM else ctx.owner
-        task = await asyncio.to_thread(self._task_of, ctx.job)  # it may have to ask the store
+        task = await asyncio.to_thread(self._task_of, ctx.claimed)  # it may have to ask the store
         known = {"user_id": user, "scheduled_task_id": task}
         asked = question(plain, self._orchestrator.routing, known)
         answer = await self._ask(ctx, self._orchestrator.target.below(PATH), encode(asked, "question").encode())
         return kept(answer) | ({"warnings": warnings} if warnings else {})
 
     async def _ask(self, ctx: Context, target: Target, body: bytes) -> dict[str, Any]:
-        headers = {"accept": "application/json", "idempotency-key": ctx.job_id, **trace_headers(ctx.job)}
+        headers = {"accept": "application/json", "idempotency-key": ctx.job_id, **trace_headers(ctx.claimed)}
         try:
             answer = await self._calls.post(target, body, headers, OPERATOR, self._limits)
         except (CallFailed, AddressRefused) as problem:

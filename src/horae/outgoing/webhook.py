@@ -100,7 +100,7 @@ class Webhooks:
         if wait is not None:
             raise self._snooze(ctx, now, wait, f"{letter.target} keeps failing and is left alone for a while")
         signed = signed_headers(letter.keys, ctx.job_id, letter.content, now=now)
-        answer = await self._call(key, letter, {**trace_headers(ctx.job), **letter.headers, **signed})
+        answer = await self._call(key, letter, {**trace_headers(ctx.claimed), **letter.headers, **signed})
         return await asyncio.to_thread(self._judged, ctx, letter, answer)  # to mask a long answer takes a while
 
     def _written(self, owner: str, url: Any, body: Any, headers: Any, secret: Any) -> Letter:

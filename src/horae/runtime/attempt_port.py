@@ -6,9 +6,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from horae.actions import jobs as verbs
 from horae.core.jobs import Lease
-from horae.ports import World
+from horae.ports import JobSource
 from horae.runtime.threads import Threads
 
 T = TypeVar("T")
@@ -16,23 +15,23 @@ TimeLeft = Callable[[Lease], timedelta | None]  # of the time limit of an attemp
 
 
 class AttemptPort:
-    """The store, as one attempt may use it."""
+    """The source of jobs, as one attempt may use it."""
 
-    def __init__(self, world: World, threads: Threads, time_left: TimeLeft, held_for: timedelta) -> None:
-        self._world = world
+    def __init__(self, source: JobSource, threads: Threads, time_left: TimeLeft, held_for: timedelta) -> None:
+        self._source = source
         self._threads = threads
         self._time_left = time_left
         self._held_for = held_for  # the lease of its jobs
 
     def progress(self, lease: Lease, value: Any) -> None:
-        verbs.progress(self._world, lease, value)
+        self._source.progress(lease, value)
 
     def checkpoint(self, lease: Lease, value: Any) -> None:
-        verbs.checkpoint(self._world, lease, value)
+        self._source.checkpoint(lease, value)
 
     def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any:
         left = self._time_left(lease)
-        return verbs.once(self._world, lease, step, work, limit=left, held_for=self._held_for)
+        return self._source.once(lease, step, work, limit=left, held_for=self._held_for)
 
     async def call(self, work: Callable[[], T]) -> T:
         """Call in the handlers' threads: it may take long, and the worker's own calls must not wait for it."""

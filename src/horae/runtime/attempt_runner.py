@@ -12,7 +12,7 @@ from horae.ports import Clock, Limiter
 from horae.runtime.attempts import Ask, Attempt, as_fated, ended_by, is_closed, put_off, slowed_down
 from horae.runtime.calling import is_cancelled_from_outside, raised_by_signal
 from horae.runtime.context import Context
-from horae.runtime.executor import Handler
+from horae.runtime.executor import Handler, Resolve
 from horae.runtime.faults import Faults
 from horae.runtime.logs import job_fields, running_job
 from horae.runtime.tracebacks import error_line, error_text, loggable
@@ -32,7 +32,7 @@ class AttemptRunner:
     def __init__(
         self,
         clock: Clock,
-        resolve: Callable[[str], Handler | None],
+        resolve: Resolve,
         rates: Mapping[str, Limiter],
         executor: Executes,
         surround: Callable[[Context, Callable[[], Awaitable[Outcome]]], Awaitable[Outcome]],

@@ -25,7 +25,7 @@ from queue import SimpleQueue
 from typing import Any, NoReturn, TypeVar
 
 from horae import errors
-from horae.actions import jobs as verbs
+from horae.actions import claims
 from horae.core.jobs import Lease
 from horae.core.outcomes import Cancel, Snooze
 from horae.core.payloads import encode
@@ -132,7 +132,9 @@ class Child:
             module = _main_module(order["main"]) if order["module"] == "__main__" else _imported(order["module"])
             function, app = _found(module, order)
             for ours in [app, *_apps(module)]:
-                if ours is not None and order["database"] is not None:
+                if ours is not None and order["service"] is not None:
+                    ours.use_service(*order["service"])
+                elif ours is not None and order["database"] is not None:
                     ours.database = order["database"]
             self._handlers[order["name"]] = function, app
             self._forward_logging(order)  # the module may have set up logging of its own
@@ -147,7 +149,7 @@ class Child:
                 logger.handlers.clear()
                 logger.propagate = True
         forward = _Forward(self._channel)
-        forward.addFilter(JobLogFilter(lambda: None if self._ctx is None else self._ctx.job))
+        forward.addFilter(JobLogFilter(lambda: None if self._ctx is None else self._ctx.claimed))
         logging.root.handlers = [forward]
         for name, level in order["levels"].items():
             logging.getLogger(name or None).setLevel(level)
@@ -160,7 +162,7 @@ class Child:
         function, self._app = self._handlers[order["name"]]
         self._max_bytes = order["max_bytes"]
         given = (ctx,) if order["takes_context"] else ()
-        arguments = ctx.job.payload if isinstance(ctx.job.payload, dict) else {"payload": ctx.job.payload}
+        arguments = ctx.claimed.payload if isinstance(ctx.claimed.payload, dict) else {"payload": ctx.claimed.payload}
         try:
             result = self._call(function, given, arguments)
         except Snooze as snooze:
@@ -225,7 +227,7 @@ class Child:
             raise errors.ConfigurationError(
                 "ctx.once in a child process cannot reach a database in the memory of another process. Use a file."
             )
-        return verbs.once(world, lease, step, work)
+        return claims.once(world, lease, step, work)
 
     async def call(self, work: Callable[[], T]) -> T:
         return await asyncio.to_thread(work)

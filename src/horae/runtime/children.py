@@ -32,6 +32,7 @@ from horae.runtime.messages import Channel, Message, job_as_json
 from horae.runtime.threads import Threads
 from horae.runtime.tracebacks import Reported
 
+Service = tuple[str, str | None]  # its URL and a token for it
 log = logging.getLogger("horae.worker")
 MAX_JOBS = 100  # then a child is replaced, so that what its handlers leak does not grow for ever
 START_LIMIT = 60.0  # seconds to start an interpreter and import the handler's module; not part of a job's time limit
@@ -77,11 +78,11 @@ class Process:
         self._ended.set()
         self._channel.hang_up()  # also when a grandchild still holds the other end
 
-    def load(self, handler: Handler, database: str | None) -> None:
+    def load(self, handler: Handler, database: str | None, service: Service | None = None) -> None:
         """Let the child import what it is to run."""
         if handler.name in self._loaded:
             return
-        answer = self._converse(_load_order(handler, database), None)
+        answer = self._converse(_load_order(handler, database, service), None)
         if answer["say"] == "refused":
             raise Reported(answer["error"])
         self._loaded.add(handler.name)
@@ -94,7 +95,7 @@ class Process:
             "name": handler.name,
             "takes_context": handler.takes_context,
             "max_bytes": max_bytes,
-            "job": job_as_json(ctx.job),
+            "job": job_as_json(ctx.claimed),
         }
         answer = self._converse(order, ctx)
         match answer["how"]:
@@ -150,13 +151,21 @@ class Process:
 class Children:
     """The child processes of one worker."""
 
-    def __init__(self, *, database: str | None = None, max_bytes: int = 1024 * 1024, max_jobs: int = MAX_JOBS) -> None:
+    def __init__(
+        self,
+        *,
+        database: str | None = None,
+        service: Service | None = None,
+        max_bytes: int = 1024 * 1024,
+        max_jobs: int = MAX_JOBS,
+    ) -> None:
         if child.inside:
             raise ConfigurationError(
                 "A worker cannot start inside one of its own child processes: this module starts one when it is "
                 'imported. Put that behind: if __name__ == "__main__":'
             )
         self._database = database
+        self._service = service
         self._max_bytes = max_bytes
         self._max_jobs = max_jobs
         self._threads = Threads(UNBOUNDED, name="horae-process")
@@ -169,7 +178,7 @@ class Children:
 
     async def run(self, handler: Handler, ctx: Context) -> Any:
         """Run one job in a child; when cancelled, or when its time is up, the child is ended first."""
-        limit = time_limit(handler, ctx.job)
+        limit = time_limit(handler, ctx.claimed)
         process = await self._ready(handler)
         try:
             async with asyncio.timeout(limit):
@@ -187,7 +196,7 @@ class Children:
         self._busy.add(process)
         try:
             async with asyncio.timeout(START_LIMIT):
-                await self._talk(process, partial(process.load, handler, self._database), 0.0)
+                await self._talk(process, partial(process.load, handler, self._database, self._service), 0.0)
         except BaseException as problem:
             process.kill()
             self._put_back(process)
@@ -268,7 +277,7 @@ def _time_to_notice(handler: Handler) -> float:
     return TIME_TO_NOTICE if handler.takes_context or may_await else 0.0
 
 
-def _load_order(handler: Handler, database: str | None) -> Message:
+def _load_order(handler: Handler, database: str | None, service: Service | None) -> Message:
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
     path = getattr(main, "__file__", None)
@@ -282,6 +291,7 @@ def _load_order(handler: Handler, database: str | None) -> Message:
         "main": {"module": getattr(spec, "name", None), "path": path and os.path.abspath(path)},
         "argv": sys.argv,
         "database": database,
+        "service": service,
         "levels": {name: logging.getLogger(name or None).getEffectiveLevel() for name in names},
     }
 

@@ -10,6 +10,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
+from horae.api.jobs import Job as PublicJob
+from horae.api.values import published
 from horae.core.jobs import Job, Lease
 from horae.runtime.logs import JobLogger, job_fields
 from horae.runtime.services import Scope, Services
@@ -31,7 +33,7 @@ class Context:
     """One attempt at a job, as its handler sees it."""
 
     def __init__(self, job: Job, desk: Desk, services: Services | None = None) -> None:
-        self.job = job
+        self.claimed = job  # for the runtime: the job as its source returned it
         self.lease = Lease(job.number, job.token)
         self.services = services
         self.problem: BaseException | None = None  # what the handler raised, for those who listen
@@ -43,9 +45,15 @@ class Context:
         self._wakes: tuple[Callable[[], None], ...] = ()
 
     @cached_property
+    def job(self) -> PublicJob:
+        """The job as everybody sees it, at the moment it was claimed."""
+        seen: PublicJob = published(PublicJob, self.claimed)
+        return seen
+
+    @cached_property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger whose lines carry the job."""
-        return JobLogger(logging.getLogger(f"horae.jobs.{self.job.handler}"), job_fields(self.job))
+        return JobLogger(logging.getLogger(f"horae.jobs.{self.claimed.handler}"), job_fields(self.claimed))
 
     @cached_property
     def scope(self) -> Scope:
@@ -63,12 +71,12 @@ class Context:
     @property
     def job_id(self) -> str:
         """The due item that this is an attempt at; see :attr:`name` for what was declared."""
-        return self.job.id
+        return self.claimed.id
 
     @property
     def name(self) -> str:
         """The id under which the job was declared."""
-        return self.job.handler
+        return self.claimed.handler
 
     @property
     def fire_time(self) -> datetime:
@@ -76,36 +84,36 @@ class Context:
 
         :attr:`planned_at` is the nominal instant of the fire; the handler starts later than both.
         """
-        return self.job.created_at
+        return self.claimed.created_at
 
     @property
     def attempt(self) -> int:
         """1 for the first try."""
-        return self.job.attempt + 1
+        return self.claimed.attempt + 1
 
     @property
     def token(self) -> int:
         """The fencing number of this attempt: hand it to whatever can refuse an older one."""
-        return self.job.token
+        return self.claimed.token
 
     @property
     def idempotency_key(self) -> str:
         """The same for every attempt at this job: hand it to services that know such keys."""
-        return self.job.key or self.job.id
+        return self.claimed.key or self.claimed.id
 
     @property
     def planned_at(self) -> datetime:
         """The nominal time; retries do not move it."""
-        return self.job.planned_at
+        return self.claimed.planned_at
 
     @property
     def due_at(self) -> datetime:
         """When this attempt was due."""
-        return self.job.run_at
+        return self.claimed.run_at
 
     @property
     def owner(self) -> str:
-        return self.job.owner
+        return self.claimed.owner
 
     @property
     def last_checkpoint(self) -> Any:

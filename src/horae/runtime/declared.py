@@ -10,56 +10,33 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import Protocol, TypeVar
+from datetime import timedelta
 
-from horae.actions import tracking
 from horae.actions.declaring import Plan, bring_in_line, local
 from horae.core.fires import Schedule
-from horae.core.jobs import Job, Outcome
+from horae.core.jobs import Outcome
 from horae.errors import HoraeError, StoreError
 from horae.ports import LockManager, World
-from horae.runtime.context import Context, Desk
+from horae.runtime.context import Context
 from horae.runtime.database import DatabaseThreads
-from horae.runtime.executor import Handler
 from horae.runtime.listeners import Listeners
 from horae.runtime.locking import LockKeeper
 from horae.runtime.loop import Alarm, Backoff
-from horae.runtime.occurrences import Occurrences, Work
+from horae.runtime.occurrences import Occurrences, Ttls, Work
 from horae.runtime.services import Services
-from horae.runtime.timers import Timers
+from horae.runtime.timers import Fire, Timers
 
-T = TypeVar("T")
 log = logging.getLogger("horae.worker")
 LOOK_EVERY = timedelta(seconds=60)  # at the schedules of local timers, which somebody may have changed
 LOCK_THREADS = 2
 LOOK_APART = timedelta(seconds=1)  # however often the store hints at changes
 
 
-class Host(Protocol):
-    """The worker, as declared jobs see it."""
-
-    @property
-    def node_id(self) -> str: ...
-    @property
-    def lease(self) -> timedelta: ...
-    @property
-    def port(self) -> Desk:
-        """What carries out what a context asks for."""
-
-    async def ask(self, work: Callable[[], T]) -> T:
-        """Ask the store, off the event loop."""
-
-    def resolve(self, name: str) -> Handler | None: ...
-    async def execute(self, handler: Handler, ctx: Context) -> Outcome: ...
-    def keep(self, job: Job) -> None:
-        """Renew the lease of a run that this process holds outside the queue."""
-
-    def let_go(self, job: Job) -> None: ...
-
-
 class Declared:
-    """One process's declared jobs. Without a plan it only runs what the worker hands it."""
+    """One process's declared jobs. Without a plan it only runs what the worker hands it.
+
+    *ttls* are the times of their locks, for a process that cannot look them up in a store.
+    """
 
     def __init__(
         self,
@@ -67,6 +44,7 @@ class Declared:
         listeners: Listeners,
         *,
         plan: Callable[[], Plan] | None = None,
+        ttls: Ttls | None = None,
         services: Services | None = None,
         locks: Callable[[], LockManager | None] = lambda: None,
     ) -> None:
@@ -79,9 +57,9 @@ class Declared:
         self._keeper = LockKeeper(world.clock)
         # A lock manager that takes seconds to say that it is away must not hold up claims and endings.
         self._lock_threads = DatabaseThreads(LOCK_THREADS, "horae-locks")
-        self._keys = frozenset(schedule.key for schedule in self._plan.schedules)
-        self._occurrences = Occurrences(
-            world, listeners, locks, declares=lambda name: name in self._keys, keeper=self._keeper
+        self._keys = frozenset(ttls or (schedule.key for schedule in self._plan.schedules))
+        self.occurrences = Occurrences(
+            world, listeners, locks, declares=lambda name: name in self._keys, keeper=self._keeper, ttls=ttls
         )
         self._changed = True
         self._starts = True  # until the store has been brought in line for the first time
@@ -91,11 +69,12 @@ class Declared:
 
     # -- life ----------------------------------------------------------------------------------------------------
 
-    async def open(self, host: Host) -> None:
-        self._host = host
+    async def open(self, database: DatabaseThreads, fire: Fire) -> None:
+        """Begin beside a worker: *database* are its threads for the store, *fire* runs a local schedule."""
+        self._database = database
         self._alarm = Alarm(self._world.clock)
         self._pause = Alarm(self._world.clock)  # nobody rings this one
-        self._timers = Timers(self._world, self._fire)
+        self._timers = Timers(self._world, fire)
         try:
             await self.services.open()
         except Exception:
@@ -121,7 +100,7 @@ class Declared:
 
     async def drained(self, limit: timedelta) -> None:
         """After the last attempt: tell the last news, end what was made."""
-        await self._occurrences.drained(limit)
+        await self.occurrences.drained(limit)
         self._keeper.stop()
         self._lock_threads.close()
         try:
@@ -160,13 +139,13 @@ class Declared:
             self._changed = self.in_line = False  # before reading, so that a reload meanwhile is not lost
             try:
                 if self._look_again() or self._starts:
-                    await self._host.ask(lambda: bring_in_line(self._world, self._plan, starts=self._starts))
+                    await self._database.call(lambda: bring_in_line(self._world, self._plan, starts=self._starts))
                 self._starts = False
             except BaseException:
                 self._changed = True
                 raise
             self.trouble = None
-        self._arm(await self._host.ask(lambda: local(self._world, self._plan)))
+        self._arm(await self._database.call(lambda: local(self._world, self._plan)))
         self.in_line = True
 
     def _look_again(self) -> bool:
@@ -188,57 +167,8 @@ class Declared:
 
     async def run(self, ctx: Context, work: Work) -> Outcome:
         """One attempt at a job from the queue, under its lock, told to whoever listens."""
-        return await self._occurrences.run(ctx, work, self._lock_threads.call)
-
-    async def _fire(self, schedule: Schedule, fire_at: datetime) -> None:
-        """One run on this node, recorded with it where the store answers."""
-        handler = self._host.resolve(schedule.handler)
-        if handler is None:
-            log.error("%s cannot run here: no code declares it", schedule.handler)
-            return
-        job, is_recorded = await self._begun(schedule, fire_at)
-        ctx = Context(job, self._host.port, self.services)
-        try:
-            outcome = await self._occurrences.run_local(ctx, lambda: self._host.execute(handler, ctx))
-        except asyncio.CancelledError:  # from outside: the executor contains what the handler raises
-            outcome = Outcome("cancelled", error="its worker shut down")
-            await self._ended(job, outcome, is_recorded)
-            raise
-        await self._ended(job, outcome, is_recorded)
-
-    async def _begun(self, schedule: Schedule, fire_at: datetime) -> tuple[Job, bool]:
-        stored = schedule if schedule.number else None
-        node, lease = self._host.node_id, self._host.lease
-        try:
-            job = await self._host.ask(
-                lambda: tracking.begin(
-                    self._world, schedule.handler, worker_id=node, schedule=stored, fire_at=fire_at,
-                    payload=schedule.payload, lease=lease,
-                )
-            )  # fmt: skip
-        except StoreError as problem:
-            log.warning("this run of %s is not recorded: %s", schedule.key, problem)
-            return _unrecorded(schedule, fire_at, self._world.clock.now(), node), False
-        self._host.keep(job)
-        return job, True
-
-    async def _ended(self, job: Job, outcome: Outcome, is_recorded: bool) -> None:
-        if not is_recorded:
-            return
-        self._host.let_go(job)
-        try:
-            await self._host.ask(lambda: tracking.end(self._world, job, outcome))
-        except HoraeError as problem:
-            log.warning("the end of %s (%s) is not recorded: %s", job.id, job.handler, problem)
+        return await self.occurrences.run(ctx, work, self._lock_threads.call)
 
 
 def _local(plan: Plan) -> list[Schedule]:
     return [schedule for schedule in plan.schedules if schedule.mode == "ALL_NODES"]
-
-
-def _unrecorded(schedule: Schedule, fire_at: datetime, now: datetime, node: str) -> Job:
-    return Job(
-        number=0, handler=schedule.handler, payload=schedule.payload, state="running",
-        queue=tracking.TRACKED_QUEUE, priority="medium", run_at=fire_at, planned_at=fire_at, created_at=now,
-        max_attempts=1, worker_id=node, started_at=now, schedule_id=schedule.number, fire_at=fire_at,
-    )  # fmt: skip

@@ -70,6 +70,7 @@ class Handler(Protocol):
 
 
 Running = asyncio.Future[Ended]
+Resolve = Callable[[str], Handler | None]  # the handler of that name, where this process knows one
 
 
 class TimeUp(Exception):
@@ -141,25 +142,25 @@ class Executor:
             return Outcome("cancelled", error=_reason(cancel.reason) or "by its handler")
         except TimeUp as late:
             self.stuck += isinstance(late, Stuck)
-            return await self._decided(handler, ctx.job, Outcome("timed_out", error=str(late)))
+            return await self._decided(handler, ctx.claimed, Outcome("timed_out", error=str(late)))
         except asyncio.CancelledError as problem:
             if is_cancelled_from_outside():
                 raise
             ctx.problem = problem
-            return await self._decided(handler, ctx.job, Outcome("failed", error=CANCELLED_ITSELF))
+            return await self._decided(handler, ctx.claimed, Outcome("failed", error=CANCELLED_ITSELF))
         except BaseException as problem:  # whatever a handler raises ends its attempt, never the worker
             if raised_by_signal(problem):
                 raise
             ctx.problem = without_our_frames(problem) if is_printable(problem) else Uncaught(problem)
-            return await self._decided(handler, ctx.job, Outcome("failed", error=error_text(problem)))
+            return await self._decided(handler, ctx.claimed, Outcome("failed", error=error_text(problem)))
         return SUCCEEDED if result is None else self._succeeded(handler, result)
 
     async def _call(self, handler: Handler, ctx: Context) -> Any:
         if handler.executor == "process":
             return await self._processes.run(handler, ctx)
-        arguments = ctx.job.payload if isinstance(ctx.job.payload, dict) else {"payload": ctx.job.payload}
+        arguments = ctx.claimed.payload if isinstance(ctx.claimed.payload, dict) else {"payload": ctx.claimed.payload}
         given = (ctx,) if handler.takes_context else ()
-        limit = time_limit(handler, ctx.job)
+        limit = time_limit(handler, ctx.claimed)
         if handler.executor == "async" and limit is None:
             return await _called_async(handler, ctx, given, arguments)
         if limit is None:

@@ -10,13 +10,15 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
+from horae.api.jobs import Job as PublicJob
+from horae.api.values import published
 from horae.core.jobs import Job
 from horae.errors import DefinitionError
 from horae.runtime.calling import Ended, Submit, call_through, here, is_generator_function
 from horae.runtime.threads import Threads
 from horae.runtime.tracebacks import error_line, loggable
 
-DeadListener = Callable[[Job], Awaitable[None] | None]
+DeadListener = Callable[[PublicJob], Awaitable[None] | None]
 TIME_LIMIT = 30.0  # seconds for one listener
 EVENTS = ("on_start", "on_success", "on_failure", "on_skipped")
 log = logging.getLogger("horae.listeners")
@@ -67,8 +69,9 @@ class Listeners:
                 await _told(method, *facts)
 
     async def tell_dead(self, job: Job) -> None:
+        seen = published(PublicJob, job) if self.on_dead else None
         for listener in list(self.on_dead):
-            await _told(listener, job)
+            await _told(listener, seen)
 
 
 class Teller:

@@ -78,6 +78,8 @@ class Backoff:
 
 async def finish(patience: float, *tasks: asyncio.Task[None]) -> None:
     """Wait for tasks that were asked to end; cancel those that take longer than *patience* seconds."""
+    if not tasks:
+        return
     _, late = await asyncio.wait(tasks, timeout=patience)
     for task in late:
         task.cancel()

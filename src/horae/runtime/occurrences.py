@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
@@ -30,7 +30,9 @@ from horae.runtime.tracebacks import for_log
 
 T = TypeVar("T")
 Work = Callable[[], Awaitable[Outcome]]
+Ttls = Mapping[str, timedelta | None]  # how long the lock of each declared job is held unrenewed
 log = logging.getLogger("horae.worker")
+LOCKED_WAIT = timedelta(seconds=5)  # before a worker without a store asks for a lock again
 START_PATIENCE = 5.0  # seconds a job waits for listeners of its start, at most
 
 
@@ -51,17 +53,19 @@ class Occurrences:
         declares: Callable[[str], bool],
         *,
         keeper: LockKeeper | None = None,
+        ttls: Ttls | None = None,
     ) -> None:
         self._world = world
         self._listeners = listeners
         self._locks = locks
         self._declares = declares
         self._keeper = keeper
+        self._ttls = ttls
         self._beside: set[asyncio.Task[None]] = set()
 
     async def run(self, ctx: Context, work: Work, call: Call) -> Outcome:
         """The outcome of one attempt."""
-        job = ctx.job
+        job = ctx.claimed
         if job.schedule_id is None:
             return await work()
         if not self._declares(job.handler):
@@ -84,7 +88,7 @@ class Occurrences:
 
     async def run_local(self, ctx: Context, work: Work) -> Outcome:
         """A run of this node's own: no lock is touched."""
-        token = running_job.set(ctx.job)
+        token = running_job.set(ctx.claimed)
         try:
             return await self._told(ctx, work)
         finally:
@@ -123,6 +127,8 @@ class Occurrences:
 
         Blocks on store and lock manager.
         """
+        if self._ttls is not None:
+            return self._acquire_without_store(job, self._ttls.get(job.handler))
         occurrence = occurrence_of(self._world, job)
         if occurrence.is_replaced:
             return Outcome("skipped", error="lock")
@@ -141,6 +147,15 @@ class Occurrences:
             lock = manager.try_lock_for(key, ttl, LockHolder.of(job), is_over_now)
         if lock is None:
             return put_back(self._world, job, key, seen[-1] if seen else None, self._world.clock.now())
+        return lock, ttl
+
+    def _acquire_without_store(self, job: Job, ttl: timedelta | None) -> tuple[Lock, timedelta] | Outcome | None:
+        """Acquire the lock where no store says whether its holder still lives; one that is held is asked for again."""
+        if ttl is None:
+            return None
+        lock = self._manager().try_lock(key := f"job:{job.handler}", ttl)
+        if lock is None:
+            return Outcome("snoozed", error=f"waits for the lock {key}, which somebody else holds", delay=LOCKED_WAIT)
         return lock, ttl
 
     def _manager(self) -> LockManager:
@@ -165,13 +180,13 @@ class Occurrences:
             hold.end()
             if self._keeper is not None:
                 self._keeper.drop(lock)
-            await call(lambda: _release(lock, ctx.job))
+            await call(lambda: _release(lock, ctx.claimed))
         return _lost(lock) if hold.stopped(outcome) else outcome
 
     # -- events --------------------------------------------------------------------------------------------------
 
     async def _told(self, ctx: Context, work: Work) -> Outcome:
-        job, logger = ctx.job, ctx.logger.logger
+        job, logger = ctx.claimed, ctx.logger.logger
         fire_time = _fire_time(job)
         logger.info("job.started %s", job.handler, extra=job_fields(job, fire_time=fire_time))
         begun = self._tell(None, "on_start", job.handler, fire_time)

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from horae.actions.jobs import get, lose_expired
+from horae.actions.endings import lose_expired
+from horae.actions.jobs import get
 from horae.core.jobs import Job
 from horae.core.machinery import MACHINERY
 from horae.ports import World

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from horae.actions.jobs import renew
 from horae.core.jobs import Job, Lease, renewal_pause
-from horae.ports import World
+from horae.ports import Clock, JobSource
 
 log = logging.getLogger("horae.worker")
 Told = Callable[[Job, str], None]  # the job, and "lost" or "cancelled"
@@ -31,9 +30,10 @@ class _Held:
 
 
 class Renewer(threading.Thread):
-    def __init__(self, world: World, lease: timedelta, told: Told) -> None:
+    def __init__(self, source: JobSource, clock: Clock, lease: timedelta, told: Told) -> None:
         super().__init__(name="horae-renew", daemon=True)
-        self._world = world
+        self._source = source
+        self._clock = clock
         self._lease = lease
         self._told = told
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ class Renewer(threading.Thread):
         self._ended = threading.Event()
 
     def hold(self, jobs: list[Job]) -> None:
-        since = self._world.clock.monotonic()
+        since = self._clock.monotonic()
         with self._lock:
             self._held.update({(job.number, job.token): _Held(job, since) for job in jobs})
 
@@ -63,21 +63,21 @@ class Renewer(threading.Thread):
 
     def step(self) -> None:
         """Renew what has been held for a third of the lease; tell the worker what it has lost."""
-        now = self._world.clock.monotonic()
+        now = self._clock.monotonic()
         old = now - renewal_pause(self._lease).total_seconds() * 0.95
         with self._lock:
             due = {key: each.job for key, each in self._held.items() if each.busy or each.since <= old}
         if not due:
             return
         try:
-            answer = renew(self._world, [Lease(*key) for key in due], lease=self._lease)
+            answer = self._source.renew([Lease(*key) for key in due], lease=self._lease)
         except Exception as problem:
             log.warning("%d leases could not be renewed: %r", len(due), problem)
             self.expire()
             return
         newest = dict(sorted(due))  # of two attempts at one job only the newer can still be held
         held = {key for key in due if key[0] in answer.held and key[1] == newest[key[0]]}
-        answered = self._world.clock.monotonic()
+        answered = self._clock.monotonic()
         with self._lock:
             for key in held & set(self._held):
                 busy = key[0] in answer.busy
@@ -90,7 +90,7 @@ class Renewer(threading.Thread):
 
     def expire(self) -> None:
         """While the store is silent we still know when our own lease has run out."""
-        now = self._world.clock.monotonic()
+        now = self._clock.monotonic()
         with self._lock:
             over = [key for key, each in self._held.items() if now - each.since > self._lease.total_seconds()]
         for key in over:

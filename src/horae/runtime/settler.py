@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 
-from horae.actions.jobs import settle, shown
+from horae.actions.jobs import shown
 from horae.core.jobs import Change, Job, Outcome, not_kept
-from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
-from horae.ports import Dice, World
+from horae.errors import SchemaMissing, SchemaTooNew, ServiceUnavailable, StoreBusy, StoreFull, StoreUnavailable
+from horae.ports import Dice, JobSource
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.faults import Faults
 from horae.runtime.logs import job_fields
@@ -25,7 +25,8 @@ from horae.runtime.tracebacks import error_line
 
 MAX_BATCH = 500
 MAX_WAITS = 2  # endings of one batch that may each wait for a locked row
-AWAY = (StoreUnavailable, StoreBusy, StoreFull, SchemaMissing, SchemaTooNew)  # the store's trouble, not the ending's
+# The trouble of the store or the service, not the ending's:
+AWAY = (StoreUnavailable, StoreBusy, StoreFull, SchemaMissing, SchemaTooNew, ServiceUnavailable)
 log = logging.getLogger("horae.worker")
 Batch = list[tuple[Job, Outcome]]
 Changes = dict[str, Change | None]  # by the id of the job; None when its ending came too late
@@ -92,13 +93,15 @@ class Line:
 class Settler:
     """Takes endings from handlers and tells, after the commit, whether each was accepted."""
 
-    def __init__(self, world: World, database: DatabaseThreads, settled: Settled, faults: Faults) -> None:
-        self._world = world
+    def __init__(
+        self, source: JobSource, dice: Dice, database: DatabaseThreads, settled: Settled, faults: Faults
+    ) -> None:
+        self._source = source
         self._database = database
         self._settled = settled
         self._faults = faults
-        locked = Line(1, self._write_and_tell, world.dice)
-        self._lines = (Line(MAX_BATCH, self._write_and_tell, world.dice, locked), locked)
+        locked = Line(1, self._write_and_tell, dice)
+        self._lines = (Line(MAX_BATCH, self._write_and_tell, dice, locked), locked)
 
     def add(self, job: Job, outcome: Outcome) -> None:
         self._lines[0].add([(job, outcome)])
@@ -155,7 +158,7 @@ class Settler:
     async def _committed(self, line: Line, batch: Batch) -> Changes:
         """Write a batch. Who is cancelled meanwhile finds its answer again, instead of being told that it came late."""
         if line.commit is None or line.commit[0] is not batch:
-            line.commit = batch, self._database.submit(lambda: settle(self._world, batch))
+            line.commit = batch, self._database.submit(lambda: self._source.settle(batch))
         answer = line.commit[1]
         try:
             return await asyncio.shield(answer)
@@ -190,7 +193,7 @@ class Settler:
             forms.insert(0, Outcome("succeeded", error=shown(not_kept(why))))
         for form in forms:
             try:
-                return await self._database.call(partial(settle, self._world, [(job, form)]))
+                return await self._database.call(partial(self._source.settle, [(job, form)]))
             except Exception:
                 log.exception("nor can %s of %s", form.ending, job.id, extra=job_fields(job))
         log.error("the lease of %s will run out", job.id, extra=job_fields(job))

@@ -19,7 +19,7 @@ class Traced:
         return self._executor.stuck
 
     async def run(self, handler: Handler, ctx: Context) -> Outcome:
-        with self._tracing.running(ctx.job) as span:
+        with self._tracing.running(ctx.claimed) as span:
             outcome = await self._executor.run(handler, ctx)
             span.ended(outcome, ctx.problem)
             return outcome

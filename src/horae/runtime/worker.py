@@ -21,25 +21,24 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-from horae.actions import jobs as verbs
 from horae.actions.retention import Retention
 from horae.core.jobs import Change, Job, Lease, Outcome
 from horae.core.machinery import MACHINERY
-from horae.errors import HoraeError, StoreError
-from horae.ports import Claim, Glance, World
+from horae.errors import HoraeError, ServiceUnavailable, StoreError
+from horae.ports import Glance, JobSource, Node, World
 from horae.runtime.attempt_port import AttemptPort
 from horae.runtime.attempt_runner import AttemptRunner
 from horae.runtime.attempts import Attempt, ended_by, for_owner, log_ending, time_left
 from horae.runtime.context import Context
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.declared import Declared
-from horae.runtime.executor import Executor, Handler, Processes
+from horae.runtime.executor import Executor, Processes, Resolve
 from horae.runtime.faults import Faults
 from horae.runtime.janitor import Janitor
 from horae.runtime.listeners import Listeners, Teller
+from horae.runtime.local_runs import LocalRuns
 from horae.runtime.logs import marking_logs
 from horae.runtime.loop import Alarm, Backoff, finish
 from horae.runtime.machinery import Machinery
@@ -55,7 +54,6 @@ from horae.runtime.worker_settings import WorkerSettings
 
 __all__ = ["Worker", "WorkerSettings"]
 
-T = TypeVar("T")
 log = logging.getLogger("horae.worker")
 SMALL_CLAIM = 50  # above it a claim takes half of the slots, so that one half is settled while the other is claimed
 LOOK_WHILE_BUSY = timedelta(seconds=1)  # also a worker that never runs dry must see cancellations and lost leases
@@ -73,13 +71,15 @@ class Worker:
     def __init__(
         self,
         world: World,
-        resolve: Callable[[str], Handler | None],
+        source: JobSource,
+        resolve: Resolve,
         settings: WorkerSettings,
         listeners: Listeners,
         processes: Processes,
         declared: Declared | None = None,
     ) -> None:
         self.world = world
+        self.source = source
         self.settings = settings
         self.listeners = listeners
         self.node_id = f"{socket.gethostname()}:{os.getpid()}:{world.dice.name(6)}"
@@ -87,9 +87,9 @@ class Worker:
         self.declared = declared or Declared(world, listeners)
         self._started_at = self._claimed_at = world.clock.now()
         self._task: asyncio.Task[Any] | None = None  # in which it runs
-        self._database = DatabaseThreads()
+        self.database = DatabaseThreads()
         self._threads = Threads(sum(settings.queues.values()))
-        self.port = AttemptPort(world, self._threads, self._time_left, settings.lease)
+        self.port = AttemptPort(source, self._threads, self._time_left, settings.lease)
         self._processes = processes
         executor = Executor(self._threads, processes, world.max_payload_bytes, settings.grace)
         self._executor = traced(executor, world.tracing)
@@ -97,12 +97,13 @@ class Worker:
         self._runner = AttemptRunner(
             world.clock, resolve, settings.rates, self._executor, self.declared.run, self._faults
         )
+        self._renewer = Renewer(source, world.clock, settings.lease, self._told_by_renewer)
         self._teller = Teller(listeners)
-        self._reaper = Reaper(world, self._database, self._teller.dead)
+        self._reaper = Reaper(world, self.database, self._teller.dead)
         self.measures = Measures()
-        self._scheduler = Scheduler(world, self._database, self.measures.fired)
-        self._machinery = Machinery(world, self._database, self.node_id)
-        self._janitor = Janitor(world, self._database, settings.retention or Retention(), settings.chores)
+        self._scheduler = Scheduler(world, self.database, self.measures.fired)
+        self._machinery = Machinery(world, self.database, self.node_id)
+        self._janitor = Janitor(world, self.database, settings.retention or Retention(), settings.chores)
         self._held: dict[tuple[int, int], Attempt] = {}
         self._busy: Counter[str] = Counter()
         self._beaten_at: datetime | None = None
@@ -123,8 +124,7 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self._alarm = Alarm(self.world.clock)
-        self._settler = Settler(self.world, self._database, self._settled, self._faults)
-        self._renewer = Renewer(self.world, self.settings.lease, self._told_by_renewer)
+        self._settler = Settler(self.source, self.world.dice, self.database, self._settled, self._faults)
         self._renewer.start()
         busy, expire = lambda: bool(self._held), self._renewer.expire
         self._watchdog = Watchdog(self.world.clock, self.settings.lease, busy, expire)
@@ -133,10 +133,11 @@ class Worker:
         beside: list[asyncio.Task[None]] = []
         ends_by: float | None = None  # when the grace is over; an interrupted worker has all of it for its last words
         try:
-            await self.declared.open(self)
+            await self.declared.open(self.database, self._local_runs().fire)
             if self.settings.fires:
                 beside.append(asyncio.create_task(self._scheduler.run(), name="horae-scheduler"))
-            beside.append(asyncio.create_task(self._janitor.run(), name="horae-janitor"))
+            if self.settings.cleans:
+                beside.append(asyncio.create_task(self._janitor.run(), name="horae-janitor"))
             beside.append(asyncio.create_task(self._serve_on(), name="horae-serving"))
             await self._told_to_stop.wait()
             ends_by = self.world.clock.monotonic() + self.settings.grace.total_seconds()
@@ -163,6 +164,12 @@ class Worker:
                 await asyncio.wait(beside, timeout=ROUND_PATIENCE)
             await self._end(ends_by or self.world.clock.monotonic() + self.settings.grace.total_seconds())
 
+    def _local_runs(self) -> LocalRuns:
+        return LocalRuns(
+            self.world, self.database, self.resolve, self._executor, self._renewer, self.port, self.declared,
+            self.node_id, self.settings.lease,
+        )  # fmt: skip
+
     async def _serve_on(self) -> None:
         backoff = Backoff(self.world.dice)
         try:
@@ -170,9 +177,13 @@ class Worker:
                 try:
                     await self._serve()
                     backoff.reset()
-                except StoreError as problem:
+                except (StoreError, ServiceUnavailable) as problem:
                     if not backoff.failures:
-                        log.warning("the store does not answer: %s", problem)
+                        log.warning(
+                            "%s does not answer: %s",
+                            "the store" if isinstance(problem, StoreError) else "the service",
+                            problem,
+                        )
                     await self._pause(backoff.next())
                 except Exception:
                     log.exception("a round of this worker failed; it goes on")
@@ -203,7 +214,7 @@ class Worker:
             if queue in ("*", MACHINERY) or queue in self.settings.queues:
                 self._alarm.ring_from_elsewhere()
 
-        return self.world.store.subscribe(wake)
+        return self.source.subscribe(wake)
 
     async def _serve(self) -> None:
         """One round: claim and start what is due; otherwise look when the next thing is, and sleep until then."""
@@ -247,7 +258,9 @@ class Worker:
 
     async def _claimed(self, queue: str, free: int) -> list[Job]:
         """Claim. What arrives after this task was cancelled goes back at once, not only when its lease ends."""
-        self._claiming = claiming = self._database.submit(partial(self._claim, queue, free))
+        self._claiming = claiming = self.database.submit(
+            lambda: self.source.claim(queue, free, worker_id=self.node_id, lease=self.settings.lease)
+        )
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
@@ -256,12 +269,6 @@ class Worker:
             else:
                 claiming.add_done_callback(self._release_late_claim)
             raise
-
-    def _claim(self, queue: str, free: int) -> list[Job]:
-        """From a thread for the store; the lease counts from when that has time for it."""
-        clock = self.world.clock
-        claim = Claim(queue, free, self.node_id, self.settings.lease, steady=clock.steady())
-        return self.world.store.claim(claim, now=clock.now())
 
     def _release_late_claim(self, claiming: asyncio.Future[list[Job]]) -> None:
         for job in claiming.result() if claiming.exception() is None else ():
@@ -276,16 +283,18 @@ class Worker:
         open_queues = [queue for queue, slots in self.settings.queues.items() if self._busy[queue] < slots]
         pause = max(self.settings.look_every * 0.9, timedelta(seconds=4))  # to poll often is no reason to write often
         beat = self._beaten_at is None or now - self._beaten_at >= pause
-        node = self.settings.node(self.node_id, self._started_at, now, stopping=self._stopping) if beat else None
+        node = self._node(now) if beat else None
         worker_id = self.node_id if self._held else None
-        glance = await self._database.call(lambda: self.world.store.glance(open_queues, node=node, worker_id=worker_id))
+        glance = await self.database.call(lambda: self.source.peek(open_queues, node=node, worker_id=worker_id))
         self._beaten_at = now if beat else self._beaten_at
         self._looked_at = self.world.clock.monotonic()
         self._scheduler.expect(glance.next_fire_at)
-        glance = replace(glance, next_expiry_at=self.world.wall_time(glance.next_expiry_at))
         for key in [key for key in self._held if key[0] in glance.cancelled]:
             self._stop_attempt(key, "cancelled")
         return glance
+
+    def _node(self, now: datetime) -> Node:
+        return self.settings.node(self.node_id, self._started_at, now, stopping=self._stopping)
 
     async def _sleep(self, glance: Glance, now: datetime) -> None:
         due = glance.next_due_at
@@ -293,7 +302,7 @@ class Worker:
         if blocked:  # due when we claimed, yet not to be had: a limit is full, or somebody else is at it
             due = now + BLOCKED_WAIT
         at_most = self.settings.look_every
-        if not self.world.store.hears():
+        if not self.source.hears():
             at_most = min(at_most, self._quiet)
             self._quiet = min(self._quiet * 1.5, QUIET_LAST)
         expiry = glance.next_expiry_at
@@ -319,7 +328,7 @@ class Worker:
         job, attempt.entered = attempt.job, True
         try:
             unwanted = ended_by(attempt) if attempt.fate else None  # stopped before it began
-            outcome = unwanted or await self._runner.run(attempt, self._database.call, self._task)
+            outcome = unwanted or await self._runner.run(attempt, self.database.call, self._task)
             outcome = for_owner(job, outcome, is_logged=attempt.ctx.problem is not None)
         except BaseException:  # Ctrl-C: the loop is about to break, and what it runs is given back
             self._settler.add(job, Outcome("released", error="its worker was interrupted"))
@@ -377,26 +386,6 @@ class Worker:
             return None
         return time_left(attempt, self.resolve(attempt.job.handler), self.world.clock.monotonic())
 
-    # -- what declared jobs may ask ------------------------------------------------------------------------------
-
-    @property
-    def lease(self) -> timedelta:
-        return self.settings.lease
-
-    async def ask(self, work: Callable[[], T]) -> T:
-        """In the worker's own threads for the store, which no handler can fill."""
-        return await self._database.call(work)
-
-    async def execute(self, handler: Handler, ctx: Context) -> Outcome:
-        """Run a handler for a job that did not come from the queue."""
-        return await self._executor.run(handler, ctx)
-
-    def keep(self, job: Job) -> None:
-        self._renewer.hold([job])
-
-    def let_go(self, job: Job) -> None:
-        self._renewer.drop(job)
-
     # -- the end -------------------------------------------------------------------------------------------------
 
     async def _end(self, ends_by: float) -> None:
@@ -415,7 +404,7 @@ class Worker:
             self._watchdog.stop()
             await asyncio.to_thread(self._renewer.stop, LAST_WORDS.total_seconds())
             async with asyncio.timeout(LAST_WORDS.total_seconds()):
-                await self._database.call(lambda: self.world.store.transact(lambda tx: tx.nodes.remove(self.node_id)))
+                await self.database.call(lambda: self.source.leave(self._node(self.world.clock.now())))
         except (HoraeError, TimeoutError) as problem:
             log.debug("this node could not take its name off the list: %r", problem)
         finally:
@@ -423,7 +412,7 @@ class Worker:
             self._watchdog.stop()
             self._threads.close()
             self._processes.close()
-            self._database.close()
+            self.database.close()
 
     async def _attempts_over(self, limit: timedelta) -> None:
         """Wait for what runs, not for its endings to be written: the store may be silent."""
@@ -441,7 +430,7 @@ class Worker:
         ended = {job.run_id: (job, outcome) for job, outcome in self._settler.pending}
         held = {attempt.job.run_id: attempt.job for attempt in list(self._held.values())}
         given_back = {run: (job, Outcome("released", error="its worker ended at once")) for run, job in held.items()}
-        verbs.settle(self.world, list((given_back | ended).values()))
+        self.source.settle(list((given_back | ended).values()))
 
     async def _until_free(self, limit: timedelta) -> None:
         """Until every attempt has ended and been settled, or the time is up."""

@@ -31,6 +31,7 @@ class WorkerSettings:
     rates: Mapping[str, Limiter] = field(default_factory=dict)  # how often jobs of a queue may start
     chores: tuple[Chore, ...] = ()
     fires: bool = True  # whether it turns due schedules into jobs
+    cleans: bool = True  # whether it deletes what has been kept long enough, and does chores
 
     def __post_init__(self) -> None:
         for queue in self.queues:

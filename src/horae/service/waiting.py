@@ -23,10 +23,10 @@ from datetime import datetime, timedelta
 
 from fastapi import FastAPI, Request
 
-from horae.actions import jobs as verbs
+from horae.actions import claims, endings
 from horae.actions.tokens import NOT_VALID, check_valid
 from horae.core.access import Caller
-from horae.core.jobs import Job
+from horae.core.jobs import Job, Order
 from horae.errors import HoraeError, TooManyRequests, Unauthorized
 from horae.ports import Store, World
 from horae.service.validity import Watch
@@ -50,6 +50,7 @@ class Want:
     limit: int
     lease: timedelta
     owner: str | None  # only this tenant's jobs; None: everybody's
+    order: Order | None = None  # None: the queue's own
 
 
 def take(world: World, want: Want) -> tuple[list[Job], datetime | None]:
@@ -63,7 +64,7 @@ def take(world: World, want: Want) -> tuple[list[Job], datetime | None]:
         return taken, None
     glance, now = world.store.glance(want.queues), world.clock.now()
     expiry = world.wall_time(glance.next_expiry_at)
-    if expiry is not None and expiry < now and verbs.lose_expired(world):
+    if expiry is not None and expiry < now and endings.lose_expired(world):
         taken += _pull(world, replace(want, limit=want.limit - len(taken)))
     return taken, min((at for at in (glance.next_due_at, expiry) if at is not None), default=None)
 
@@ -79,19 +80,19 @@ def give_back(world: World, jobs: Sequence[Job]) -> None:
     """Nobody is there to run them; no attempt is counted."""
     for job in jobs:
         try:
-            verbs.release(world, job.id, job.token, reason="its caller hung up", owner=job.owner)
+            endings.release(world, job.id, job.token, reason="its caller hung up", owner=job.owner)
         except HoraeError as problem:
             log.warning("%s was claimed for nobody and waits for its lease to run out: %s", job.id, problem)
 
 
 def _pull(world: World, want: Want) -> list[Job]:
-    return verbs.pull(
+    return claims.pull(
         world,
         worker_id=want.worker_id,
         queues=want.queues,
         limit=want.limit,
         lease=want.lease,
-        order="run_at",
+        order=want.order,
         owner=want.owner,
     )
 

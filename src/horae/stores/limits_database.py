@@ -53,6 +53,8 @@ class DatabaseCalls:
 
     shared = True
 
+    in_database = True
+
     def __init__(self, store: SqlStore, clock: Clock, keep: timedelta = KEEP) -> None:
         self._store = store
         self._clock = clock

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from horae.actions import firing, queues, schedules
+from horae.actions import endings, firing, queues, schedules
 from horae.actions import jobs as verbs
 from horae.actions.running_limits import set_limit
 from horae.core.jobs import Job, Outcome, settlement
@@ -70,7 +70,7 @@ class LinkConformance(InVirtualTime):
             assert schedules.get(world, "s").next_fire_at is None
             assert len(take(world.store, now=clock.now())) == 1
             clock.advance(2 * LEASE)
-            verbs.lose_expired(world)
+            endings.lose_expired(world)
 
         assert job_of(world, "s").state == "dead"
         assert schedules.get(world, "s").next_fire_at == clock.now() + MINUTE
@@ -282,7 +282,7 @@ class LinkConformance(InVirtualTime):
         assert take(world.store, now=clock.now()) == []
         clock.advance(2 * LEASE)
 
-        verbs.lose_expired(world)
+        endings.lose_expired(world)
 
         assert [len(take(world.store, now=clock.now())) for _ in range(2)] == [1, 0]
         assert verbs.get(world, lost.id).attempt == 1

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from horae.actions import firing, schedules
+from horae.actions import endings, firing, schedules
 from horae.actions import jobs as verbs
 from horae.actions.occurrences import is_over, occurrence_of, put_back
 from horae.core.jobs import Job
@@ -28,7 +28,7 @@ class LockConformance(InVirtualTime):
     def _put_back(self, world: World) -> Job:
         """Claim the next due job, and put it back because its lock is held."""
         [job] = take(world.store, 1, now=world.clock.now())
-        verbs.settle(world, [(job, put_back(world, job, KEY, None, world.clock.now()))])
+        endings.settle(world, [(job, put_back(world, job, KEY, None, world.clock.now()))])
         return verbs.get(world, job.id)
 
     @pytest.mark.parametrize("overlap", ["skip", "queue_one"])
@@ -102,11 +102,11 @@ class LockConformance(InVirtualTime):
         holder = LockHolder.of(first)
         assert not is_over(world, holder)
 
-        verbs.fail(world, first.id, first.token, "Boom")
+        endings.fail(world, first.id, first.token, "Boom")
         assert is_over(world, holder)
         [second] = take(world.store, 1, now=clock.now())
         assert (is_over(world, holder), is_over(world, LockHolder.of(second))) == (True, False)
-        verbs.ack(world, second.id, second.token)
+        endings.ack(world, second.id, second.token)
         assert is_over(world, LockHolder.of(second))
 
     def test_an_attempt_that_this_store_does_not_know_may_be_at_work(self, world: World, clock: VirtualClock) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from horae.actions import endings
 from horae.actions import jobs as verbs
 from horae.actions.reasons import why
 from horae.core.jobs import Job, Lease
@@ -356,7 +357,7 @@ class ParentConformance(InVirtualTime):
             assert state(world, child) == "queued"
             assert len(take(world.store, now=clock.now())) == 1
             clock.advance(2 * LEASE)
-            verbs.lose_expired(world)
+            endings.lose_expired(world)
 
         assert state(world, child) == "cancelled"
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from horae.actions import firing, schedules
+from horae.actions import claims, endings, firing, schedules
 from horae.actions import jobs as verbs
 from horae.core.fires import Fire
 from horae.core.instants import micros
@@ -312,7 +312,7 @@ class ScheduleConformance(InVirtualTime):
         firing.fire_due(world)
         [silent] = take(world.store, now=clock.now(), lease=timedelta(hours=9))
         clock.advance(9 * MINUTE)
-        verbs.checkpoint(world, lease_of(silent), {"page": 7})
+        claims.checkpoint(world, lease_of(silent), {"page": 7})
         clock.advance(10 * MINUTE)
         firing.fire_due(world)
         refused = told(world, "minutely")[-1]
@@ -322,7 +322,7 @@ class ScheduleConformance(InVirtualTime):
 
         assert (refused, told(world, "minutely")[-1]) == (("skipped", "running", 1), ("ran", None, 1))
         with pytest.raises(LeaseLost):
-            verbs.ack(world, silent.id, silent.token)
+            endings.ack(world, silent.id, silent.token)
         closed = verbs.get(world, silent.id)
         assert ([each.outcome for each in verbs.runs(world, silent.id)], closed.checkpoint) == (["lost"], {"page": 7})
 

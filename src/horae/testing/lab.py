@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self, TypeVar
 
-from horae.actions import firing, schedules
+from horae.actions import claims, endings, firing, schedules
 from horae.actions import jobs as verbs
 from horae.actions.jobs import Enqueued
 from horae.actions.machinery import serve_due
@@ -158,7 +158,7 @@ class Lab:
         end = self.now + span(duration)
         while self.now < end:
             self.clock.move_to(min(end, self.now + renewal_pause(self.lease)))
-            answer = verbs.renew(self.world, [ctx.lease], lease=self.lease)
+            answer = claims.renew(self.world, [ctx.lease], lease=self.lease)
             if ctx.lease.job_number not in answer.held or ctx.lease.job_number in answer.cancelled:
                 ctx.cancel()
 
@@ -284,13 +284,13 @@ class Lab:
             return True
         if serve_due(self.world, "lab"):
             return True
-        due = verbs.pull(self.world, worker_id="lab", queues=self._known_queues(), limit=1, lease=self.lease)
+        due = claims.pull(self.world, worker_id="lab", queues=self._known_queues(), limit=1, lease=self.lease)
         for job in due:
             await self._attempt(job)
         return bool(due)
 
     async def _hand_on_lost_jobs(self) -> bool:
-        lost = verbs.lose_expired(self.world)
+        lost = endings.lose_expired(self.world)
         for job, dead in lost:
             self._trace.note("exhausted" if dead else "lost", job, "lost")
             if dead:
@@ -308,13 +308,13 @@ class Lab:
             self._held = None
         if self._crashes_at("settle.before", job):
             return
-        change = verbs.settle(self.world, [(job, for_owner(job, outcome))])[job.id]
+        change = endings.settle(self.world, [(job, for_owner(job, outcome))])[job.id]
         self._trace.note("refused" if change is None else change.event, job, outcome.ending)
         if change is not None and change.state == "dead":
             await self.app.listeners.tell_dead(self.job(job))
 
     async def _outcome(self, ctx: Context) -> Outcome:
-        handler = self._handler(ctx.job.handler)
+        handler = self._handler(ctx.claimed.handler)
         try:
             return await self._occurrences.run(ctx, lambda: self._executor.run(handler, ctx), self.call)
         except asyncio.CancelledError:
@@ -360,13 +360,13 @@ class Lab:
     # -- what a context may ask ----------------------------------------------------------------------------------
 
     def progress(self, lease: Lease, value: Any) -> None:
-        verbs.progress(self.world, lease, value)
+        claims.progress(self.world, lease, value)
 
     def checkpoint(self, lease: Lease, value: Any) -> None:
-        verbs.checkpoint(self.world, lease, value)
+        claims.checkpoint(self.world, lease, value)
 
     def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any:
-        return verbs.once(self.world, lease, step, work)
+        return claims.once(self.world, lease, step, work)
 
     async def call(self, work: Callable[[], T]) -> T:
         return work()

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Self
 from fastapi import APIRouter, BackgroundTasks, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from horae.actions import claims, endings
 from horae.actions import jobs as verbs
 from horae.core.access import Caller
 from horae.core.instants import iso
@@ -47,7 +48,7 @@ class Pull(Body):
     )
 
     worker_id: Annotated[str, Field(min_length=1, max_length=200)]
-    limit: Annotated[int, Field(ge=1, le=verbs.MAX_PULL)] = 100
+    limit: Annotated[int, Field(ge=1, le=claims.MAX_PULL)] = 100
     queues: list[Annotated[str, Field(max_length=100)]] = Field(default=[SCHEDULER], min_length=1, max_length=20)
     lease_sec: Lease | None = Field(default=None, description="How long the jobs are yours; 120 unless told.")
     wait: Annotated[float, Field(ge=0, le=30, allow_inf_nan=False)] = Field(
@@ -146,7 +147,7 @@ async def pull(body: Pull, request: Request, world: Here, service: How, holders:
     for queue in queues:
         caller.require_queue(queue)
     lease = _lease(service, body.lease_sec)
-    want = Want(body.worker_id, queues, body.limit, lease, caller.sees)
+    want = Want(body.worker_id, queues, body.limit, lease, caller.sees, order="run_at")
     patience = timedelta(0) if simulated else min(timedelta(seconds=body.wait), service.options.longest_wait)
     jobs = await taken(world, want, caller, request, patience)
     holders.note(jobs, caller)
@@ -163,7 +164,7 @@ async def pull(body: Pull, request: Request, world: Here, service: How, holders:
 def ack(job_id: JobId, body: AckJob, world: Here, holders: Known, caller: Worker) -> JobShape:
     if body.result == "failed":
         raise InvalidInput(f"A job that failed is told to /scheduler/jobs/{job_id}/fail, with its error.")
-    job = verbs.ack(
+    job = endings.ack(
         world,
         job_id,
         _token(world, holders, job_id, body, caller, "acked"),
@@ -185,7 +186,7 @@ def ack(job_id: JobId, body: AckJob, world: Here, holders: Known, caller: Worker
 def fail(
     job_id: JobId, body: FailJob, world: Here, service: How, holders: Known, caller: Worker, later: BackgroundTasks
 ) -> JobShape:
-    job = verbs.fail(
+    job = endings.fail(
         world,
         job_id,
         _token(world, holders, job_id, body, caller, "failed"),
@@ -207,7 +208,7 @@ def renew(job_id: JobId, body: RenewJob, world: Here, service: How, caller: Work
     """Renew at a third of the lease. `cancel_requested` in the answer asks the worker to stop."""
     job = _held(world, job_id, body, caller)
     hold = Hold(job.number, body.token)
-    renewed = verbs.renew(world, [hold], lease=_lease(service, body.lease_sec))
+    renewed = claims.renew(world, [hold], lease=_lease(service, body.lease_sec))
     if job.number not in renewed.held:
         raise LeaseLost(job.id, body.token)
     if job.number in renewed.busy:
@@ -224,9 +225,9 @@ def renew(job_id: JobId, body: RenewJob, world: Here, service: How, caller: Work
 def progress(job_id: JobId, body: JobProgress, world: Here, caller: Worker) -> JobShape:
     hold = Hold(_held(world, job_id, body, caller).number, body.token)
     if "checkpoint" in body.model_fields_set:
-        verbs.checkpoint(world, hold, body.checkpoint)
+        claims.checkpoint(world, hold, body.checkpoint)
     if "value" in body.model_fields_set:
-        verbs.progress(world, hold, body.value)
+        claims.progress(world, hold, body.value)
     return JobShape.of(verbs.get(world, job_id))
 
 
@@ -239,7 +240,7 @@ def progress(job_id: JobId, body: JobProgress, world: Here, caller: Worker) -> J
 def release(job_id: JobId, body: ReleaseJob, world: Here, caller: Worker) -> JobShape:
     """At once, and no attempt is counted."""
     _held(world, job_id, body, caller)
-    return JobShape.of(verbs.release(world, job_id, body.token, reason=body.reason, **caller.reach))
+    return JobShape.of(endings.release(world, job_id, body.token, reason=body.reason, **caller.reach))
 
 
 def _lease(service: Service, told: float | None) -> timedelta:

@@ -11,9 +11,10 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from horae.actions import jobs as verbs
+from horae.actions.claims import HTTP_LEASE, MAX_PULL
 from horae.actions.held_jobs import Ending, Hold, Renewal, Settled
-from horae.actions.jobs import HTTP_LEASE, MAX_PULL
 from horae.api.jobs import Job, Jobs
+from horae.api.local_jobs import Heartbeat, Upcoming
 from horae.api.operation import Page
 from horae.api.values import published
 from horae.core import jobs as core
@@ -32,9 +33,11 @@ DEFAULT_LEASE = HTTP_LEASE.total_seconds()
 if TYPE_CHECKING:
     EndingBody = Model
     HoldBody = Model
+    HeartbeatBody = Model
 else:
     EndingBody = model_of(Ending, "Ending")
     HoldBody = model_of(Hold, "Hold")
+    HeartbeatBody = model_of(Heartbeat, "Heartbeat")
 
 
 class Claim(Body):
@@ -47,6 +50,12 @@ class Claim(Body):
     wait: Annotated[float, Field(ge=0, le=30, allow_inf_nan=False)] = Field(
         default=0, description="Seconds to wait for a job when none is due."
     )
+
+
+class Peek(Body):
+    queues: list[Annotated[str, Field(max_length=100)]] = Field(default=[], max_length=100)
+    worker_id: Annotated[str, Field(max_length=200)] | None = None
+    worker: HeartbeatBody | None = Field(default=None, description="Lists the caller among the workers.")
 
 
 class Renew(Body):
@@ -98,6 +107,15 @@ async def claim(body: Claim, request: Request, rooms: Asked = may(Jobs.claim)) -
     want = Want(body.worker_id, queues, body.limit, timedelta(seconds=body.lease), caller.sees)
     patience = min(timedelta(seconds=body.wait), service.options.longest_wait)
     return answer(published(tuple[Job, ...], await taken(world_of(request), want, caller, request, patience)))
+
+
+@router.post("/peek", operation_id="peek", summary="When is the next job due", response_model=Upcoming)
+async def peek(body: Peek, rooms: Asked = may(Jobs.peek)) -> Response:
+    """For workers: `due_in` is in seconds, `null` where nothing is known to become due; `cancelled` are jobs of
+    `worker_id` that were asked to stop. Claims nothing.
+    """
+    worker = None if body.worker is None else value_of(Heartbeat, body.worker)
+    return answer(await rooms.jobs.peek(body.queues, worker_id=body.worker_id, worker=worker))
 
 
 @router.post("/renew", operation_id="renew", summary="Keep jobs for longer", response_model=Page[Renewal])

@@ -1,0 +1,88 @@
+"""Runs of a worker's own process that came from no queue: what its local timers fire (ALL_NODES)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from horae.actions import tracking
+from horae.core.fires import Schedule
+from horae.core.jobs import Job, Outcome
+from horae.errors import HoraeError, StoreError
+from horae.ports import World
+from horae.runtime.attempt_runner import Executes
+from horae.runtime.context import Context, Desk
+from horae.runtime.database import DatabaseThreads
+from horae.runtime.executor import Resolve
+from horae.runtime.renewer import Renewer
+
+if TYPE_CHECKING:
+    from horae.runtime.declared import Declared
+
+log = logging.getLogger("horae.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRuns:
+    """The parts of a worker that a local run needs."""
+
+    world: World
+    database: DatabaseThreads
+    resolve: Resolve
+    executor: Executes
+    renewer: Renewer
+    port: Desk
+    declared: Declared
+    node_id: str
+    lease: timedelta
+
+    async def fire(self, schedule: Schedule, fire_at: datetime) -> None:
+        """Run a schedule on this node; the run is recorded where the store answers."""
+        handler = self.resolve(schedule.handler)
+        if handler is None:
+            log.error("%s cannot run here: no code declares it", schedule.handler)
+            return
+        job, is_recorded = await self._begun(schedule, fire_at)
+        ctx = Context(job, self.port, self.declared.services)
+        try:
+            outcome = await self.declared.occurrences.run_local(ctx, lambda: self.executor.run(handler, ctx))
+        except asyncio.CancelledError:  # from outside: the executor contains what the handler raises
+            outcome = Outcome("cancelled", error="its worker shut down")
+            await self._ended(job, outcome, is_recorded)
+            raise
+        await self._ended(job, outcome, is_recorded)
+
+    async def _begun(self, schedule: Schedule, fire_at: datetime) -> tuple[Job, bool]:
+        stored = schedule if schedule.number else None
+        try:
+            job = await self.database.call(
+                lambda: tracking.begin(
+                    self.world, schedule.handler, worker_id=self.node_id, schedule=stored, fire_at=fire_at,
+                    payload=schedule.payload, lease=self.lease,
+                )
+            )  # fmt: skip
+        except StoreError as problem:
+            log.warning("this run of %s is not recorded: %s", schedule.key, problem)
+            return _unrecorded(schedule, fire_at, self.world.clock.now(), self.node_id), False
+        self.renewer.hold([job])
+        return job, True
+
+    async def _ended(self, job: Job, outcome: Outcome, is_recorded: bool) -> None:
+        if not is_recorded:
+            return
+        self.renewer.drop(job)
+        try:
+            await self.database.call(lambda: tracking.end(self.world, job, outcome))
+        except HoraeError as problem:
+            log.warning("the end of %s (%s) is not recorded: %s", job.id, job.handler, problem)
+
+
+def _unrecorded(schedule: Schedule, fire_at: datetime, now: datetime, node: str) -> Job:
+    return Job(
+        number=0, handler=schedule.handler, payload=schedule.payload, state="running",
+        queue=tracking.TRACKED_QUEUE, priority="medium", run_at=fire_at, planned_at=fire_at, created_at=now,
+        max_attempts=1, worker_id=node, started_at=now, schedule_id=schedule.number, fire_at=fire_at,
+    )  # fmt: skip

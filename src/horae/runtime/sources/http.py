@@ -1,0 +1,169 @@
+"""Jobs from a service, over the room of jobs; this process has no database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, NoReturn, TypeVar, cast
+
+from horae.actions.claims import MAX_PULL
+from horae.actions.held_jobs import Ending, EndingOutcome, Hold, Settled
+from horae.api.jobs import Jobs
+from horae.api.local_jobs import Heartbeat
+from horae.api.operation import Sender
+from horae.api.remote_jobs import core_job
+from horae.core.jobs import Change, Job, Lease, Outcome, job_number, settlement
+from horae.core.payloads import decode, encode
+from horae.errors import (
+    Forbidden,
+    HoraeError,
+    LeaseLost,
+    NeedsDatabase,
+    NotFound,
+    ServiceUnavailable,
+    TooManyRequests,
+    Unauthorized,
+)
+from horae.ports import Clock, Glance, Node, Renewed
+
+T = TypeVar("T")
+# A worker cannot mend these, and its operator may: it keeps what it has and tries again, as if nobody answered.
+NOT_NOW = (Unauthorized, Forbidden, TooManyRequests)
+HOW_TO_REACH_ONE = "Run the worker where the database is, with --db instead of --url"
+
+
+class HttpSource:
+    """A worker's jobs behind a service.
+
+    *jobs* gives up soon, because the loops of a worker try again by themselves and a lease does not wait. *patient* is
+    for calls of handlers, which would fail otherwise.
+    """
+
+    def __init__(self, jobs: Jobs[Sender], patient: Jobs[Sender], clock: Clock, max_bytes: int) -> None:
+        self._jobs = jobs
+        self._patient = patient
+        self._clock = clock
+        self._max_bytes = max_bytes
+
+    def claim(self, queue: str, limit: int, *, worker_id: str, lease: timedelta) -> list[Job]:
+        most = min(limit, MAX_PULL)
+        taken = _asked(lambda: self._jobs.claim(worker_id, queues=[queue], limit=most, lease=lease))
+        return [core_job(job) for job in taken]
+
+    def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
+        worker = None if node is None else _heartbeat(node)
+        upcoming = _asked(lambda: self._jobs.peek(queues, worker_id=worker_id, worker=worker))
+        due = None if upcoming.due_in is None else self._clock.now() + upcoming.due_in
+        return Glance(due, None, cancelled=frozenset(job_number(job_id) for job_id in upcoming.cancelled))
+
+    def settle(self, batch: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
+        settled = _asked(lambda: self._jobs.settle([_ending(job, outcome) for job, outcome in batch]))
+        return {job.id: self._change(job, outcome, each) for (job, outcome), each in zip(batch, settled, strict=True)}
+
+    def _change(self, job: Job, outcome: Outcome, settled: Settled) -> Change | None:
+        """Return what became of a job. The service decides; only its state is certain here."""
+        if not settled.accepted or settled.state is None:
+            return None
+        return replace(settlement(job, outcome, now=self._clock.now(), roll=0.0).change, state=settled.state)
+
+    def renew(self, leases: Sequence[Lease], *, lease: timedelta) -> Renewed:
+        holds = [Hold(each.job_id, each.token) for each in leases]
+        found = [
+            renewal
+            for first in range(0, len(holds), MAX_PULL)
+            for renewal in _asked(lambda first=first: self._jobs.renew(holds[first : first + MAX_PULL], lease=lease))  # type: ignore[misc]
+        ]
+        return Renewed(
+            held=frozenset(job_number(each.job_id) for each in found if each.held),
+            cancelled=frozenset(job_number(each.job_id) for each in found if each.cancel_requested),
+            busy=frozenset(job_number(each.job_id) for each in found if each.busy),
+        )
+
+    def progress(self, lease: Lease, value: Any) -> None:
+        encode(value, "progress", self._max_bytes)
+        self._note(lease, value=value)
+
+    def checkpoint(self, lease: Lease, value: Any) -> None:
+        encode(value, "checkpoint", self._max_bytes)
+        self._note(lease, checkpoint=value)
+
+    def _note(self, lease: Lease, **values: Any) -> None:
+        try:
+            self._patient.progress(lease.job_id, lease.token, **values)
+        except NotFound:  # it has ended and been cleaned up, so that nobody holds it
+            raise LeaseLost(lease.job_id, lease.token) from None
+
+    def once(
+        self,
+        lease: Lease,
+        step: str,
+        work: Callable[[Any], Any],
+        *,
+        limit: timedelta | None = None,
+        held_for: timedelta | None = None,
+    ) -> NoReturn:
+        raise NeedsDatabase(
+            f"ctx.once({step!r}, …) keeps its result in a transaction of the database, and this worker reaches a "
+            f"service only. {HOW_TO_REACH_ONE}, or hand ctx.idempotency_key to whatever does the work."
+        )
+
+    def leave(self, node: Node) -> None:
+        _asked(lambda: self._jobs.peek((), worker=replace(_heartbeat(node), state="ended")))
+
+    def hears(self) -> bool:
+        return False
+
+    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        return lambda: None
+
+
+class NoStore:
+    """Stands where a process that reaches a service only would have its store; whoever uses it is told what to do."""
+
+    def close(self) -> None:
+        """Do nothing: nothing was opened."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise NeedsDatabase(
+            f"This process reaches a service only, and that ({name}) takes a database. {HOW_TO_REACH_ONE}, or use what "
+            "the service offers: app.jobs, or handle.enqueue without owner and connection."
+        )
+
+
+def _asked(ask: Callable[[], T]) -> T:
+    """Ask the service; whatever keeps it from doing its part counts as its absence."""
+    try:
+        return ask()
+    except NOT_NOW as problem:
+        raise ServiceUnavailable(f"The service refuses this worker: {problem}") from problem
+    except HoraeError as problem:
+        if type(problem) is HoraeError:  # an error of the service itself, such as status 500
+            raise ServiceUnavailable(str(problem)) from problem
+        raise
+
+
+def _ending(job: Job, outcome: Outcome) -> Ending:
+    return Ending(
+        job.id,
+        job.token,
+        cast("EndingOutcome", outcome.ending),
+        error=outcome.error,
+        result=None if outcome.result is None else decode(outcome.result),
+        delay=outcome.delay,
+        final=outcome.final,
+        next_action_at=outcome.next_action_at,
+        audit_event_id=outcome.audit_event_id,
+    )
+
+
+def _heartbeat(node: Node) -> Heartbeat:
+    return Heartbeat(
+        id=node.node_id,
+        host=node.host,
+        pid=node.pid,
+        version=node.version,
+        started_at=node.started_at,
+        queues=dict(node.queues),
+        state="stopping" if node.state == "stopping" else "running",
+    )

@@ -1,0 +1,56 @@
+"""Jobs from the database that this process has opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from horae.actions import claims, endings
+from horae.core.jobs import Change, Job, Lease, Outcome
+from horae.ports import Glance, Node, Renewed, World
+
+
+class StoreSource:
+    """Calls the verbs of claims and endings."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def claim(self, queue: str, limit: int, *, worker_id: str, lease: timedelta) -> list[Job]:
+        return claims.claim(self._world, queue, limit, worker_id=worker_id, lease=lease)
+
+    def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
+        return claims.peek(self._world, queues, node=node, worker_id=worker_id)
+
+    def settle(self, batch: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
+        return endings.settle(self._world, batch)
+
+    def renew(self, leases: Sequence[Lease], *, lease: timedelta) -> Renewed:
+        return claims.renew(self._world, leases, lease=lease)
+
+    def progress(self, lease: Lease, value: Any) -> None:
+        claims.progress(self._world, lease, value)
+
+    def checkpoint(self, lease: Lease, value: Any) -> None:
+        claims.checkpoint(self._world, lease, value)
+
+    def once(
+        self,
+        lease: Lease,
+        step: str,
+        work: Callable[[Any], Any],
+        *,
+        limit: timedelta | None = None,
+        held_for: timedelta | None = None,
+    ) -> Any:
+        return claims.once(self._world, lease, step, work, limit=limit, held_for=held_for)
+
+    def leave(self, node: Node) -> None:
+        claims.leave(self._world, node.node_id)
+
+    def hears(self) -> bool:
+        return self._world.store.hears()
+
+    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        return self._world.store.subscribe(listener)
