@@ -29,5 +29,5 @@ def read_cursor(cursor: str | None, *kinds: type) -> list[Any] | None:
         if not fits or any(type(value) is not kind for value, kind in zip(values, kinds, strict=True)):
             raise ValueError(cursor)
     except (ValueError, UnicodeDecodeError):
-        raise InvalidInput("This cursor was not made here; use next_cursor of the page before, as it is.") from None
+        raise InvalidInput("cursor_invalid") from None
     return list(values)
