@@ -203,18 +203,21 @@ def _new_job(world: World, request: Request, now: datetime) -> NewJob:
     check_run_at(run_at, now=now, strict=request.strict)
     planned_at = run_at if request.planned_at is None else aware(request.planned_at, "planned_at")
     if len(request.tags) > MAX_TAGS:
-        raise InvalidInput(f"{len(request.tags)} tags are too many; at most {MAX_TAGS} are accepted.")
+        raise InvalidInput("too_many_tags", count=len(request.tags), most=MAX_TAGS)
     if not 1 <= request.concurrency_limit <= MAX_RUNNING:
-        raise InvalidInput(f"concurrency_limit {request.concurrency_limit} is outside 1 to {MAX_RUNNING}.")
+        raise InvalidInput(
+            "out_of_range", name="concurrency_limit", value=request.concurrency_limit, least=1, most=MAX_RUNNING
+        )
     if not isinstance(request.retry, Retry):
-        raise InvalidInput(f"retry={request.retry!r} is no policy; write for example Retry.fixed(60, attempts=3).")
+        raise InvalidInput("retry_unreadable", value=repr(request.retry))
     refuse_credentials(request.handler, request.payload)
     payload = encode({} if request.payload is None else request.payload, max_bytes=world.max_payload_bytes)
     key, typed = _key(request, planned_at)
     needs = request.after
     if request.on_parent_dead not in ON_PARENT_DEAD:
-        known = ", ".join(ON_PARENT_DEAD)
-        raise InvalidInput(f"on_parent_dead={request.on_parent_dead!r} is not known; choose one of {known}.")
+        raise InvalidInput(
+            "choice_unknown", name="on_parent_dead", value=request.on_parent_dead, choices=list(ON_PARENT_DEAD)
+        )
     return make_new_job(  # by position: with names it took twice as long
         name(request.handler, "handler", 200),
         payload,
@@ -261,7 +264,7 @@ def _optional(value: str | None, what: str, max_length: int = 255) -> str | None
 
 def _run_at(request: Request, now: datetime) -> datetime:
     if request.run_at is not None and request.delay is not None:
-        raise InvalidInput("Give run_at or delay, not both.")
+        raise InvalidInput("run_at_and_delay")
     if request.delay is not None:
         return later(now, request.delay)
     return now if request.run_at is None else aware(request.run_at, "run_at")
@@ -275,9 +278,9 @@ def _key(request: Request, planned_at: datetime) -> tuple[str | None, str | None
     if request.object_type is None and request.object_id is None and request.action is None:
         return _optional(request.key, "key"), None
     if request.object_type not in OBJECT_TYPES:
-        raise InvalidInput(f"Unknown object_type {request.object_type!r}; choose one of {', '.join(OBJECT_TYPES)}.")
+        raise InvalidInput("choice_unknown", name="object_type", value=request.object_type, choices=list(OBJECT_TYPES))
     if request.action not in OBJECT_ACTIONS:
-        raise InvalidInput(f"Unknown action {request.action!r}; choose one of {', '.join(OBJECT_ACTIONS)}.")
+        raise InvalidInput("choice_unknown", name="action", value=request.action, choices=list(OBJECT_ACTIONS))
     object_id = label(request.object_id or "", "object_id", 150)
     if request.key is not None:
         return label(request.key, "key"), None
@@ -348,10 +351,10 @@ def pull(
     With *owner* only that tenant's jobs are seen.
     """
     if not 1 <= limit <= MAX_PULL:
-        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PULL}.")
+        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=MAX_PULL)
     check_lease(lease)
     if order is not None and order not in ORDERS:
-        raise InvalidInput(f"Unknown order {order!r}; choose one of {', '.join(ORDERS)}.")
+        raise InvalidInput("choice_unknown", name="order", value=order, choices=list(ORDERS))
     taken: list[Job] = []
     for queue in queues:
         room = limit - len(taken)
@@ -365,9 +368,7 @@ def pull(
 def check_lease(lease: timedelta) -> None:
     """Refuse a lease that nobody can keep, or that would keep a dead worker's job for ever."""
     if not timedelta(seconds=1) <= lease <= MAX_LEASE:
-        raise InvalidInput(
-            f"A lease of {lease} is outside one second to {MAX_LEASE.days} days; a long job renews its own."
-        )
+        raise InvalidInput("lease_outside", lease=lease.total_seconds(), most_days=MAX_LEASE.days)
 
 
 def settle(world: World, endings: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
@@ -423,7 +424,7 @@ def fail(
 ) -> Job:
     """The attempt failed; the job is tried again by *retry_delay* or its own policy, or ends dead at the cap."""
     if retry_delay is not None and retry_delay < timedelta(0):
-        raise InvalidInput(f"A retry delay of {retry_delay} lies in the past; use zero or more.")
+        raise InvalidInput("delay_negative", delay=retry_delay.total_seconds())
     outcome = Outcome("failed", error=shown(error), delay=retry_delay, from_run_at=from_run_at, final=final)
     return _end(world, job_id, token, outcome, owner=owner, queues=queues)
 
@@ -528,7 +529,7 @@ def _result_of(step: str, value: Any, max_bytes: int) -> str:
     try:
         return encode({"value": value}, "result", max_bytes)
     except InvalidPayload as problem:
-        raise InvalidPayload(f"{problem} What the step {step!r} wrote was rolled back: it has not happened.") from None
+        raise InvalidPayload("step_rolled_back", step=step, problem=str(problem)) from None
 
 
 def lose_expired(world: World, limit: int = 100) -> list[tuple[Job, bool]]:
@@ -561,7 +562,7 @@ def get(world: World, job_id: str, *, owner: str | None = None, queues: Collecti
     number = job_number(job_id)
     job = world.store.read(lambda tx: tx.jobs.get(number))
     if job is None or not is_in_reach(job, owner, queues):
-        raise NotFound(f"There is no job {job_id}. It may have been cleaned up; `horae job list` shows what there is.")
+        raise NotFound("job_unknown", id=job_id)
     return with_wall_lease(world, job)
 
 
@@ -580,11 +581,11 @@ def runs(world: World, job_id: str, *, owner: str | None = None, queues: Collect
 def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before: str | None = None) -> list[Job]:
     """Jobs, newest first; *before* is the last id of the page before."""
     if not 1 <= limit <= MAX_PAGE:
-        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")
+        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=MAX_PAGE)
     wanted = wanted or Filter()
     unknown = set(wanted.states) - set(JOB.states)
     if unknown:
-        raise InvalidInput(f"Unknown state {sorted(unknown)[0]!r}; choose from {', '.join(JOB.states)}.")
+        raise InvalidInput("choice_unknown", name="state", value=sorted(unknown)[0], choices=list(JOB.states))
     number = None if before is None else job_number(before)
     found = world.store.read(lambda tx: tx.jobs.find(wanted, limit=limit, before=number))
     return [with_wall_lease(world, job) for job in found]
@@ -662,7 +663,7 @@ def revive(
         JOB.after(job.state, "revived")
         now = world.clock.now()
         if not tx.jobs.requeue(job, run_at=now, attempt=0, band=None, now=now):
-            raise Conflict(f"Job {job.id} cannot be revived: another live job has its unique name {job.unique!r}.")
+            raise Conflict("unique_name_taken", id=job.id, unique=job.unique)
         tx.audit.append(_entry(world, "revive", job, actor, reason))
         return job
 
@@ -713,10 +714,10 @@ def rerun(
     def write(tx: Tx) -> Enqueued:
         job = tx.jobs.get(job_number(job_id))
         if job is None or not is_in_reach(job, owner, queues):
-            raise NotFound(f"There is no job {job_id}.")
+            raise NotFound("job_unknown", id=job_id)
         refuse_own(job)
         if job.state in LIVE:
-            raise NotAllowed(f"Job {job.id} is {job.state}; only a job that has ended can be run again.")
+            raise NotAllowed("job_not_ended", id=job.id, state=job.state)
         made = enqueue(world, _again(job, payload, world.clock.now()), connection=tx.connection)
         tx.audit.append(_entry(world, "rerun", job, actor, reason, made=made.id))
         return made
@@ -773,14 +774,14 @@ def _locked(tx: Tx, job_id: str, owner: str | None, queues: Collection[str]) -> 
     number = job_number(job_id)
     job = tx.jobs.lock(number) or tx.jobs.get(number)
     if job is None or not is_in_reach(job, owner, queues):
-        raise NotFound(f"There is no job {job_id}.")
+        raise NotFound("job_unknown", id=job_id)
     refuse_own(job)
     return job
 
 
 def _one_row(changed: bool, job: Job) -> None:
     if not changed:
-        raise Conflict(f"Job {job.id} changed while it was being worked on; look at it again and repeat.")
+        raise Conflict("job_changed", id=job.id)
 
 
 def _entry(world: World, verb: str, job: Job, actor: str, reason: str, **after: Any) -> Entry:
