@@ -75,6 +75,7 @@ def test_with_json_the_error_is_the_document_on_stdout(horae: Command) -> None:
 
     assert ended.json["error"]["code"] == "not_found"
     assert ended.json["error"]["message"] in ended.err
+    assert (ended.json["error"]["reason"], ended.json["error"]["facts"]) == ("job_unknown", {"id": "job_1"})
 
 
 def test_a_usage_error_is_json_too(horae: Command) -> None:

@@ -39,6 +39,20 @@ def test_the_type_of_a_problem_is_a_name_made_of_its_code(nobody: TestClient, al
     assert {code for code in used | set(problems.OWN_CODES) if f"`{code}`" not in page} == set()
 
 
+def test_a_problem_tells_reason_and_facts_beside_its_code(alice: TestClient) -> None:
+    told = alice.get("/jobs/job_987").json()
+
+    assert (told["code"], told["reason"], told["facts"]) == ("not_found", "job_unknown", {"id": "job_987"})
+
+
+def test_a_token_in_the_wrong_place_is_no_fact(alice: TestClient, world: World) -> None:
+    _, text = create_token(world, owner="alice", scopes=["tasks"])
+
+    told = alice.get("/jobs", params={"cursor": text}).text + alice.get(f"/jobs/{text}").text
+
+    assert text not in told
+
+
 def test_a_token_is_recognised_and_its_use_is_noted(world: World, clock: VirtualClock) -> None:
     token, text = create_token(world, owner="alice", scopes=["tasks", "worker"], title="laptop")
     caller = recognise(world, text, address="192.0.2.7")
