@@ -3,6 +3,7 @@
 ERRORS = {
     "already_ended": "A {thing} that is {state} cannot be {event}: it has ended.",
     "choice_unknown": "{name}={value!r} is not known; choose one of {choices}.",
+    "clock_backwards": "The clock shows {now} and cannot go back to {instant}.",
     "cursor_invalid": "Invalid cursor. Pass `next_cursor` from the previous page unchanged.",
     "instant_unreadable": "{name} {text!r} is not an ISO-8601 time; write for example 2030-01-07T06:00:00Z.",
     "key_not_text": "The {what} has the key {key}, which is not text, and JSON knows no other keys. Write it as a "

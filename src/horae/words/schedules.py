@@ -32,8 +32,8 @@ ERRORS = {
     "schedule_payload_no_object": "The payload of a schedule is an object: the arguments of its handler by name.",
     "schedule_unknown": "There is no schedule {key!r}; `horae schedule list` shows what there is.",
     "schedule_version_old": "Schedule {key} is at version {version}, not {expected}; read it again and repeat.",
-    "schedules_in_circle": "These schedules would wait for each other in a circle: {circle}. Take one out of its "
-    "after=[…].",
+    "schedules_in_circle": "These schedules would wait for each other in a circle: {circle:path}. Take one out of its"
+    " after=[…].",
     "span_negative": "{name} cannot be negative; give zero or more.",
     "spread_outside": "spread={spread:span} is outside 0 to {most_days:,} days.",
 }

@@ -1,7 +1,8 @@
 """The sentence of an error, from its reason and its facts.
 
 A sentence says what is wrong, then what to do. Its placeholders are the facts; ``{name!r}`` and the formats of numbers
-are Python's, a list is read with commas, and ``{wait:span}`` reads seconds as hours, minutes and days.
+are Python's, a list is read with commas (``{circle:path}`` with arrows, ``{problems:lines}`` line by line), and
+``{wait:span}`` reads seconds as hours, minutes and days.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from horae.words import (
     access,
     attention,
     common,
+    declarations,
     jobs,
     outgoing,
     scheduled_tasks,
     schedules,
     secrets,
+    settings,
     stores,
 )
 
@@ -33,7 +36,10 @@ ROOMS: dict[str, Mapping[str, str]] = {
     "secrets": secrets.ERRORS,
     "outgoing": outgoing.ERRORS,
     "stores": stores.ERRORS,
+    "declarations": declarations.ERRORS,
+    "settings": settings.ERRORS,
 }
+JOINED = {"lines": "\n", "path": " → "}  # how a list is read, where it is not with commas
 ENGLISH = {reason: text for table in ROOMS.values() for reason, text in table.items()}
 
 
@@ -53,7 +59,7 @@ class _Words(Formatter):
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if isinstance(value, list | tuple):
-            return ", ".join(str(each) for each in value) or "none"
+            return JOINED.get(format_spec, ", ").join(str(each) for each in value) or "none"
         try:
             return str(timedelta(seconds=value)) if format_spec == "span" else format(value, format_spec)
         except (OverflowError, TypeError, ValueError):  # a value that does not fit may be what the error is about

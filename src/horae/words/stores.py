@@ -11,6 +11,8 @@ ERRORS = {
     "backup_not_sqlite": "{path} is not a SQLite database; choose another copy.",
     "backup_too_new": "{path} was written by a newer Horae (tables {version}); upgrade this one (tables {known}).",
     "backup_unwritable": "{path} cannot be written: {problem}. Check the folder and its permissions.",
+    "bundle_exists": "{path} is there already. Choose another name.",
+    "bundle_unwritable": "{path} cannot be written: {problem}. Check the folder and its permissions.",
     "commit_refused": "This transaction commits when you return, together with its record; do not commit it.",
     "database_contended": "{product} kept refusing because of other transactions; try again in a moment.",
     "database_driver_async": "Horae needs a driver that is not asyncio's: write {kind}://… instead of {driver}://…, "
