@@ -34,14 +34,14 @@ def test_a_transition_that_is_not_drawn_is_told_alike(rooms: Sent) -> None:
 
 def test_what_a_class_knows_is_also_a_fact(rooms: Sent) -> None:
     queue = f"q{uuid4().hex}"
-    made = rooms.house.jobs.enqueue("a", queue=queue, key="k")
+    made = rooms.house.jobs.enqueue("a", queue=queue, key=queue)
 
-    with refused(KeyConflict, "key_taken", key="k", job_id=made.id) as taken:
-        rooms.house.jobs.enqueue("b", queue=queue, key="k")
+    with refused(KeyConflict, "key_taken", key=queue, job_id=made.id) as taken:
+        rooms.house.jobs.enqueue("b", queue=queue, key=queue)
     with refused(LeaseLost, "lease_lost", job_id=made.id, token=7) as lost:
-        rooms.house.jobs.complete(made.id, 7)
+        rooms.house.jobs.ack(made.id, 7)
 
-    assert (taken.value.key, taken.value.job_id) == ("k", made.id)
+    assert (taken.value.key, taken.value.job_id) == (queue, made.id)
     assert (lost.value.job_id, lost.value.token) == (made.id, 7)
 
 
