@@ -14,6 +14,7 @@ from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 import typer
@@ -46,6 +47,7 @@ from horae.core.schedules import Cron
 from horae.ports import Queue
 from horae.service.problems import OWN_CODES
 from horae.settings import Settings
+from horae.words.sentences import ROOMS
 from scripts.description import description
 from scripts.public_names import listing
 
@@ -85,13 +87,31 @@ def errors_page() -> str:
     promise = (
         "Every error has a stable code; every message says what happened and what to do next. Over HTTP an error is a "
         "problem document (RFC 9457): `code` is the code below, and `type` is `urn:horae:error:` and the same code. "
-        "That is a name and no address; it never changes, and this page says what it means."
+        "That is a name and no address; it never changes, and this page says what it means.\n\n"
+        "Most errors also have a *reason*, which says more precisely what is wrong and is as stable as the code, and "
+        "*facts*, which say about what: `error.reason` and `error.facts` in Python, `reason` and `facts` in the "
+        "problem document and with `--json`. The sentence (`str(error)`, `detail`) is made of them; it is for people "
+        "and may change. What a database said stays in the log of the service, so there its errors have neither."
     )
     own = "\n".join(
         ["| Code | Meaning |", "|---|---|", *(f"| `{code}` | {text} |" for code, text in OWN_CODES.items())]
     )
     parts = [NOTE, "# Errors", promise, f"```text\n{inspect.cleandoc(tree)}\n```", table]
-    return "\n\n".join([*parts, "## Of the HTTP service alone", own]) + "\n"
+    return "\n\n".join([*parts, "## Of the HTTP service alone", own, "## Reasons", *reasons()]) + "\n"
+
+
+def reasons() -> Iterator[str]:
+    """Yield a table of reasons and sentences for each room; the facts are what stands in braces."""
+    for room, table in ROOMS.items():
+        rows = [f"| `{reason}` | {plain_template(text)} |" for reason, text in sorted(table.items())]
+        yield f"### {room.replace('_', ' ').capitalize()}"
+        yield "\n".join(["| Reason | Sentence |", "|---|---|", *rows])
+
+
+def plain_template(text: str) -> str:
+    """Return a sentence with the bare names of its facts, without how they are written."""
+    parts = [literal + (f"{{{name}}}" if name else "") for literal, name, _, _ in Formatter().parse(text)]
+    return " ".join("".join(parts).split())
 
 
 def first_sentence(thing: Any) -> str:
@@ -270,8 +290,8 @@ def json_section() -> str:
         ("`--version`", '`{"version": "…"}`'),
         (
             "any failure",
-            '`{"error": {"code", "message"}}`, and the message on stderr; a mistake in cron also has `expression`, '
-            "`field` and `position` (from 1)",
+            '`{"error": {"code", "message", "reason", "facts"}}`, and the message on stderr; `reason` and `facts` '
+            "where the error has them; a mistake in cron also has `expression`, `field` and `position` (from 1)",
         ),
     ]
     table = "\n".join(["| Command | Document |", "|---|---|", *(f"| {name} | {shape} |" for name, shape in rows)])

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+from horae.errors import HoraeError
+
 MODULES = (
     "horae",
     "horae.adapters",
@@ -55,7 +57,9 @@ def public_names(module: ModuleType) -> list[str]:
 def of_value(name: str, value: Any) -> Iterator[str]:
     if inspect.isclass(value):
         bases = [base.__name__ for base in value.__bases__ if base is not object]
-        yield f"class {name}{signature(value)}" + (f" is {', '.join(bases)}" if bases else "")
+        maker = next(each for each in value.__mro__ if "__init__" in vars(each))
+        made = "(…)" if is_of_family(value, maker) else signature(value)
+        yield f"class {name}{made}" + (f" is {', '.join(bases)}" if bases else "")
         yield from of_members(name, value)
     elif callable(value):
         yield f"{name}{signature(value)}"
@@ -72,7 +76,7 @@ def of_members(name: str, kind: type) -> Iterator[str]:
     for member in sorted(dir(kind)):
         value = inspect.getattr_static(kind, member)
         owner = next(each for each in kind.__mro__ if member in vars(each))
-        if member.startswith("_") or not owner.__module__.startswith("horae"):
+        if member.startswith("_") or not owner.__module__.startswith("horae") or is_of_family(kind, owner):
             continue
         if isinstance(value, property) or hasattr(value, "attrname"):  # a cached property has a name of its own
             yield f"{name}.{member}: property"
@@ -80,6 +84,11 @@ def of_members(name: str, kind: type) -> Iterator[str]:
             yield f"{name}.{member}{signature(value.__func__)} ({type(value).__name__})"
         elif inspect.isfunction(value):
             yield f"{name}.{member}{signature(value)}"
+
+
+def is_of_family(kind: type, owner: type) -> bool:
+    """Return whether an error has something from an older one of the family, where it is listed."""
+    return owner is not kind and issubclass(owner, HoraeError)
 
 
 def signature(value: Any) -> str:

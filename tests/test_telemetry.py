@@ -24,6 +24,7 @@ from horae.service.asgi import build
 from horae.service.options import Options
 from horae.service.tracing import trace_id_from
 from tests.runtime.serving import ended, serving, until
+from tests.support.refusals import refused
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
@@ -184,13 +185,13 @@ def test_the_environment_switches_it_on(monkeypatch: pytest.MonkeyPatch) -> None
     with Horae("sqlite://") as app:
         assert isinstance(app.world.tracing, telemetry.OpenTelemetry)
     monkeypatch.setenv("HORAE_OTEL", "perhaps")
-    with pytest.raises(ConfigurationError, match="HORAE_OTEL"):
+    with refused(ConfigurationError, "setting_invalid", name="HORAE_OTEL"):
         Horae("sqlite://")
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    with Horae("sqlite://") as app, pytest.raises(ConfigurationError, match=r"pip install 'horae\[otel\]'"):
+    with Horae("sqlite://") as app, refused(ConfigurationError, "tracing_extra_missing"):
         telemetry.instrument(app)
 
 

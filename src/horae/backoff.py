@@ -88,15 +88,12 @@ class Backoff:
     def __post_init__(self) -> None:
         whole = isinstance(self.retries, int) and self.retries >= 0
         if not whole or self.factor < 1 or self.jitter < 0 or min(span(self.base), span(self.max_wait)) < timedelta(0):
-            raise DefinitionError("A back-off needs retries, base and jitter of at least 0 and a factor of at least 1.")
+            raise DefinitionError("backoff_outside")
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """The function, sync or async, with every try through the limiter and every exceeded limit waited out."""
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise DefinitionError(
-                f"{_name(function)} is a generator: it has already handed out values when it fails, so it cannot be "
-                "tried again. Put the back-off on the call inside it."
-            )
+            raise DefinitionError("backoff_on_generator", function=_name(function))
         if inspect.iscoroutinefunction(function):
             return cast(Callable[P, R], self._around_async(function))
         return self._around(function)

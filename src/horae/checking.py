@@ -157,13 +157,13 @@ def check_seed(seed: Seed) -> Seed:
     if isinstance(seed, Schedule):
         return replace(seed, owner=SYSTEM)
     if not isinstance(seed, Mapping):
-        raise DefinitionError(f'The seed {seed!r} is no mapping; write {{"id": "nightly", "cron": "0 3 * * *"}}.')
+        raise DefinitionError("seed_no_mapping", seed=repr(seed))
     name = seed.get("id")
     if not isinstance(name, str) or not name.strip():
-        raise DefinitionError(f'The seed {dict(seed)!r} names no schedule; add "id": "…".')
+        raise DefinitionError("seed_without_id", seed=repr(dict(seed)))
     strange = sorted(set(seed) - {"id", "handler", *TIMING})
     if strange:
-        raise DefinitionError(f"The seed {name!r} has an unknown key {strange[0]!r}; known are {', '.join(TIMING)}.")
+        raise DefinitionError("seed_key_unknown", seed=name, key=strange[0], choices=list(TIMING))
     _seeded(define(str(seed.get("handler", name)), _anything, context_type=Context), seed)
     return dict(seed)
 
@@ -192,7 +192,7 @@ def _seeded(definition: Definition, seed: Mapping[str, Any]) -> Schedule:
     options = {key: value for key, value in seed.items() if key not in ("id", "handler")}
     schedule = scheduled(definition, options)
     if schedule is None:
-        raise DefinitionError(f"The seed {seed['id']!r} says not when; give cron, every or after.")
+        raise DefinitionError("seed_without_times", seed=seed["id"])
     return replace(schedule, key=str(seed["id"]), declared=False, lock_ttl=None)
 
 

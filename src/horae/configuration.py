@@ -158,7 +158,7 @@ def find_file(named: str | None, folders: Iterable[Path]) -> Path | None:
     if named:
         path = Path(named)
         if not path.is_file():
-            raise ConfigurationError(f"There is no file {named!r}; correct --config or HORAE_JOBS_CONF, or make it.")
+            raise ConfigurationError("jobs_file_missing", path=named)
         return path
     return next((folder / FILE for folder in folders if (folder / FILE).is_file()), None)
 

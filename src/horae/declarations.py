@@ -126,7 +126,7 @@ def raise_for(problems: Sequence[Problem]) -> None:
     if len(errors) == 1 and errors[0].cause is not None:
         raise errors[0].cause
     if errors:
-        raise DefinitionError("\n".join(str(problem) for problem in errors))
+        raise DefinitionError("declarations_invalid", problems=[str(problem) for problem in errors])
 
 
 # -- one declaration ---------------------------------------------------------------------------------------------
@@ -241,12 +241,12 @@ def _span(name: str, value: Any) -> timedelta:
     try:
         return span(value)
     except InvalidInput as problem:
-        raise DefinitionError(f"{name}: {problem}") from None
+        raise DefinitionError("option_invalid", name=name, problem=str(problem)) from None
 
 
 def _leaders(value: Any) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(key, str) for key in value):
-        raise DefinitionError(f"after={value!r} is not a list of ids; write for example after=['nightly-sync'].")
+        raise DefinitionError("after_no_list", value=repr(value))
     return tuple(value)
 
 
@@ -255,18 +255,18 @@ def expression_of(kind: str, value: Any) -> str:
     if kind == "every":
         return f"{Every(value).period.total_seconds():.3f}".rstrip("0").rstrip(".")
     if kind == "cron" and not isinstance(value, str):
-        raise DefinitionError(f"cron={value!r} is not text; write for example cron='0 3 * * *'.")
+        raise DefinitionError("cron_no_text", value=repr(value))
     return value if kind == "cron" else ""
 
 
 def payload_of(definition: Definition, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of each run; a scheduled job that needs some must bring them."""
     if not isinstance(arguments, Mapping):
-        raise DefinitionError(f"arguments={arguments!r} are not named; write arguments={{name: value}}.")
+        raise DefinitionError("arguments_not_named", value=repr(arguments))
     try:
         told = definition.arguments((), dict(arguments))
     except InvalidArguments as problem:
-        raise DefinitionError(f"{problem} A scheduled job brings its arguments along: arguments={{…}}.") from None
+        raise DefinitionError("scheduled_arguments_missing", problem=str(problem)) from None
     encode(told)  # what cannot be kept is refused now, and not when a worker starts
     return told
 
@@ -292,14 +292,11 @@ def _running(name: str, built: type) -> Callable[..., Any]:
     """A function that makes a fresh instance, dependencies filled by type, and runs it (S3-6, S3-14)."""
     run = inspect.getattr_static(built, "run", None)
     if not inspect.isfunction(run):
-        raise DefinitionError(
-            f"{built.__qualname__} cannot be the job {name!r}: it has no method run(self, ctx). Write one, async or "
-            "not."
-        )
+        raise DefinitionError("run_method_missing", handler=name, function=built.__qualname__)
     refuse_generator(f"{built.__qualname__}.run of {name!r}", run)
     parameters = list(inspect.signature(run).parameters.values())[1:]
     if not parameters:
-        raise DefinitionError(f"{built.__qualname__}.run of {name!r} must take the context: run(self, ctx).")
+        raise DefinitionError("run_without_context", handler=name, function=built.__qualname__)
     wishes_of(built, f"The constructor of {built.__qualname__} ({name})")
     if inspect.iscoroutinefunction(run):
 

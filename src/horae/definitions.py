@@ -60,7 +60,7 @@ class Definition:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as problem:
             raise InvalidArguments(
-                f"{self.name} cannot be enqueued like that: {problem}.{self._advice(kwargs)}"
+                "arguments_unfit", handler=self.name, problem=str(problem), advice=self._advice(kwargs).strip()
             ) from None
         told: dict[str, Any] = {}
         for name, value in bound.arguments.items():
@@ -99,7 +99,7 @@ class Definition:
             return self.concurrency_key.format(**arguments)
         except (KeyError, IndexError) as problem:
             raise InvalidArguments(
-                f"The concurrency key {self.concurrency_key!r} of {self.name} needs the argument {problem}."
+                "concurrency_argument_missing", handler=self.name, key=self.concurrency_key, argument=str(problem)
             ) from None
 
     @property
@@ -132,28 +132,26 @@ def define(
     start another is refused, unless the running one has shown no progress for *stale_timeout*.
     """
     if not callable(function):
-        raise DefinitionError(f"{function!r} cannot be a job: decorate a function, or a class with run(ctx).")
+        raise DefinitionError("job_not_callable", value=repr(function))
     refuse_generator(name, function)
     if priority not in PRIORITIES:
-        raise DefinitionError(f"Unknown priority {priority!r} of {name}; choose one of {', '.join(PRIORITIES)}.")
+        raise DefinitionError("job_priority_unknown", handler=name, priority=str(priority), choices=list(PRIORITIES))
     if concurrency_limit < 1:
-        raise DefinitionError(f"The concurrency limit {concurrency_limit} of {name} would never run; use 1 or more.")
+        raise DefinitionError("job_limit_too_low", handler=name, value=concurrency_limit)
     policy = DEFAULT_RETRY if retry is None else retry
     if not isinstance(policy, Retry):
-        raise DefinitionError(f"retry={retry!r} of {name} is no policy; write for example Retry.fixed(60, attempts=3).")
+        raise DefinitionError("job_retry_unreadable", handler=name, value=repr(retry))
     if (policy.kind == "external") != (decide is not None):
-        raise DefinitionError(f"{name} needs both Retry.external(…) and decide=…, or neither.")
+        raise DefinitionError("external_without_decide", handler=name)
     try:
         limit, silence = time_limit(timeout), time_limit(stale_timeout, "stale_timeout")
     except InvalidInput as problem:
-        raise DefinitionError(f"{name}: {problem}") from None
+        raise DefinitionError("option_invalid", name=name, problem=str(problem)) from None
     if not isinstance(tenants, bool):
-        raise DefinitionError(
-            f"tenants={tenants!r} of {name} is neither True nor False; say whether tenants may run it."
-        )
+        raise DefinitionError("tenants_not_boolean", handler=name, value=repr(tenants))
     if exclusive:
         if concurrency_limit != 1:
-            raise DefinitionError(f"{name} is exclusive, so its concurrency_limit is 1; drop one of the two.")
+            raise DefinitionError("exclusive_with_limit", handler=name)
         concurrency_key = name if concurrency_key is None else concurrency_key
         silence = preset_stale_timeout(os.environ) if silence is None else silence
     signature, takes_context = _signature(name, function, context_type)
@@ -180,10 +178,7 @@ def define(
 def refuse_generator(name: str, function: Callable[..., Any]) -> None:
     """Refuse a function with ``yield``: calling it makes a generator and runs none of its code."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise DefinitionError(
-            f"{name} is a generator function: calling it would run none of its code. Remove the yield, or go through "
-            "the generator in a plain function and declare that."
-        )
+        raise DefinitionError("job_is_generator", handler=name)
 
 
 def _may_be_async(function: Callable[..., Any]) -> bool:
@@ -199,11 +194,11 @@ def _runner(name: str, function: Callable[..., Any], asked: Runner | None) -> Ru
     if asked is None:
         return "async" if is_async else "thread"
     if asked not in ("async", "thread", "process"):
-        raise DefinitionError(f"Unknown executor {asked!r} of {name}; choose async, thread or process.")
+        raise DefinitionError("executor_unknown", handler=name, executor=str(asked))
     if asked == "async" and not is_async and not _may_be_async(function):
-        raise DefinitionError(f"{name} is not an async function; drop executor=, or use thread or process.")
+        raise DefinitionError("executor_needs_async", handler=name)
     if asked == "thread" and is_async:
-        raise DefinitionError(f"{name} is an async function; drop executor=, or use async or process.")
+        raise DefinitionError("executor_refuses_async", handler=name)
     return asked
 
 
@@ -213,9 +208,7 @@ def _signature(name: str, function: Callable[..., Any], context_type: type) -> t
     parameters = list(signature.parameters.values())
     for parameter in parameters:
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
-            raise DefinitionError(
-                f"The parameter {parameter} of {name} cannot travel as JSON by name; make it an ordinary parameter."
-            )
+            raise DefinitionError("parameter_not_by_name", handler=name, parameter=str(parameter))
     if parameters and _is_context(function, parameters[0], context_type):
         return signature.replace(parameters=parameters[1:]), True
     return signature, False
@@ -239,7 +232,7 @@ class Definitions:
 
     def add(self, definition: Definition) -> None:
         if definition.name in self._by_name:
-            raise DefinitionError(f"There is already a job named {definition.name!r}; names are unique in one app.")
+            raise DefinitionError("job_declared_twice", handler=definition.name)
         self._by_name[definition.name] = definition
 
     def find(self, name: str) -> Definition | None:
@@ -249,8 +242,9 @@ class Definitions:
         found = self._by_name.get(name)
         if found is None:
             close = difflib.get_close_matches(name, self._by_name, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise NotFound(f"No job named {name!r} is declared.{hint}")
+            if close:
+                raise NotFound("handler_misspelt", name=name, close=close[0])
+            raise NotFound("handler_not_declared", name=name)
         return found
 
     def __iter__(self) -> Iterator[Definition]:

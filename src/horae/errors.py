@@ -48,7 +48,14 @@
         ├── DeliveryRefused     a webhook that cannot be delivered, now or later
         └── DispatchFailed      the orchestrator did not do it, or did not say so
 
-Every class has a stable ``code``; every message says what happened and what to do next.
+Every class has a stable ``code``. An error is raised with a reason and facts::
+
+    raise NotFound("job_unknown", id=job_id)
+
+The class is the family: it decides the HTTP status and the exit code. The reason is more precise, and as stable as the
+code. The sentence stands once, in the tables of :mod:`horae.words`, and is made when it is asked for. Any other text is
+taken for the sentence itself: ``HandlerFailed("The printer is on fire.")``.
+
 ``Snooze`` and ``Cancel`` are not errors but ways out of a handler; they live in ``horae.core.outcomes``.
 """
 
@@ -56,11 +63,77 @@ Every class has a stable ``code``; every message says what happened and what to 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from math import isfinite
+from types import MappingProxyType
+from typing import Any, Self, TypeAlias
+
+Fact: TypeAlias = str | int | float | Sequence[str] | Sequence[int] | None  # what JSON can carry; never a secret
+
 
 class HoraeError(Exception):
     """Whatever Horae raises on purpose."""
 
     code = "horae_error"
+    facts: Mapping[str, Fact] = MappingProxyType({})  # of one error: what its sentence is about, for programs
+    _sentence: str | None = None  # as the service told it
+
+    def __init__(self, *args: object, **facts: Fact) -> None:
+        super().__init__(*args)
+        if facts:
+            self.facts = facts
+
+    @cached_property
+    def reason(self) -> str:
+        """What is wrong, as a word for programs; empty where the error was raised with a sentence."""
+        text = super().__str__()
+        return "" if self._words(text) is None else text
+
+    def __str__(self) -> str:
+        if self._sentence is not None:
+            return self._sentence
+        text = super().__str__()
+        words = self._words(text)
+        return text if words is None else words
+
+    def __repr__(self) -> str:
+        given = [*map(repr, self.args), *(f"{name}={value!r}" for name, value in self.facts.items())]
+        return f"{type(self).__name__}({', '.join(given)})"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return reason and facts for programs elsewhere; nothing where the error was raised with a sentence."""
+        if not self.reason:
+            return {}
+        return {"reason": self.reason, "facts": {name: _plain(value) for name, value in self.facts.items()}}
+
+    def _words(self, reason: str) -> str | None:
+        from horae.words.sentences import sentence  # here, because most errors are never read
+
+        return sentence(reason, self.facts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _empty, (type(self),), {**self.__dict__, "args": self.args}
+
+    @classmethod
+    def received(cls, sentence: str, reason: str = "", facts: Mapping[str, Fact] | None = None) -> Self:
+        """Make an error as another process told it, around the constructor, which may want what was not told."""
+        error = cls.__new__(cls)
+        Exception.__init__(error, reason or sentence)
+        error.reason, error.facts, error._sentence = reason, facts or {}, sentence
+        return error
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can carry: a caller in Python may have given anything where text was asked for."""
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    fits = value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
+    return value if fits else repr(value)
+
+
+def _empty(kind: type[HoraeError]) -> HoraeError:
+    return kind.__new__(kind)
 
 
 class InvalidInput(HoraeError, ValueError):
@@ -110,8 +183,8 @@ class TooManyRequests(HoraeError):
 
     code = "too_many_requests"
 
-    def __init__(self, message: str, retry_after: float, limit: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, reason: str, retry_after: float, limit: str = "", **facts: Fact) -> None:
+        super().__init__(reason, **facts)
         self.retry_after = retry_after
         self.limit = limit
 
@@ -121,8 +194,8 @@ class KeysUnavailable(HoraeError):
 
     code = "keys_unavailable"
 
-    def __init__(self, message: str, retry_after: float) -> None:
-        super().__init__(message)
+    def __init__(self, reason: str, retry_after: float, **facts: Fact) -> None:
+        super().__init__(reason, **facts)
         self.retry_after = retry_after
 
 
@@ -156,10 +229,7 @@ class KeyConflict(Conflict):
     code = "key_conflict"
 
     def __init__(self, key: str, job_id: str) -> None:
-        super().__init__(
-            f"The key {key!r} already belongs to {job_id}, which came with another request. "
-            "Send exactly the same request to get that one back, or choose another key."
-        )
+        super().__init__("key_taken", key=key, job_id=job_id)
         self.key = key
         self.job_id = job_id
 
@@ -175,8 +245,8 @@ class QuotaExceeded(Conflict):
 
     code = "quota_exceeded"
 
-    def __init__(self, limit: str, allowed: int, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, limit: str, allowed: int, reason: str, **facts: Fact) -> None:
+        super().__init__(reason, allowed=allowed, **facts)
         self.limit = limit
         self.allowed = allowed
 
@@ -193,10 +263,7 @@ class LockNotAcquired(Conflict):
     code = "lock_not_acquired"
 
     def __init__(self, key: str) -> None:
-        super().__init__(
-            f"The lock {key!r} is held by somebody else. Try again later, wait longer with wait=…, "
-            "or ask with try_lock and do something else when it answers None."
-        )
+        super().__init__("lock_held", key=key)
         self.key = key
 
 
@@ -212,9 +279,7 @@ class AlreadyRunning(Conflict):
     code = "already_running"
 
     def __init__(self, key: str, job_id: str) -> None:
-        super().__init__(
-            f"{key!r} is already running as job {job_id} and has shown progress lately. Wait for it, or cancel it."
-        )
+        super().__init__("already_running", key=key, job_id=job_id)
         self.key = key
         self.job_id = job_id
 
@@ -225,10 +290,7 @@ class LeaseLost(HoraeError):
     code = "lease_lost"
 
     def __init__(self, job_id: str, token: int) -> None:
-        super().__init__(
-            f"Job {job_id} is no longer held with token {token}: its lease ran out, was taken back, or it has ended. "
-            "Drop this result; whoever holds the job now decides."
-        )
+        super().__init__("lease_lost", job_id=job_id, token=token)
         self.job_id = job_id
         self.token = token
 
@@ -239,10 +301,7 @@ class LaneLost(HoraeError):
     code = "lane_lost"
 
     def __init__(self, driver: str, epoch: int) -> None:
-        super().__init__(
-            f"{driver} no longer drives this lane (epoch {epoch}): its lease ran out, or it was stopped. Drop this "
-            "step; whoever drives the lane now decides."
-        )
+        super().__init__("lane_lost", driver=driver, epoch=epoch)
         self.epoch = epoch
 
 
@@ -290,8 +349,8 @@ class StoreUnavailable(StoreError):
 
     code = "store_unavailable"
 
-    def __init__(self, message: str = "", *, outcome_unknown: bool = False) -> None:
-        super().__init__(message)
+    def __init__(self, reason: str = "", *, outcome_unknown: bool = False, **facts: Fact) -> None:
+        super().__init__(reason, **facts)
         self.outcome_unknown = outcome_unknown
 
 
@@ -370,8 +429,13 @@ class InvalidCron(InvalidInput):
         self, expression: str, *, field: str, position: int, found: str, allowed: str, advice: str = ""
     ) -> None:
         super().__init__(
-            f"Cron {expression!r}: at position {position}, field {field}: found {found}; allowed: {allowed}."
-            + (f" {advice}" if advice else "")
+            "cron_unreadable",
+            expression=expression,
+            field=field,
+            position=position,
+            found=found,
+            allowed=allowed,
+            advice=advice,
         )
         self.expression = expression
         self.field = field
@@ -405,8 +469,5 @@ class UnknownZone(InvalidInput):
     code = "unknown_zone"
 
     def __init__(self, name: str) -> None:
-        super().__init__(
-            f"There is no time zone {name!r}. Use an IANA name such as Europe/Berlin, Asia/Shanghai or UTC; "
-            "if the name is right, update the tzdata package."
-        )
+        super().__init__("zone_unknown", name=name)
         self.name = name

@@ -71,7 +71,7 @@ class RateLimiter:
         max_calls = _number(told, MAX_CALLS_NAMES, MAX_CALLS)
         if max_calls != int(max_calls):
             names = " or ".join(MAX_CALLS_NAMES)
-            raise ConfigurationError(f"{names} must be a whole number, not {max_calls}.")
+            raise ConfigurationError("rate_setting_not_whole", names=names, value=max_calls)
         return cls(int(max_calls), _number(told, WINDOW_NAMES, WINDOW), name=name, **options)
 
     @property
@@ -276,5 +276,5 @@ def _number(told: Mapping[str, str], names: tuple[str, ...], default: float) -> 
         if not 0 < number < 10**9:
             raise ValueError(number)
     except ValueError:
-        raise ConfigurationError(f"{name}={told[name]!r} is not a positive number.") from None
+        raise ConfigurationError("rate_setting_not_positive", name=name, value=told[name]) from None
     return number

@@ -25,7 +25,7 @@ def listen(host: str, port: int, *, or_any: bool = False) -> socket.socket:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
         family, kind, protocol, _, address = found[0]
     except (OSError, UnicodeError):
-        raise InvalidInput(f"{host!r} is not an address of this machine; 127.0.0.1 is always one.") from None
+        raise InvalidInput("host_not_ours", host=host) from None
     # It names its protocol, as whatever it accepts then does: only where that says TCP does asyncio switch off the
     # delay of small packets, which costs 40 ms for every answer on a kept connection.
     opened = socket.socket(family, kind, protocol)
@@ -37,9 +37,7 @@ def listen(host: str, port: int, *, or_any: bool = False) -> socket.socket:
         opened.close()
         if or_any and port:
             return listen(host, 0)
-        raise ConfigurationError(
-            f"Cannot listen on {host} port {port}: {problem.strerror}. Choose another with --port; 0 picks a free one."
-        ) from None
+        raise ConfigurationError("port_taken", host=host, port=port, problem=str(problem.strerror)) from None
     opened.setblocking(False)
     return opened
 

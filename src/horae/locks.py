@@ -25,7 +25,4 @@ def open_locks(which: str, world: World, *, holder: str = "", prefix: str = "hor
         from horae.stores.locks_redis import RedisLocks  # an extra: only who uses it must have it
 
         return RedisLocks(which, world.clock, world.dice, pause, prefix)
-    raise ConfigurationError(
-        f"locks = {which!r} is not known; choose 'database', 'memory', a URL such as redis://localhost, or give a "
-        "lock manager of your own."
-    )
+    raise ConfigurationError("locks_unknown", value=repr(which))

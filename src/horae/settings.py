@@ -44,7 +44,7 @@ def span_from(text: str, what: str = "duration") -> timedelta:
         if not 0 <= seconds < 10**10:
             raise ValueError(seconds)
     except ValueError:
-        raise InvalidInput(f"{text!r} is not a {what}; write for example 250ms, 90s, 5m, 2h or 1d.") from None
+        raise InvalidInput("duration_unreadable", text=text, what=what) from None
     return timedelta(seconds=seconds)
 
 
@@ -63,9 +63,9 @@ def queues_from(text: str) -> dict[str, int]:
     for part in (part.strip() for part in text.split(",")):
         name, equals, slots = part.partition("=")
         if not name or (equals and not (slots.isascii() and slots.isdigit() and 1 <= int(slots) <= 10_000)):
-            raise InvalidInput(f"{part!r} does not name a queue and its slots; write for example mail=10,reports=2.")
+            raise InvalidInput("queue_slots_unreadable", text=part)
         if name == MACHINERY:
-            raise InvalidInput(f"Every worker serves the queue {MACHINERY!r} by itself; leave it out.")
+            raise InvalidInput("queue_served_anyway", queue=MACHINERY)
         told[name] = int(slots) if equals else SLOTS
     return told
 
@@ -73,7 +73,7 @@ def queues_from(text: str) -> dict[str, int]:
 def _one_of(*words: str) -> Any:
     def read(text: str) -> str:
         if text not in words:
-            raise InvalidInput(f"{text!r} is not one of {', '.join(words)}.")
+            raise InvalidInput("setting_not_a_choice", text=text, choices=list(words))
         return text
 
     return read
@@ -81,14 +81,14 @@ def _one_of(*words: str) -> Any:
 
 def _yes(text: str) -> bool:
     if text.lower() not in ("0", "1", "true", "false"):
-        raise InvalidInput(f"{text!r} is neither 1 nor 0.")
+        raise InvalidInput("setting_not_a_bit", text=text)
     return text.lower() in ("1", "true")
 
 
 def _whole(least: int, most: int) -> Any:
     def read(text: str) -> int:
         if not (text.isascii() and text.isdigit() and len(text) < 16 and least <= int(text) <= most):
-            raise InvalidInput(f"{text!r} is not a whole number from {least} to {most}.")
+            raise InvalidInput("setting_outside", text=text, least=least, most=most)
         return int(text)
 
     return read
@@ -97,7 +97,7 @@ def _whole(least: int, most: int) -> Any:
 def _poll(text: str) -> timedelta:
     chosen = span_from(text)
     if not SHORTEST_POLL <= chosen <= LONGEST_POLL:  # a worker that is silent for minutes is taken for dead
-        raise InvalidInput(f"{text!r} is outside 100ms to 60s.")
+        raise InvalidInput("poll_outside", text=text)
     return chosen
 
 
@@ -107,14 +107,14 @@ def _minutes(text: str) -> timedelta:
     except ValueError:
         minutes = 0.0
     if not 0 < minutes < 10**6:
-        raise InvalidInput(f"{text!r} is not a number of minutes above zero.")
+        raise InvalidInput("minutes_unreadable", text=text)
     return timedelta(minutes=minutes)
 
 
 def _kept(text: str) -> timedelta:
     chosen = span_from(text)
     if not SHORTEST_KEPT <= chosen <= LONGEST_KEPT:
-        raise InvalidInput(f"{text!r} is outside 1h to {LONGEST_KEPT.days}d; write for example 30d.")
+        raise InvalidInput("retention_outside", text=text, most_days=LONGEST_KEPT.days)
     return chosen
 
 
@@ -124,7 +124,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 def _switch(text: str) -> bool:
     if text.lower() not in SWITCH:
-        raise InvalidInput(f"{text!r} is neither on nor off; write 1 or 0.")
+        raise InvalidInput("switch_unreadable", text=text)
     return SWITCH[text.lower()]
 
 
@@ -388,7 +388,7 @@ def read_setting(name: str, text: str, where: str) -> Any:
     try:
         return found.metadata["read"](text)
     except InvalidInput as problem:
-        raise InvalidInput(f"{where}: {problem}") from None
+        raise InvalidInput("value_invalid", where=where, problem=str(problem)) from None
 
 
 def _from_environment(environment: Mapping[str, str], setting: Field[Any]) -> Any:
@@ -424,11 +424,13 @@ def _value(environment: Mapping[str, str], name: str, file: bool) -> str | None:
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError as problem:
-        raise ConfigurationError(f"{name}_FILE names {path!r}, which cannot be read: {problem.strerror}.") from None
+        raise ConfigurationError(
+            "setting_file_unreadable", name=name, path=path, problem=str(problem.strerror)
+        ) from None
 
 
 def _read(name: str, read: Any, text: str) -> Any:
     try:
         return read(text)
     except InvalidInput as problem:
-        raise ConfigurationError(f"{name}: {problem}") from None
+        raise ConfigurationError("setting_invalid", name=name, problem=str(problem)) from None

@@ -53,9 +53,7 @@ class OpenTelemetry:
         try:
             from opentelemetry import trace
         except ImportError:
-            raise MissingExtra(
-                "Tracing is switched on, but OpenTelemetry is not installed. Run: pip install 'horae[otel]'"
-            ) from None
+            raise MissingExtra("tracing_extra_missing") from None
         self._tracer: Tracer = trace.get_tracer("horae", VERSION, tracer_provider=provider)
 
     def current(self) -> str | None:

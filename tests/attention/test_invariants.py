@@ -23,10 +23,11 @@ from horae.core.directives import check_answer, step_key
 from horae.core.jobs import SYSTEM
 from horae.core.lanes import Task
 from horae.core.machinery import TIMEOUT
-from horae.errors import InvalidInput, LaneLost, NotAllowed
+from horae.errors import InvalidInput, LaneLost, NotAllowed, NotFound
 from horae.runtime.lanes import Step
 from tests.attention.checker import Scene, look, unaccounted, unfinished, wrong_with
 from tests.attention.ground import LEASE, Death, Ground, broken_ground
+from tests.support.refusals import refused
 
 MINUTE = timedelta(minutes=1)
 HOLD = Control(auto_continue=False)
@@ -742,7 +743,7 @@ def test_invariant_23_one_agent_never_changes_the_rows_of_another(ground: Ground
     busy.lane.post("a")
     busy.run()
     busy.lane.cancel(busy.add("do x").id)
-    with pytest.raises(Exception, match="There is no task"):
+    with refused(NotFound, "task_unknown"):
         busy.lane.cancel(kept.id)
 
     assert quiet.scene() == before

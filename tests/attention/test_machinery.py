@@ -33,6 +33,7 @@ from horae.testing.builders import a_schedule
 from horae.testing.clock import VirtualClock
 from horae.testing.conformance_support import take
 from tests.support.migrations import go_back
+from tests.support.refusals import refused
 
 HOUR = timedelta(hours=1)
 OWN = Filter(queue=MACHINERY)
@@ -165,7 +166,7 @@ def test_a_schedule_cannot_be_moved_there_either(small: Horae) -> None:
 
 
 def test_nobody_takes_the_name_that_keeps_a_timeout_single(small: Horae) -> None:
-    with pytest.raises(InvalidName, match="are Horae's own"):
+    with refused(InvalidName, "unique_name_reserved"):
         jobs.enqueue(small.world, Request("work", unique="horae:wait:1"))
 
 
@@ -512,7 +513,7 @@ def attending_tasks(app: Horae) -> list[Any]:
 def test_the_house_name_in_settings_is_refused_with_advice() -> None:
     from horae.settings import queues_from
 
-    with pytest.raises(InvalidInput, match="serves the queue 'horae' by itself"):
+    with refused(InvalidInput, "queue_served_anyway", queue="horae"):
         queues_from("mail=2,horae=5")
 
 

@@ -21,6 +21,7 @@ from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
 from horae.testing.clock import NOON, VirtualClock
 from tests.attention.stories import an_agent
+from tests.support.refusals import refused
 
 MINUTE = timedelta(minutes=1)
 LEASE = timedelta(seconds=30)
@@ -53,7 +54,7 @@ def test_only_true_and_false_answer_a_confirmation(clock: VirtualClock, approve:
         agent.run()
         ((_, (wait,)),) = agent.snapshot().waiting
 
-        with pytest.raises(InvalidInput, match="approve is True or False"):
+        with refused(InvalidInput, "not_boolean", name="approve"):
             agent.confirm(wait.number, approve, actor="user/carol")
 
         assert [each.number for _, (each,) in agent.snapshot().waiting] == [wait.number]
@@ -68,14 +69,14 @@ def test_a_confirmation_names_who_gave_it(clock: VirtualClock, actor: Any) -> No
         agent.run()
         ((_, (wait,)),) = agent.snapshot().waiting
 
-        with pytest.raises(InvalidInput, match="actor"):
+        with refused(InvalidInput, "label_unreadable", what="actor"):
             waits.confirm(app.world, agent.name, wait.number, True, actor=actor)
 
 
 def test_switches_of_directives_are_true_or_false() -> None:
-    with pytest.raises(InvalidInput, match="interruptible is True or False"):
+    with refused(InvalidInput, "not_boolean", name="interruptible"):
         Act("refund", interruptible="no")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="release is True or False"):
+    with refused(InvalidInput, "not_boolean", name="release"):
         Yield(release="no")  # type: ignore[arg-type]
 
 

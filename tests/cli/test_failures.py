@@ -77,6 +77,14 @@ def test_with_json_the_error_is_the_document_on_stdout(horae: Command) -> None:
     assert ended.json["error"]["message"] in ended.err
 
 
+def test_with_json_reason_and_facts_come_along(horae: Command) -> None:
+    horae("db", "migrate")
+
+    error = horae("job", "show", "job_1", "--json").json["error"]
+
+    assert (error["code"], error["reason"], error["facts"]) == ("not_found", "job_unknown", {"id": "job_1"})
+
+
 def test_a_usage_error_is_json_too(horae: Command) -> None:
     ended = horae("job", "shwo", "--json")
 

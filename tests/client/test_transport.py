@@ -15,6 +15,7 @@ from horae.client import AsyncClient, Client
 from horae.client.transport import Blocking, Patience, Place, is_loopback
 from horae.core.access import token_text
 from tests.client.conftest import BROKEN_OFF, Reply, Says
+from tests.support.refusals import refused
 
 OK: Reply = (200, {}, {"version": "9"})
 DOWN: Reply = (503, {"Retry-After": "2"}, {"code": "store_unavailable", "detail": "The store does not answer."})
@@ -206,6 +207,19 @@ def test_what_an_error_knows_comes_along(says: Says) -> None:
     assert full.value.allowed == 20
 
 
+def test_reason_and_facts_come_along_also_from_a_newer_service(says: Says) -> None:
+    newer = {"code": "not_found", "detail": "No such moon.", "reason": "moon_unknown", "facts": {"name": "Io"}}
+    odd = {"code": "not_found", "detail": "Odd.", "reason": 7, "facts": ["a"]}
+    script = says((404, {}, newer), (404, {}, odd))
+    with Client(script.url) as client:
+        with refused(errors.NotFound, "moon_unknown", name="Io") as raised:
+            client.health.version()
+        assert (str(raised.value), raised.value.as_json()["facts"]) == ("No such moon.", {"name": "Io"})
+        with refused(errors.NotFound, "") as raised:
+            client.health.version()
+        assert (str(raised.value), raised.value.facts) == ("Odd.", {})
+
+
 def test_what_is_not_a_horae_service_is_told_as_such(says: Says) -> None:
     script = says((200, {"Content-Type": "text/html"}, "<h1>It works!</h1>"))
     with Client(script.url) as client, pytest.raises(errors.ServiceUnavailable, match="Is the URL that of a Horae"):
@@ -216,12 +230,13 @@ def test_what_is_not_a_horae_service_is_told_as_such(says: Says) -> None:
 
 
 def test_the_token_is_sent_and_never_shown(says: Says, caplog: pytest.LogCaptureFixture) -> None:
-    script = says((404, {}, {"code": "not_found", "detail": f"No {TOKEN}"}))
+    facts = {"id": TOKEN, "choices": [TOKEN]}
+    script = says((404, {}, {"code": "not_found", "detail": f"No {TOKEN}", "reason": "x_unknown", "facts": facts}))
     caplog.set_level(logging.DEBUG)
     with Client(script.url, TOKEN) as client, pytest.raises(errors.NotFound) as raised:
         client.health.version()
     assert script.headers("Authorization") == [f"Bearer {TOKEN}"]
-    shown = repr(client) + repr(vars(client)) + str(raised.value) + caplog.text
+    shown = repr(client) + repr(vars(client)) + str(raised.value) + repr(raised.value) + caplog.text
     assert TOKEN not in shown
     assert repr(client) == f"Client({script.url!r})"
 

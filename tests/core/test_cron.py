@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from horae.core.cron import Cron
 from horae.errors import HoraeError, InvalidCron, InvalidInput, NeverFires, UnknownZone
 from tests.core.cron_oracle import at, fires
+from tests.support.refusals import refused
 
 
 @pytest.mark.parametrize(
@@ -198,9 +199,10 @@ def test_a_hostile_zone_name_is_refused_like_any_other(zone: str) -> None:
 
 
 def test_a_refusal_is_a_value_error_of_our_family_and_says_what_to_do() -> None:
-    with pytest.raises(InvalidCron, match="5-59/15") as refusal:
+    with refused(InvalidCron, "cron_unreadable") as refusal:
         Cron("5/15 * * * *")
 
+    assert "5-59/15" in refusal.value.advice
     assert issubclass(InvalidCron, HoraeError)
     assert issubclass(InvalidCron, ValueError)
     assert refusal.value.code == "invalid_cron"
@@ -223,7 +225,7 @@ def test_a_refusal_is_a_value_error_of_our_family_and_says_what_to_do() -> None:
     ],
 )
 def test_a_date_that_no_year_has_is_refused(expression: str, lenient: bool) -> None:
-    with pytest.raises(NeverFires, match="never fires") as refusal:
+    with refused(NeverFires, "cron_unreadable") as refusal:
         Cron(expression, lenient=lenient)
 
     assert refusal.value.field == "day"
@@ -240,7 +242,7 @@ def test_or_saves_an_impossible_date_by_its_weekday() -> None:
      "posix/Europe/Berlin", "posixrules", "Factory", "europe/berlin", "EUROPE/BERLIN", "tzdata.zi", "Europe/Berlin/"],
 )  # fmt: skip
 def test_an_unknown_zone_is_an_error_and_never_utc(zone: str) -> None:
-    with pytest.raises(UnknownZone, match="IANA"):
+    with refused(UnknownZone, "zone_unknown", name=zone):
         Cron("* * * * *", zone)
 
 
@@ -251,12 +253,12 @@ def test_a_zone_of_the_list_is_known(zone: str) -> None:
 
 @pytest.mark.parametrize("option", ["day_match", "gap", "fold"])
 def test_an_unknown_option_is_refused_by_name(option: str) -> None:
-    with pytest.raises(InvalidInput, match=option):
+    with refused(InvalidInput, "choice_unknown", name=option, value="perhaps"):
         Cron("* * * * *", **{option: "perhaps"})  # type: ignore[arg-type]
 
 
 def test_a_naive_instant_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="time zone"):
+    with refused(InvalidInput, "zone_missing"):
         Cron("* * * * *").next_after(datetime(2030, 1, 1))  # noqa: DTZ001  the point of the test
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from horae.core.dispatch import KEPT_BYTES, ROUTING, Routing, answer_of, kept, question, without_routing
 from horae.core.payloads import encode
 from horae.errors import DispatchFailed, InvalidPayload
+from tests.support.refusals import refused
 
 plain = st.recursive(
     st.none()
@@ -28,13 +29,13 @@ def test_the_text_is_text_or_the_older_input_s1_24(payload: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("payload", [{}, {"text": ""}, {"text": "  "}, {"text": 7}, {"text": ["a"]}, {"input": None}])
 def test_a_payload_without_a_text_is_refused(payload: dict[str, Any]) -> None:
-    with pytest.raises(InvalidPayload, match="text"):
+    with refused(InvalidPayload, "dispatch_text_missing"):
         question(payload, Routing(), {})
 
 
 @pytest.mark.parametrize("context", ["a", [], 7, True])
 def test_a_context_that_is_no_object_is_refused_s1_24(context: Any) -> None:
-    with pytest.raises(InvalidPayload, match="context"):
+    with refused(InvalidPayload, "dispatch_context_unreadable"):
         question({"text": "a", "context": context}, Routing(), {})
 
 
@@ -89,7 +90,7 @@ def test_the_payloads_own_agent_and_mode_win_and_settings_fill_what_is_left_out_
 @pytest.mark.parametrize("name", ["default_agent", "mode"])
 @pytest.mark.parametrize("value", [7, ["a"], {}, True, "x" * 201])
 def test_an_agent_or_mode_that_is_no_short_text_is_refused(name: str, value: Any) -> None:
-    with pytest.raises(InvalidPayload, match=name):
+    with refused(InvalidPayload, "dispatch_choice_unreadable", name=name):
         question({"text": "a", name: value}, Routing(), {})
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from horae.core.instants import aware, from_iso, instant, iso, micros
 from horae.errors import InvalidInput
 from horae.testing.clock import NOON
+from tests.support.refusals import refused
 
 days = st.timedeltas(timedelta(0), timedelta(days=3_650_000))
 moments = days.map(lambda since: datetime(1, 1, 2, tzinfo=UTC) + since)
@@ -38,7 +39,7 @@ def test_microseconds_are_shown_only_where_there_are_any() -> None:
 
 
 def test_a_naive_datetime_is_refused_and_named() -> None:
-    with pytest.raises(InvalidInput, match="run_at 2030-01-07T12:00:00 has no time zone"):
+    with refused(InvalidInput, "zone_missing", name="run_at", value="2030-01-07T12:00:00"):
         aware(datetime(2030, 1, 7, 12), "run_at")  # noqa: DTZ001
 
 

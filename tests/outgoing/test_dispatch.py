@@ -12,6 +12,7 @@ from horae.errors import ConfigurationError
 from horae.outgoing import Limits, Orchestrator
 from tests.outgoing.conftest import Story, Telling
 from tests.outgoing.ground import CANARY, Respond, answering, dripping, endless, serving
+from tests.support.refusals import refused
 
 
 @pytest.fixture
@@ -206,6 +207,6 @@ def test_the_first_setting_that_is_there_wins_s1_25_s1_26(
 
 @pytest.mark.parametrize("url", ["nonsense", f"http://user:{CANARY}@a/", "ftp://a/", "http://a/#x"])
 def test_an_address_that_cannot_be_called_is_refused_at_once_without_being_repeated(url: str) -> None:
-    with pytest.raises(ConfigurationError, match="ORCHESTRATOR_URL") as refused:
+    with refused(ConfigurationError, "orchestrator_url_refused") as refusal:
         Orchestrator.read({"ORCHESTRATOR_URL": url})
-    assert CANARY not in str(refused.value)
+    assert CANARY not in str(refusal.value)

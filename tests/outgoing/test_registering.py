@@ -13,6 +13,7 @@ from horae.outgoing.tracing import trace_headers
 from horae.testing.builders import a_job
 from tests.outgoing.conftest import Telling
 from tests.outgoing.ground import Names, answering, serving
+from tests.support.refusals import refused
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
@@ -41,7 +42,7 @@ def test_a_job_that_the_application_has_already_stays() -> None:
 
 
 def test_a_bad_key_is_refused_when_it_is_read() -> None:
-    with pytest.raises(ConfigurationError, match="HORAE_SECRET_KEY"):
+    with refused(ConfigurationError, "key_unreadable", setting="HORAE_SECRET_KEY"):
         Outgoing.read({"HORAE_SECRET_KEY": "too short"})
 
 

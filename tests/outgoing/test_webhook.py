@@ -17,8 +17,8 @@ from horae.actions.jobs import Request
 from horae.core.retry import Retry
 from horae.core.scheduled_tasks import Terms, Wish
 from horae.core.signatures import SigningSecret, verify
-from horae.core.webhooks import NAMED, checked_headers
-from horae.errors import InvalidInput
+from horae.core.webhooks import checked_headers
+from horae.errors import HoraeError, InvalidInput
 from horae.outgoing import new_secret
 from horae.outgoing.webhook import retry_after
 from horae.testing.builders import a_new_job, a_schedule
@@ -302,7 +302,10 @@ async def test_credentials_that_were_stored_before_are_not_sent(telling: Telling
         [placed] = story.lab.world.store.insert([replace(new, run_at=story.lab.now)], now=story.lab.now)
         await story.lab.settle()
 
-        assert story.ended(f"job_{placed.number}")[:2] == ("dead", f"DeliveryRefused: {NAMED}")
+        assert story.ended(f"job_{placed.number}")[:2] == (
+            "dead",
+            f"DeliveryRefused: {HoraeError('webhook_credentials_in_header')}",
+        )
         assert server.received == []
 
 

@@ -13,6 +13,7 @@ from horae.errors import InvalidInput, NotFound, Unauthorized
 from horae.ports import World
 from horae.service import problems
 from horae.testing.clock import VirtualClock
+from tests.support.refusals import refused
 
 
 def test_health_answers_without_a_token(nobody: TestClient) -> None:
@@ -37,6 +38,20 @@ def test_the_type_of_a_problem_is_a_name_made_of_its_code(nobody: TestClient, al
     sources = Path(problems.__file__).parent.glob("*.py")
     used = {code for file in sources for code in re.findall(r'problem\(\s*\d+,\s*"(\w+)"', file.read_text())}
     assert {code for code in used | set(problems.OWN_CODES) if f"`{code}`" not in page} == set()
+
+
+def test_a_problem_tells_reason_and_facts_beside_its_code(alice: TestClient) -> None:
+    told = alice.get("/jobs/job_987").json()
+
+    assert (told["code"], told["reason"], told["facts"]) == ("not_found", "job_unknown", {"id": "job_987"})
+
+
+def test_a_token_in_the_wrong_place_is_no_fact(alice: TestClient, world: World) -> None:
+    _, text = create_token(world, owner="alice", scopes=["tasks"])
+
+    told = alice.get("/jobs", params={"cursor": text}).text + alice.get(f"/jobs/{text}").text
+
+    assert text not in told
 
 
 def test_a_token_is_recognised_and_its_use_is_noted(world: World, clock: VirtualClock) -> None:
@@ -68,7 +83,7 @@ def test_a_token_that_is_not_valid_is_refused_in_the_same_words(change: str, wor
         text = text[:-9] + ("0" if text[-9] != "0" else "1") + text[-8:]
     else:
         text = "" if change == "empty" else "horae_000000000000_" + "0" * 72
-    with pytest.raises(Unauthorized, match="unknown, expired or revoked"):
+    with refused(Unauthorized, "token_invalid"):
         recognise(world, text)
 
 
@@ -80,5 +95,5 @@ def test_revoking_a_foreign_token_finds_nothing(world: World) -> None:
 
 
 def test_an_unknown_scope_is_refused_with_the_known_ones(world: World) -> None:
-    with pytest.raises(InvalidInput, match="tasks, worker, read, admin"):
+    with refused(InvalidInput, "scope_unknown", choices=["tasks", "worker", "read", "admin"]):
         create_token(world, owner="alice", scopes=["everything"])

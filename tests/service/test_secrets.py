@@ -1,5 +1,6 @@
 """Secrets over HTTP: values go in, names come out; what is made here is shown once."""
 
+import json
 import logging
 from datetime import timedelta
 from typing import Any
@@ -84,7 +85,7 @@ def test_a_secret_of_somebody_else_does_not_exist(alice: TestClient, bob: TestCl
     unknown = alice.post("/secrets/nothing/rotate")
 
     assert foreign.status_code == unknown.status_code == 404
-    assert foreign.json() == {**unknown.json(), "detail": unknown.json()["detail"].replace("nothing", "orders")}
+    assert foreign.json() == json.loads(unknown.text.replace("nothing", "orders"))
     assert bob.delete("/secrets/orders").status_code == 404
     assert bob.get("/secrets").json()["items"] == []
     assert bob.put("/secrets/orders", json={"value": CANARY}).status_code == 200

@@ -10,6 +10,7 @@ from horae import Horae
 from horae.clock import SystemClock, SystemDice, pause
 from horae.errors import ConfigurationError, InvalidName, StoreUnavailable
 from horae.stores.locks_redis import RedisLocks
+from tests.support.refusals import refused
 from tests.support.servers import RedisServer
 
 SECOND = timedelta(seconds=1)
@@ -53,17 +54,17 @@ def test_an_application_names_the_prefix_of_its_locks(
 def test_a_prefix_that_would_not_be_one_is_refused(empty_redis_url: str) -> None:
     with Horae("sqlite://") as app:
         app.locks, app.lock_prefix = empty_redis_url, "a b"
-        with pytest.raises(InvalidName, match="prefix of Redis keys"):
+        with refused(InvalidName, "name_unreadable", what="prefix of Redis keys"):
             _ = app.locks
 
 
 def test_an_empty_prefix_is_refused(empty_redis_url: str) -> None:
-    with pytest.raises(ConfigurationError, match="prefix"):
+    with refused(ConfigurationError, "redis_prefix_missing"):
         locks_on(empty_redis_url, "")
 
 
 def test_a_url_that_cannot_be_read_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="redis://host:6379/0"):
+    with refused(ConfigurationError, "redis_url_unreadable"):
         locks_on("http://example.org")
 
 
@@ -133,7 +134,7 @@ def test_a_server_that_is_gone_is_told_in_our_words(own_server: Callable[..., Re
     server.stop()
 
     for attempt in (lambda: locks.try_lock("job:a", 30), lambda: lock.extend(30), lock.release):
-        with pytest.raises(StoreUnavailable, match="Redis cannot be reached"):
+        with refused(StoreUnavailable, "redis_unreachable"):
             attempt()
 
 

@@ -51,7 +51,7 @@ def task_number(task_id: str) -> int:
     """``t12`` as 12."""
     digits = task_id.removeprefix(STARTS_WITH) if isinstance(task_id, str) else ""
     if not (digits.isascii() and digits.isdigit() and 0 < int(digits[:20]) <= MAX_NUMBER) or digits == task_id:
-        raise NotFound(f"There is no task {task_id!r}; ids look like t12.")
+        raise NotFound("task_id_unreadable", id=task_id)
     return int(digits)
 
 
@@ -75,7 +75,7 @@ def add(
 ) -> Added:
     """Give a lane something to attend to; a key that is known there already leads to the task that has it."""
     if start_at is not None and delay is not None:
-        raise InvalidInput("Give start_at or delay, not both.")
+        raise InvalidInput("start_at_and_delay")
     now = world.clock.now()
     begin = later(now, delay) if delay is not None else None if start_at is None else aware(start_at, "start_at")
     wanted = Task(
@@ -100,7 +100,7 @@ def put(pen: Pen, wanted: Task, actor: str) -> Added:
     known = None if wanted.key is None else pen.tx.attention.task_by_key(lane, wanted.key)
     if known is not None:
         if (known.kind, known.payload) != (wanted.kind, wanted.payload):
-            raise Conflict(f"The key {wanted.key!r} already belongs to task {known.id}, which is about something else.")
+            raise Conflict("task_key_taken", key=wanted.key, id=known.id)
         return Added(known, created=False)
     task = pen.add(replace(wanted, lane=lane, created_at=pen.now))
     planned = task
@@ -351,7 +351,7 @@ def pass_deadline(world: World, lane: int, task: int) -> datetime | None:
 def mine(pen: Pen, number: int) -> Task:
     found = pen.tx.attention.task(number)
     if found is None or found.lane != pen.lane.number:
-        raise NotFound(f"There is no task t{number} in lane {pen.lane.name!r}.")
+        raise NotFound("task_unknown", id=f"t{number}", lane=pen.lane.name)
     return found
 
 
@@ -366,10 +366,10 @@ def come_due(world: World, handler: str, payload: Any, *, owner: str) -> datetim
     told = payload if isinstance(payload, Mapping) else {}
     lane, number = told.get("lane"), told.get("wait" if handler == TIMEOUT else "task")
     if handler not in HANDLERS or not (is_number(lane) and is_number(number)):
-        raise InvalidInput(f"A job {handler!r} with this payload is not one that a lane plans for itself.")
+        raise InvalidInput("not_a_lane_job", handler=handler)
     found = world.route(owner=owner).store.read(lambda tx: tx.attention.lane_by_number(lane))
     if found is None or found.owner != owner:
-        raise NotFound(f"There is no lane {lane}.")
+        raise NotFound("lane_unknown", lane=str(lane))
     if handler == TIMEOUT:
         return time_out(world, lane, number)
     return start(world, lane, number) if handler == START else pass_deadline(world, lane, number)

@@ -29,7 +29,8 @@ def find_entries(
     world: World, *, limit: int = 100, before: int | None = None, object_id: str | None = None, **wanted: str | None
 ) -> list[tuple[int, Entry]]:
     """Return entries with their numbers, newest first; *wanted* narrows by object_type, owner, actor and verb."""
-    return world.store.read(lambda tx: tx.audit.find(object_id=object_id, limit=limit, before=before, **wanted))
+    store = world.route(owner=wanted.get("owner"), id=object_id).store
+    return store.read(lambda tx: tx.audit.find(object_id=object_id, limit=limit, before=before, **wanted))
 
 
 def seal_audit(world: World, limit: int = BATCH) -> int:

@@ -35,10 +35,10 @@ def pull(
     With *owner* only that tenant's jobs are seen.
     """
     if not 1 <= limit <= MAX_PULL:
-        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PULL}.")
+        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=MAX_PULL)
     check_lease(lease)
     if order is not None and order not in ORDERS:
-        raise InvalidInput(f"Unknown order {order!r}; choose one of {', '.join(ORDERS)}.")
+        raise InvalidInput("choice_unknown", name="order", value=order, choices=list(ORDERS))
     taken: list[Job] = []
     for queue in queues:
         room = limit - len(taken)
@@ -74,9 +74,7 @@ def leave(world: World, node_id: str) -> None:
 def check_lease(lease: timedelta) -> None:
     """Refuse a lease that nobody can keep, or that would keep a dead worker's job for ever."""
     if not timedelta(seconds=1) <= lease <= MAX_LEASE:
-        raise InvalidInput(
-            f"A lease of {lease} is outside one second to {MAX_LEASE.days} days; a long job renews its own."
-        )
+        raise InvalidInput("lease_outside", lease=lease.total_seconds(), most_days=MAX_LEASE.days)
 
 
 def renew(world: World, leases: Iterable[Lease], *, lease: timedelta = DEFAULT_LEASE) -> Renewed:
@@ -134,4 +132,4 @@ def _result_of(step: str, value: Any, max_bytes: int) -> str:
     try:
         return encode({"value": value}, "result", max_bytes)
     except InvalidPayload as problem:
-        raise InvalidPayload(f"{problem} What the step {step!r} wrote was rolled back: it has not happened.") from None
+        raise InvalidPayload("step_rolled_back", step=step, problem=str(problem)) from None

@@ -29,7 +29,7 @@ def store_definitions(
     now = world.clock.now()
     wanted = {each.name: _checked(replace(each, app=app, stored_at=now, stored_by=actor)) for each in definitions}
     if len(wanted) > MOST:
-        raise InvalidInput(f"{len(wanted):,} definitions are too many; at most {MOST:,} are accepted.")
+        raise InvalidInput("too_many_definitions", count=len(wanted), most=MOST)
     changed = _write(world, wanted, reason) if _changed(wanted.values(), find_definitions(world)) else []
     for definition in changed:
         is_usual = definition.tenants == (definition.name in OPEN_HANDLERS)
@@ -79,10 +79,7 @@ def refuse_closed(tx: Tx, handler: str, owner: str) -> None:
         return
     stored = tx.definitions.get(handler)
     if stored is not None and not stored.tenants:
-        raise InvalidInput(
-            f"The handler {handler!r} is not open to tenants, so nothing of {owner!r} can run it. Declare it with "
-            f'@app.job("{handler}", tenants=True) and start its worker again, or choose another handler.'
-        )
+        raise InvalidInput("handler_not_for_tenants", handler=handler, owner=owner)
 
 
 def _changed(wanted: Iterable[StoredDefinition], stored: Iterable[StoredDefinition]) -> list[StoredDefinition]:

@@ -70,7 +70,7 @@ def fail(
 ) -> Job:
     """The attempt failed; the job is tried again by *retry_delay* or its own policy, or ends dead at the cap."""
     if retry_delay is not None and retry_delay < timedelta(0):
-        raise InvalidInput(f"A retry delay of {retry_delay} lies in the past; use zero or more.")
+        raise InvalidInput("delay_negative", delay=retry_delay.total_seconds())
     outcome = Outcome("failed", error=shown(error), delay=retry_delay, from_run_at=from_run_at, final=final)
     return _end(world, job_id, token, outcome, owner=owner, queues=queues)
 

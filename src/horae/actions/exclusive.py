@@ -21,7 +21,7 @@ def start_exclusively(world: World, request: Request, *, stale_timeout: timedelt
     """Enqueue unless another with the same concurrency key was started and is alive."""
     key = request.concurrency_key
     if key is None:
-        raise InvalidInput("An exclusive start needs a concurrency key: it names what must not run twice.")
+        raise InvalidInput("concurrency_key_missing")
     for job in world.route().store.read(lambda tx: tx.jobs.holders(key)):
         if not is_silent(job, stale_timeout, world.clock.now()):
             raise AlreadyRunning(key, job.id)

@@ -130,9 +130,9 @@ def backfill(
     """
     start, end = aware(start, "start"), aware(end, "end")
     if end < start:
-        raise InvalidInput(f"The end {iso(end)} is earlier than the start {iso(start)}; exchange the two.")
+        raise InvalidInput("end_before_start", end=iso(end), start=iso(start))
     if not timedelta(0) <= spread <= LONGEST:
-        raise InvalidInput(f"spread={spread} is outside 0 to {LONGEST.days:,} days.")
+        raise InvalidInput("spread_outside", spread=spread.total_seconds(), most_days=LONGEST.days)
     now = world.clock.now()
 
     def work(tx: Tx) -> Backfill:
@@ -170,15 +170,10 @@ def _rule_to_make_up(schedule: Schedule, begin: datetime, until: datetime) -> Ru
     """The rule of a schedule whose fires in this range can be made up for."""
     rule = schedule.rule
     if rule is None or schedule.rests:
-        raise InvalidInput(
-            f"Schedule {schedule.key} has no times of its own to make up for: it counts from the end of other runs."
-        )
+        raise InvalidInput("no_times_to_backfill", key=schedule.key)
     count = rule.count(earlier(begin, MICROSECOND), until)
     if count > MAX_SEARCHED:
-        raise InvalidInput(
-            f"From {iso(begin)} to {iso(until)} there are {count:,} fires, and a backfill looks through "
-            f"{MAX_SEARCHED:,} at most; choose a shorter range."
-        )
+        raise InvalidInput("backfill_too_wide", begin=iso(begin), until=iso(until), count=count, most=MAX_SEARCHED)
     return rule
 
 
@@ -188,9 +183,7 @@ def _missing(rule: Rule, begin: datetime, until: datetime, present: set[datetime
         if fire_at not in present:
             missing.append(fire_at)
         if len(missing) > MAX_BACKFILL:
-            raise InvalidInput(
-                f"From {iso(begin)} on, more than {MAX_BACKFILL:,} fires are missing; choose a shorter range."
-            )
+            raise InvalidInput("backfill_too_many", begin=iso(begin), most=MAX_BACKFILL)
     return missing
 
 

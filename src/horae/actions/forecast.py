@@ -46,7 +46,7 @@ def forecast(
     """
     ahead = timedelta(hours=hours) if 0 < hours <= LONGEST.total_seconds() / 3600 else timedelta(0)
     if not ahead:
-        raise InvalidInput(f"hours={hours:g} is outside more than 0 to {LONGEST.total_seconds() / 3600:g}.")
+        raise InvalidInput("hours_outside", hours=hours, most=LONGEST.total_seconds() / 3600)
     now = world.clock.now()
     end = now + ahead
     wanted = ScheduleFilter(owner=owner, enabled=True, queues=tuple(sorted(queues)))

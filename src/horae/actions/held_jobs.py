@@ -147,7 +147,7 @@ def _number(job_id: str) -> int | None:
 
 def _outcome(world: World, ending: Ending) -> Outcome:
     if ending.delay is not None and ending.delay < timedelta(0):
-        raise InvalidInput(f"A delay of {ending.delay} lies in the past; use zero or more.")
+        raise InvalidInput("delay_negative", delay=ending.delay.total_seconds())
     error = None if ending.error is None else shown(ending.error)
     result = None if ending.result is None else encode(ending.result, "result", world.max_payload_bytes)
     return Outcome(
@@ -169,4 +169,4 @@ def _settled(ending: Ending, found: dict[str, Job], changes: dict[str, Any]) -> 
 
 def _check_size(size: int) -> None:
     if not 1 <= size <= MAX_PULL:
-        raise InvalidInput(f"{size} jobs at once are outside 1 to {MAX_PULL}.")
+        raise InvalidInput("out_of_range", name="limit", value=size, least=1, most=MAX_PULL)

@@ -191,18 +191,21 @@ def new_job(world: World, request: Request, now: datetime) -> NewJob:
     check_run_at(run_at, now=now, strict=request.strict)
     planned_at = run_at if request.planned_at is None else aware(request.planned_at, "planned_at")
     if len(request.tags) > MAX_TAGS:
-        raise InvalidInput(f"{len(request.tags)} tags are too many; at most {MAX_TAGS} are accepted.")
+        raise InvalidInput("too_many_tags", count=len(request.tags), most=MAX_TAGS)
     if not 1 <= request.concurrency_limit <= MAX_RUNNING:
-        raise InvalidInput(f"concurrency_limit {request.concurrency_limit} is outside 1 to {MAX_RUNNING}.")
+        raise InvalidInput(
+            "out_of_range", name="concurrency_limit", value=request.concurrency_limit, least=1, most=MAX_RUNNING
+        )
     if not isinstance(request.retry, Retry):
-        raise InvalidInput(f"retry={request.retry!r} is no policy; write for example Retry.fixed(60, attempts=3).")
+        raise InvalidInput("retry_unreadable", value=repr(request.retry))
     refuse_credentials(request.handler, request.payload)
     payload = encode({} if request.payload is None else request.payload, max_bytes=world.max_payload_bytes)
     key, typed = _key(request, planned_at)
     needs = request.after
     if request.on_parent_dead not in ON_PARENT_DEAD:
-        known = ", ".join(ON_PARENT_DEAD)
-        raise InvalidInput(f"on_parent_dead={request.on_parent_dead!r} is not known; choose one of {known}.")
+        raise InvalidInput(
+            "choice_unknown", name="on_parent_dead", value=request.on_parent_dead, choices=list(ON_PARENT_DEAD)
+        )
     return make_new_job(  # by position: with names it took twice as long
         name(request.handler, "handler", 200),
         payload,
@@ -249,7 +252,7 @@ def _optional(value: str | None, what: str, max_length: int = 255) -> str | None
 
 def _run_at(request: Request, now: datetime) -> datetime:
     if request.run_at is not None and request.delay is not None:
-        raise InvalidInput("Give run_at or delay, not both.")
+        raise InvalidInput("run_at_and_delay")
     if request.delay is not None:
         return later(now, request.delay)
     return now if request.run_at is None else aware(request.run_at, "run_at")
@@ -263,9 +266,9 @@ def _key(request: Request, planned_at: datetime) -> tuple[str | None, str | None
     if request.object_type is None and request.object_id is None and request.action is None:
         return _optional(request.key, "key"), None
     if request.object_type not in OBJECT_TYPES:
-        raise InvalidInput(f"Unknown object_type {request.object_type!r}; choose one of {', '.join(OBJECT_TYPES)}.")
+        raise InvalidInput("choice_unknown", name="object_type", value=request.object_type, choices=list(OBJECT_TYPES))
     if request.action not in OBJECT_ACTIONS:
-        raise InvalidInput(f"Unknown action {request.action!r}; choose one of {', '.join(OBJECT_ACTIONS)}.")
+        raise InvalidInput("choice_unknown", name="action", value=request.action, choices=list(OBJECT_ACTIONS))
     object_id = label(request.object_id or "", "object_id", 150)
     if request.key is not None:
         return label(request.key, "key"), None
@@ -326,7 +329,7 @@ def get(world: World, job_id: str, *, owner: str | None = None, queues: Collecti
     number = job_number(job_id)
     job = world.route(owner=owner, id=job_id).store.read(lambda tx: tx.jobs.get(number))
     if job is None or not is_in_reach(job, owner, queues):
-        raise NotFound(f"There is no job {job_id}. It may have been cleaned up; `horae job list` shows what there is.")
+        raise NotFound("job_unknown", id=job_id)
     return with_wall_lease(world, job)
 
 
@@ -345,11 +348,11 @@ def runs(world: World, job_id: str, *, owner: str | None = None, queues: Collect
 def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before: str | None = None) -> list[Job]:
     """Jobs, newest first; *before* is the last id of the page before."""
     if not 1 <= limit <= MAX_PAGE:
-        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")
+        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=MAX_PAGE)
     wanted = wanted or Filter()
     unknown = set(wanted.states) - set(JOB.states)
     if unknown:
-        raise InvalidInput(f"Unknown state {sorted(unknown)[0]!r}; choose from {', '.join(JOB.states)}.")
+        raise InvalidInput("choice_unknown", name="state", value=sorted(unknown)[0], choices=list(JOB.states))
     number = None if before is None else job_number(before)
     found = world.route(owner=wanted.owner, key=wanted.key).store.read(
         lambda tx: tx.jobs.find(wanted, limit=limit, before=number)
@@ -431,7 +434,7 @@ def revive(
         JOB.after(job.state, "revived")
         now = world.clock.now()
         if not tx.jobs.requeue(job, run_at=now, attempt=0, band=None, now=now):
-            raise Conflict(f"Job {job.id} cannot be revived: another live job has its unique name {job.unique!r}.")
+            raise Conflict("unique_name_taken", id=job.id, unique=job.unique)
         tx.audit.append(entry_of(world, "revive", job, actor, reason))
         return job
 
@@ -482,10 +485,10 @@ def rerun(
     def write(tx: Tx) -> Enqueued:
         job = tx.jobs.get(job_number(job_id))
         if job is None or not is_in_reach(job, owner, queues):
-            raise NotFound(f"There is no job {job_id}.")
+            raise NotFound("job_unknown", id=job_id)
         refuse_own(job)
         if job.state in LIVE:
-            raise NotAllowed(f"Job {job.id} is {job.state}; only a job that has ended can be run again.")
+            raise NotAllowed("job_not_ended", id=job.id, state=job.state)
         made = enqueue(world, _again(job, payload, world.clock.now()), connection=tx.connection)
         tx.audit.append(entry_of(world, "rerun", job, actor, reason, made=made.id))
         return made
@@ -542,14 +545,14 @@ def _locked(tx: Tx, job_id: str, owner: str | None, queues: Collection[str]) -> 
     number = job_number(job_id)
     job = tx.jobs.lock(number) or tx.jobs.get(number)
     if job is None or not is_in_reach(job, owner, queues):
-        raise NotFound(f"There is no job {job_id}.")
+        raise NotFound("job_unknown", id=job_id)
     refuse_own(job)
     return job
 
 
 def _one_row(changed: bool, job: Job) -> None:
     if not changed:
-        raise Conflict(f"Job {job.id} changed while it was being worked on; look at it again and repeat.")
+        raise Conflict("job_changed", id=job.id)
 
 
 def entry_of(world: World, verb: str, job: Job, actor: str, reason: str, **after: Any) -> Entry:

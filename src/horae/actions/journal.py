@@ -39,7 +39,7 @@ def read_journal(
 ) -> list[Line]:
     """The lines after *since*, in order."""
     if not 1 <= limit <= PAGE:
-        raise InvalidInput(f"limit {limit} is outside 1 to {PAGE}.")
+        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=PAGE)
     found, after = get_lane(world, lane, owner=owner), min(since, MAX_NUMBER)
     return world.route(owner=owner).store.read(
         lambda tx: tx.attention.lines(found.number, since=after, limit=limit, task=task)
@@ -87,7 +87,7 @@ def at(world: World, lane: str, seq: int, *, owner: str = SYSTEM) -> dict[str, d
     """The lane as it was after a line: tasks, waits, events and facts, their texts by digest."""
     found = get_lane(world, lane, owner=owner)
     if not 0 <= seq <= found.seq:
-        raise InvalidInput(f"The journal of {lane!r} has lines 1 to {found.seq}; there is no line {seq}.")
+        raise InvalidInput("journal_line_unknown", lane=lane, line=seq, last=found.seq)
     return world.route(owner=owner).store.read(
         lambda tx: fold(line for line in _all(tx, found.number) if line.seq <= seq)
     )

@@ -169,7 +169,7 @@ def in_known_lane(world: World, number: int, work: Callable[[Pen], T]) -> T:
     def find(tx: Tx) -> Lane:
         found = tx.attention.lane_by_number(number, lock=True)
         if found is None:
-            raise NotFound(f"There is no lane {number}.")
+            raise NotFound("lane_unknown", lane=str(number))
         return found
 
     return _written(world, find, work)
@@ -236,13 +236,12 @@ def set_control(
     """What an operator forbids from now on; an empty mapping lifts it all. It can only narrow what the agent may do."""
     unknown = sorted(set(switches) - {*SWITCHES, "must_confirm"})
     if unknown:
-        known = ", ".join((*SWITCHES, "must_confirm"))
-        raise InvalidInput(f"{unknown[0]!r} is not a switch of control; choose from {known}.")
+        raise InvalidInput("switch_unknown", switch=unknown[0], choices=[*SWITCHES, "must_confirm"])
     for switch in SWITCHES:
         true_or_false(switches.get(switch, True), switch)
     wanted = switches.get("must_confirm", ())
     if isinstance(wanted, str) or not all(isinstance(each, str) for each in wanted):
-        raise InvalidInput("must_confirm is a list of actions.")
+        raise InvalidInput("must_confirm_no_list")
     told = {**switches, **({"must_confirm": sorted(wanted)} if wanted else {})}
 
     def write(pen: Pen) -> Lane:
@@ -349,7 +348,7 @@ def let_go(world: World, drive: Drive) -> None:
 def get_lane(world: World, lane: str, *, owner: str = SYSTEM) -> Lane:
     found = world.route(owner=owner).store.read(lambda tx: tx.attention.lane(lane, owner))
     if found is None:
-        raise NotFound(f"There is no lane {lane!r}; `horae attention lanes` shows those there are.")
+        raise NotFound("lane_unknown", lane=lane)
     return with_wall_lease(world, found)
 
 
@@ -365,7 +364,7 @@ def snapshot(world: World, lane: str, *, owner: str = SYSTEM, policy: Policy | N
     def read(tx: Tx) -> Snapshot:
         found = tx.attention.lane(lane, owner)
         if found is None:
-            raise NotFound(f"There is no lane {lane!r}; `horae attention lanes` shows those there are.")
+            raise NotFound("lane_unknown", lane=lane)
         tasks = {task.number: found.explained(task) for task in tx.attention.live_tasks(found.number)}
         by_state: dict[str, list[Task]] = {}
         for task in tasks.values():

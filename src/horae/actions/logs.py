@@ -49,11 +49,11 @@ def page(
 ) -> list[Logged]:
     """Runs, newest first; *before* are the two numbers of the last one of the page before."""
     if not 1 <= limit <= MAX_PAGE * 10:
-        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE * 10:,}.")
+        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=MAX_PAGE * 10)
     told = wanted or LogFilter()
     unknown = sorted(set(told.outcomes) - set(OUTCOMES))
     if unknown:
-        raise InvalidInput(f"{unknown[0]!r} is not an outcome; choose from {', '.join(OUTCOMES)}.")
+        raise InvalidInput("choice_unknown", name="outcome", value=unknown[0], choices=list(OUTCOMES))
     return world.route().store.read(lambda tx: tx.logs.find(told, limit=limit, before=before))
 
 
@@ -94,7 +94,7 @@ def clean(
     """
     before, told = aware(before, "before"), wanted or LogFilter()
     if before > world.clock.now():
-        raise InvalidInput(f"before {iso(before)} lies in the future; the log of today is not old.")
+        raise InvalidInput("before_in_future", before=iso(before))
     if dry_run:
         return Cleaned(world.route().store.read(lambda tx: tx.logs.count_old(told, before)), before, dry_run=True)
 
@@ -127,4 +127,4 @@ def _account_for(world: World, wanted: LogFilter, done: Cleaned, actor: str, rea
 
 
 def _unknown(run_id: str) -> NotFound:
-    return NotFound(f"There is no run {run_id!r} in the log; it may have been cleaned up.")
+    return NotFound("run_unknown", id=run_id)

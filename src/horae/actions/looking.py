@@ -38,7 +38,7 @@ def get_task(world: World, lane: str, task_id: str, *, owner: str = SYSTEM) -> T
     number, home = task_number(task_id), get_lane(world, lane, owner=owner)
     found = world.route(owner=owner, id=task_id).store.read(lambda tx: tx.attention.task(number))
     if found is None or found.lane != home.number:
-        raise NotFound(f"There is no task {task_id} in lane {lane!r}.")
+        raise NotFound("task_unknown", id=str(task_id), lane=lane)
     return home.explained(found)
 
 
@@ -50,7 +50,7 @@ def find_tasks(
     wanted, known = tuple(states), TASK.states
     unknown = next((each for each in wanted if each not in known), None)
     if unknown is not None:
-        raise InvalidInput(f"{unknown!r} is not a state of a task; choose from {', '.join(sorted(known))}.")
+        raise InvalidInput("choice_unknown", name="state", value=unknown, choices=sorted(known))
     _bounded(limit)
     number = task_number(before) if before else None
     home = get_lane(world, lane, owner=owner)
@@ -84,9 +84,9 @@ def lane_of_confirmation(world: World, number: int) -> Lane | None:
         wait = tx.attention.wait(number)
         return None if wait is None or wait.kind != "confirm" else tx.attention.lane_by_number(wait.lane)
 
-    return world.store.read(read)
+    return world.route().store.read(read)
 
 
 def _bounded(limit: int) -> None:
     if not 1 <= limit <= MAX_PAGE:
-        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")
+        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=MAX_PAGE)

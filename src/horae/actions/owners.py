@@ -40,7 +40,7 @@ def get_owner(world: World, owner: str) -> OwnerSettings:
 def find_owners(world: World, *, limit: int = 100, after: str | None = None) -> list[tuple[str, OwnerSettings]]:
     """Tenants that have settings, secrets or tasks, by name."""
     if not 1 <= limit <= MAX_PAGE:
-        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")
+        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=MAX_PAGE)
 
     if after is not None:
         label(after, "owner")

@@ -40,7 +40,7 @@ def resume_queue(world: World, queue: str, *, actor: str = SYSTEM, reason: str =
 def limit_queue(world: World, queue: str, max_running: int | None, *, actor: str = SYSTEM, reason: str = "") -> Queue:
     """At most so many jobs of the queue run at once, over all workers; None lifts the limit."""
     if max_running is not None and max_running < 1:
-        raise InvalidInput(f"A limit of {max_running} would stop the queue; pause it instead, or use 1 or more.")
+        raise InvalidInput("queue_limit_too_low", max_running=max_running)
     limit = set_limit(world, limit_name(queue=queue), max_running, actor=actor, reason=reason)
     found = world.route().store.read(
         lambda tx: next((each for each in tx.queues.all() if each.name == queue), Queue(queue))
@@ -51,7 +51,7 @@ def limit_queue(world: World, queue: str, max_running: int | None, *, actor: str
 def order_queue(world: World, queue: str, order: Order, *, actor: str = SYSTEM, reason: str = "") -> Queue:
     """Serve by band first ("priority") or by due time first ("run_at")."""
     if order not in ORDERS:
-        raise InvalidInput(f"Unknown order {order!r}; choose one of {', '.join(ORDERS)}.")
+        raise InvalidInput("choice_unknown", name="order", value=order, choices=list(ORDERS))
     return _change(world, queue, "order", actor, reason, order=order)
 
 
@@ -79,7 +79,7 @@ def get_queue(world: World, queue: str, *, owner: str | None = None, queues: Col
     seen = list_queues(world, owner=owner, queues=queues, machinery=queue == MACHINERY)
     found = next((view for view in seen if view.name == queue), None)
     if found is None:
-        raise NotFound(f"There is no queue {queue!r} with settings, jobs or a worker.")
+        raise NotFound("queue_unknown", queue=queue)
     return found
 
 

@@ -34,8 +34,7 @@ def enqueue_within(
         there = tx.jobs.unfinished(owner, allowed)
         placed = _within(tx, _in_time(tx, world, requests), queues)
         if there + sum(not each.deduplicated for each in placed) > allowed:
-            told = f"{owner} may have {allowed} unfinished jobs at once, and has {there}. Let some end first."
-            raise QuotaExceeded("jobs", allowed, told)
+            raise QuotaExceeded("jobs", allowed, "too_many_jobs", owner=owner, unfinished=there)
         return placed
 
     placed = world.route(owner=owner).store.transact(write)
@@ -60,7 +59,7 @@ def _within(tx: Tx, placed: list[Enqueued], queues: Collection[str]) -> list[Enq
     for each in placed if queues else ():
         known = tx.jobs.get(each.number) if each.deduplicated else None
         if known is not None and known.queue not in queues:
-            raise Conflict("An unfinished job in another queue has this unique name. Choose another.")
+            raise Conflict("unique_name_in_other_queue")
     return placed
 
 

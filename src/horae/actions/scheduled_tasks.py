@@ -85,7 +85,7 @@ def create(
         if key is not None:
             known = tx.scheduled_tasks.get(task_id, owner)
             if known is not None and terms.only_queues and known.queue not in terms.only_queues:
-                raise Conflict(f"The key {key!r} made a task that fires into another queue. Choose another key.")
+                raise Conflict("task_key_in_other_queue", key=key)
             if known is not None:
                 return Saved(_facts(world, tx, _same_request(known, key, asked)))
             _not_deleted(tx, task_id, owner, key)
@@ -127,7 +127,7 @@ def _same_request(known: Schedule, key: str, asked: str) -> Schedule:
 def _not_deleted(tx: Tx, task_id: str, owner: str, key: str) -> None:
     """The audit remembers what a key has made, so that a late repetition does not bring back what was deleted."""
     if tx.audit.find(object_id=schedules.object_id(task_id, owner), owner=owner, limit=1, before=None):
-        raise Conflict(f"The key {key!r} made {task_id}, which has been deleted since. Choose another key.")
+        raise Conflict("task_key_of_deleted", key=key, id=task_id)
 
 
 def _check_quota(tx: Tx, owner: str, settings: OwnerSettings, terms: Terms) -> None:
@@ -135,11 +135,7 @@ def _check_quota(tx: Tx, owner: str, settings: OwnerSettings, terms: Terms) -> N
     own = settings.max_enabled_tasks
     allowed = terms.max_enabled if own is None else own
     if allowed and tx.scheduled_tasks.count_enabled(owner) >= allowed:
-        raise QuotaExceeded(
-            "max_enabled_tasks",
-            allowed,
-            f"{allowed} tasks are enabled, which is the most. Disable or delete one, or save this one disabled.",
-        )
+        raise QuotaExceeded("max_enabled_tasks", allowed, "too_many_enabled_tasks")
 
 
 def change(
@@ -320,14 +316,14 @@ def trigger(
     """Run it now, enabled or not, with other values in its payload where some are given (C-23)."""
     schedule = get(world, task_id, owner=owner, queues=queues).schedule
     if schedule.inactive is not None:
-        raise NotAllowed(f"The task cannot run: {schedule.inactive}")
+        raise NotAllowed("task_cannot_run", problem=schedule.inactive)
     rules = OwnerSettings.read(
         world.route(owner=owner, id=task_id).store.read(lambda tx: tx.owners.settings(schedule.owner))
     ).rules
     kept, warnings = check_payload(schedule.handler, {**schedule.payload, **(payload or {})}, rules)
     done = firing.trigger(world, schedule.key, kept, owner=schedule.owner, actor=actor, reason=reason)
     if not done.ran:  # on record as a skipped fire
-        raise Conflict("The task is running, or waits to run; nothing was started. Its runs show how far it is.")
+        raise Conflict("task_running")
     return done, tuple(warnings)
 
 
@@ -343,7 +339,7 @@ def release(
     """Take the running attempt from its worker and let the task run again at once; no attempt is counted."""
     running = get(world, task_id, owner=owner, queues=queues).running
     if running is None:
-        raise NotAllowed("The task is not running, so there is no lock to release.")
+        raise NotAllowed("task_not_running")
     endings.release(world, running.id, actor=actor, reason=reason)
     return get(world, task_id, owner=owner)
 
@@ -363,7 +359,7 @@ def _found(tx: Tx, task_id: str, owner: str | None, queues: Collection[str] = ()
 
 def _check_reach(found: Schedule | None, queues: Collection[str]) -> Schedule:
     if found is None or (queues and found.queue not in queues):
-        raise NotFound("There is no such task; GET /scheduled-tasks lists those there are.")
+        raise NotFound("scheduled_task_unknown")
     return found
 
 
@@ -372,16 +368,16 @@ def _locked(
 ) -> Schedule:
     found = _found(tx, task_id, owner, queues, lock=True)
     if versions is not None and found.version not in versions:
-        raise VersionConflict(f"The task is at version {found.version} by now; read it again and repeat.")
+        raise VersionConflict("task_version_old", version=found.version)
     return found
 
 
 def _check_limit(limit: int) -> None:
     if not 1 <= limit <= MAX_PAGE:
-        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")
+        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=MAX_PAGE)
 
 
 def _checked_count(count: int) -> int:
     if not 1 <= count <= MAX_PREVIEW:
-        raise InvalidInput(f"count {count} is outside 1 to {MAX_PREVIEW}.")
+        raise InvalidInput("out_of_range", name="count", value=count, least=1, most=MAX_PREVIEW)
     return count

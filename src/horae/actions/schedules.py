@@ -68,7 +68,7 @@ def create(
         if admits is not None:
             admits(tx)
         if tx.schedules.get(schedule.key, schedule.owner) is not None:
-            raise Conflict(f"There is already a schedule {schedule.key!r}; change it, or choose another key.")
+            raise Conflict("schedule_exists", key=schedule.key)
         sources = {field: source for field in CHANGEABLE if _differs(schedule, field)} | dict(schedule.sources)
         made = replace(schedule, sources=sources, created_at=now, updated_at=now, version=1, tzdata=world.tzdata)
         return added(world, tx, made, "create", actor, reason, now)
@@ -92,14 +92,12 @@ def change(
     """Change a schedule and compute its next fire anew. With *version*, only if it is still that one."""
     unknown = sorted(set(changes) - set(CHANGEABLE))
     if unknown:
-        raise InvalidInput(f"{unknown[0]!r} cannot be changed on a schedule; choose from {', '.join(CHANGEABLE)}.")
+        raise InvalidInput("field_not_changeable", field=unknown[0], choices=list(CHANGEABLE))
 
     def write(tx: Tx) -> Schedule:
         before = locked(tx, key, owner)
         if version is not None and version != before.version:
-            raise VersionConflict(
-                f"Schedule {key} is at version {before.version}, not {version}; read it again and repeat."
-            )
+            raise VersionConflict("schedule_version_old", key=key, version=before.version, expected=version)
         sources = {**before.sources, **dict.fromkeys(changes, source)}
         after = replace(before, **changes, sources=sources)
         if after.handler != before.handler:
@@ -160,7 +158,7 @@ def delete(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, 
         before = locked(tx, key, owner)
         followers = tx.schedules.followers(before.number)
         if followers:
-            raise Conflict(f"Schedule {key} is followed by {', '.join(followers)}; change or delete that first.")
+            raise Conflict("schedule_followed", key=key, followers=list(followers))
         tx.schedules.remove(before.number)
         entry = entry_for(world.clock.now(), "delete", before, actor, reason, before=told(before))
         tx.audit.append(replace(entry, after={}))
@@ -184,7 +182,7 @@ def find(
 ) -> list[Schedule]:
     """Schedules by key; *after* is the last one of the page before (its key will do, within one owner)."""
     if not 1 <= limit <= MAX_PAGE:
-        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")
+        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=MAX_PAGE)
     return world.route().store.read(lambda tx: tx.schedules.find(wanted or ScheduleFilter(), limit=limit, after=after))
 
 
@@ -241,7 +239,7 @@ def tally(world: World, schedule: Schedule) -> Tally:
 def preview(world: World, schedule: Schedule, count: int = 5) -> list[datetime]:
     """The next fires of a schedule, stored or only thought of."""
     if not 1 <= count <= MAX_PAGE:
-        raise InvalidInput(f"count {count} is outside 1 to {MAX_PAGE}.")
+        raise InvalidInput("out_of_range", name="count", value=count, least=1, most=MAX_PAGE)
     check(schedule)
     now = world.clock.now()
     # An interval counts from its creation; one that is only thought of would be created now.
@@ -262,7 +260,7 @@ def checked(world: World, schedule: Schedule) -> None:
         label(key, "schedule key", 200)
     queue_name(schedule.queue)
     if not isinstance(schedule.payload, dict):
-        raise InvalidInput("The payload of a schedule is an object: the arguments of its handler by name.")
+        raise InvalidInput("schedule_payload_no_object")
     refuse_credentials(schedule.handler, schedule.payload)
     encode(schedule.payload, max_bytes=world.max_payload_bytes)
     check(schedule)
@@ -334,7 +332,7 @@ def note_follows(tx: Tx, schedule: Schedule) -> None:
     parents = {key: tx.schedules.get(key, schedule.owner) for key in schedule.after}
     missing = sorted(key for key, parent in parents.items() if parent is None and key != schedule.key)
     if missing:
-        raise NotFound(f"Schedule {schedule.key} cannot follow {missing[0]!r}: there is no such schedule.")
+        raise NotFound("followed_unknown", key=schedule.key, missing=missing[0])
     edges: dict[str, tuple[str, ...]] = {schedule.key: schedule.after}
     waiting = [key for key in schedule.after if key != schedule.key]
     while waiting:
@@ -345,7 +343,7 @@ def note_follows(tx: Tx, schedule: Schedule) -> None:
             waiting += known.after
     circle = cycle(edges)
     if circle:
-        raise Conflict(f"These schedules would wait for each other in a circle: {' → '.join(circle)}.")
+        raise Conflict("schedules_in_circle", circle=list(circle))
     tx.schedules.follow(schedule.number, [parent.number for parent in parents.values() if parent is not None])
 
 
@@ -402,4 +400,4 @@ def locked(tx: Tx, key: str, owner: str) -> Schedule:
 
 
 def _unknown(key: str) -> NotFound:
-    return NotFound(f"There is no schedule {key!r}; `horae schedule list` shows what there is.")
+    return NotFound("schedule_unknown", key=key)

@@ -63,9 +63,7 @@ def rotate_secret(
     def write(tx: Tx) -> Sealed:
         before = _get(tx, owner, name)
         if not sealer.open(owner, name, before.text).startswith(PREFIX):
-            raise NotAllowed(
-                f"The secret {name!r} is a text of yours, not a signing secret that can be made here; put the new text."
-            )
+            raise NotAllowed("secret_not_generated", name=name)
         return _put(world, tx, sealer, name, text, owner, overlap, act)
 
     return world.route(owner=owner).store.transact(write), text
@@ -124,7 +122,7 @@ def _put(
     tx.owners.lock(owner, now)
     before = tx.secrets.get(owner, name)
     if before is None and len(tx.secrets.names(owner)) >= MOST:
-        raise QuotaExceeded("secrets", MOST, f"There are {MOST} secrets already; delete one that is not needed.")
+        raise QuotaExceeded("secrets", MOST, "too_many_secrets")
     kept = before is not None and overlap > timedelta(0)
     after = Sealed(
         name=name,
@@ -171,11 +169,11 @@ def _owners(world: World) -> Iterator[str]:
 def _get(tx: Tx, owner: str, name: str) -> Sealed:
     found = tx.secrets.get(owner, secret_name(name))
     if found is None:
-        raise NotFound(f"There is no secret {name!r}; GET /secrets lists those there are.")
+        raise NotFound("secret_unknown", name=name)
     return found
 
 
 def _overlap(given: timedelta) -> timedelta:
     if not timedelta(0) <= given <= LONGEST_OVERLAP:
-        raise InvalidInput(f"A secret that was replaced may stay valid for up to {LONGEST_OVERLAP.days} days.")
+        raise InvalidInput("overlap_too_long", most_days=LONGEST_OVERLAP.days)
     return given

@@ -20,7 +20,6 @@ DEFAULT_LIFE = timedelta(days=90)
 SHORTEST_LIFE = timedelta(minutes=1)
 USED_EVERY = timedelta(minutes=1)  # how precisely "last used" is kept: not every call shall be a write
 MAX_PAGE = 1000
-NOT_VALID = "The token is not valid: unknown, expired or revoked. Ask the operator for a new one."
 
 
 def create_token(
@@ -36,7 +35,7 @@ def create_token(
 ) -> tuple[Token, str]:
     """A new token and, this once, its text. With *expires_in* None it is valid until it is revoked."""
     if expires_in is not None and expires_in < SHORTEST_LIFE:
-        raise InvalidInput(f"A token that lives for {expires_in} is of no use; give it a minute or more.")
+        raise InvalidInput("token_life_too_short", expires_in=expires_in.total_seconds())
     now = world.clock.now()
     secret = world.dice.name(SECRET_LENGTH)
     token = Token(
@@ -71,7 +70,7 @@ def recognise(world: World, text: str, *, address: str | None = None) -> Caller:
     token = None if parsed is None else world.route().store.read(lambda tx: tx.tokens.get(parsed[0]))
     now = world.clock.now()
     if parsed is None or token is None or not is_secret_of(token, parsed[1]) or token.state(now) != "valid":
-        raise Unauthorized(NOT_VALID)
+        raise Unauthorized("token_invalid")
     if token.used_at is None or now - token.used_at >= USED_EVERY:
         with suppress(StoreFull):  # looking must be possible while there is no room to write
             world.route().store.transact(lambda tx: tx.tokens.used(token.token_id, address=address, now=now))
@@ -94,7 +93,7 @@ def find_invalid(world: World, callers: Sequence[Caller]) -> list[Caller]:
 def check_valid(world: World, caller: Caller) -> None:
     """Refuse a caller who was recognised earlier and would not be any more."""
     if find_invalid(world, [caller]):
-        raise Unauthorized(NOT_VALID)
+        raise Unauthorized("token_invalid")
 
 
 def find_tokens(
@@ -102,7 +101,7 @@ def find_tokens(
 ) -> list[Token]:
     """Tokens without their secrets, newest first; *after*: when the last of the page before was made, and its id."""
     if not 1 <= limit <= MAX_PAGE:
-        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")
+        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=MAX_PAGE)
     return world.route(owner=owner).store.read(lambda tx: tx.tokens.find(owner, limit=limit, after=after))
 
 
@@ -115,7 +114,7 @@ def revoke_token(
     def write(tx: Tx) -> Token:
         token = tx.tokens.get(token_id)
         if token is None or (owner is not None and token.owner != owner):
-            raise NotFound(f"There is no token {token_id}; `horae token list` shows those there are.")
+            raise NotFound("token_unknown", id=token_id)
         if tx.tokens.revoke(token_id, actor=actor, now=now):
             entry = Entry(now, actor, "revoke", "token", token_id, owner=token.owner, reason=reason or None)
             tx.audit.append(entry)

@@ -136,7 +136,7 @@ def confirm(
     def write(pen: Pen) -> TaskWait:
         wait = pen.tx.attention.wait(wait_number)
         if wait is None or wait.lane != pen.lane.number or wait.kind != "confirm":
-            raise NotFound(f"There is no confirmation {wait_number} in lane {lane!r}.")
+            raise NotFound("confirmation_unknown", id=wait_number, lane=lane)
         task = pen.tx.attention.task(wait.task)
         if wait.state == "open" and pen.now >= wait.deadline:
             task = expire(pen, wait)

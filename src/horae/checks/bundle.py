@@ -46,9 +46,9 @@ def write_bundle(file: Path, settings: Settings, environment: Mapping[str, str],
     try:
         made = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:
-        raise InvalidInput(f"{file} is there already. Choose another name.") from None
+        raise InvalidInput("bundle_exists", path=str(file)) from None
     except OSError as problem:
-        raise InvalidInput(f"{file} cannot be written: {problem.strerror}.") from None
+        raise InvalidInput("bundle_unwritable", path=str(file), problem=str(problem.strerror)) from None
     parts = {
         "doctor.json": [asdict(finding) for finding in found],
         "versions.json": _versions(),

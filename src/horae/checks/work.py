@@ -231,7 +231,7 @@ def sealed_secrets(place: Place) -> Iterator[Finding]:
 
         sealer = sealer_from(place.environment)
         if sealer is None:
-            raise SecretsLocked("HORAE_SECRET_KEY is not set here.")
+            raise SecretsLocked("secret_key_missing")
         for owner, name, text in found:
             sealer.open(owner, name, text)
     except ModuleNotFoundError:

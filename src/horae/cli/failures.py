@@ -96,8 +96,8 @@ FLAGS = (
 
 
 def as_json(problem: HoraeError) -> dict[str, Any]:
-    """Code and message; for a mistake in cron also where it stands."""
-    told: dict[str, Any] = {"code": problem.code, "message": message(problem)}
+    """Code, message, reason and facts; for a mistake in cron also where it stands."""
+    told: dict[str, Any] = {"code": problem.code, "message": message(problem), **problem.as_json()}
     if isinstance(problem, InvalidCron):
         told |= {"expression": problem.expression, "field": problem.field, "position": problem.position}
     return told

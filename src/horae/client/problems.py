@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Any
 
 from horae import errors
-from horae.core.access import masked
+from horae.core.access import masked, masked_values
 from horae.errors import HoraeError
 
 # By status where the body does not say more, as when a proxy answers in the service's place.
@@ -53,8 +53,12 @@ def error_from(
     kind = _by_code().get(str(told.get("code")), BY_STATUS.get(status, HoraeError))
     phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "an unknown status"
     detail = told.get("detail") or f"The service answered {status} ({phrase}) to {request}."
-    error = kind.__new__(kind)
-    Exception.__init__(error, masked(str(detail)))
+    reason, facts = told.get("reason"), told.get("facts")
+    error = kind.received(
+        masked(str(detail)),
+        reason if isinstance(reason, str) else "",
+        masked_values(facts) if isinstance(facts, dict) else {},
+    )
     if wait is not None:
         told["retry_after"] = wait
     for name, otherwise in _knows(kind).items():

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from horae.core.jobs import SYSTEM
 from horae.errors import Forbidden, InvalidInput, NotFound
@@ -64,7 +64,7 @@ class Caller:
         if self.sees is None:
             return asked or SYSTEM
         if asked not in (None, self.sees):
-            raise NotFound(f"There is no tenant {asked!r}.")
+            raise NotFound("tenant_unknown", owner=asked)
         return self.sees
 
     def among(self, asked: str | None) -> str | None:
@@ -82,24 +82,16 @@ class Caller:
 
     def require(self, *scopes: str) -> None:
         if not self.may(*scopes):
-            raise Forbidden(
-                f"This needs the scope {' or '.join(scopes)}; yours are {', '.join(sorted(self.scopes)) or 'none'}. "
-                "Ask the operator for a token with it: horae token create --scopes …"
-            )
+            raise Forbidden("scope_missing", needed=list(scopes), held=sorted(self.scopes))
 
     def require_queue(self, queue: str) -> None:
         if self.queues and queue not in self.queues:
-            raise Forbidden(
-                f"This token does not serve the queue {queue!r}; it serves {', '.join(sorted(self.queues))}."
-            )
+            raise Forbidden("queue_not_served", queue=queue, queues=sorted(self.queues))
 
     def require_all_queues(self) -> None:
         """Refuse a token that is limited to queues where nothing tells one queue's things from another's."""
         if self.queues:
-            raise Forbidden(
-                f"This token is limited to the queues {', '.join(sorted(self.queues))}, and this is not about a queue. "
-                "Use a token that was made without --queues."
-            )
+            raise Forbidden("not_limited_to_queues", queues=sorted(self.queues))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +156,23 @@ def masked(text: str) -> str:
     return _TOKEN.sub(lambda found: f"{PREFIX}_{found[1]}_…", text)
 
 
+def masked_values(value: Any) -> Any:
+    """Return a JSON value with every text in it masked: callers send their tokens in the wrong places too."""
+    if isinstance(value, dict):
+        return {name: masked_values(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [masked_values(each) for each in value]
+    return masked(value) if isinstance(value, str) else value
+
+
 def scopes_from(words: Iterable[str]) -> tuple[str, ...]:
     """Scopes as written by a person; what is unknown is refused."""
     told = tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
     unknown = sorted(set(told) - set(SCOPES))
     if unknown:
-        raise InvalidInput(f"{unknown[0]!r} is not a scope; choose from {', '.join(SCOPES)}.")
+        raise InvalidInput("scope_unknown", scope=unknown[0], choices=list(SCOPES))
     if not told:
-        raise InvalidInput(f"A token without scopes may do nothing; choose from {', '.join(SCOPES)}.")
+        raise InvalidInput("scopes_missing", choices=list(SCOPES))
     return told
 
 

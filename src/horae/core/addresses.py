@@ -35,9 +35,7 @@ class Address:
         """The address that a text means in its one plain spelling: no octal, no hex, no short forms, no scopes."""
         number = _v6(text) if ":" in text else _v4(text)
         if number is None:
-            raise AddressRefused(
-                f"{text[:60]!r} is not an IP address in its plain form, such as 192.0.2.7 or 2001:db8::7."
-            )
+            raise AddressRefused("address_unreadable", text=text[:60])
         return cls(number, V6_BITS if ":" in text else V4_BITS)
 
     @classmethod
@@ -63,12 +61,10 @@ class Network:
         address, slash, length = text.strip().partition("/")
         base = Address.read(address)
         if slash and not (length.isascii() and length.isdigit() and len(length) < 4 and int(length) <= base.bits):
-            raise AddressRefused(f"{text[:60]!r} is not a network; write for example 10.0.0.0/8 or fd00::/8.")
+            raise AddressRefused("network_unreadable", text=text[:60])
         network = cls(base, int(length) if slash else base.bits)
         if base.number & (1 << (base.bits - network.prefix)) - 1:
-            raise AddressRefused(
-                f"{text[:60]!r} has bits set behind its prefix; write the first address of the network."
-            )
+            raise AddressRefused("network_has_host_bits", text=text[:60])
         return network
 
     def __contains__(self, address: Address) -> bool:
@@ -179,7 +175,7 @@ def allow_list(texts: Iterable[str]) -> tuple[Network, ...]:
     networks = _networks(*texts)
     for network in networks:
         if network.prefix < WIDEST[network.base.bits]:
-            raise AddressRefused(f"{network} is too wide for an allow-list; name the networks that are really meant.")
+            raise AddressRefused("network_too_wide", network=str(network))
     return networks
 
 
@@ -198,7 +194,5 @@ def host_of(text: str) -> str | Address:
     if _NUMBER.fullmatch(labels[-1]):
         return Address.read(plain)
     if len(plain) > LONGEST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
-        raise AddressRefused(
-            f"{text[:60]!r} is not a host name. Use letters, digits, hyphens and dots; write other scripts as xn--…"
-        )
+        raise AddressRefused("host_unreadable", text=text[:60])
     return plain

@@ -67,15 +67,13 @@ class Policy:
 
     def __post_init__(self) -> None:
         if not 0 <= self.aging_cap < self.margin:
-            raise InvalidInput(
-                f"aging_cap {self.aging_cap} must stay below margin {self.margin}, or age could interrupt."
-            )
+            raise InvalidInput("aging_cap_too_high", aging_cap=self.aging_cap, margin=self.margin)
         if self.depth < 1 or self.aging_every <= timedelta(0):
-            raise InvalidInput("A stack needs room for at least one task, and aging a positive period.")
+            raise InvalidInput("stack_without_room")
         if min(self.turn_errors, self.crashes) < 1 or self.clean_up_steps < 0:
-            raise InvalidInput("turn_errors and crashes are 1 or more, clean_up_steps 0 or more.")
+            raise InvalidInput("policy_counts_too_low")
         if min(self.longest_wait, self.keep_events) <= timedelta(0):
-            raise InvalidInput("Waits and events need a positive time: longest_wait and keep_events.")
+            raise InvalidInput("policy_times_too_short")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +91,9 @@ class Control:
             true_or_false(getattr(self, switch), switch)
         names = self.must_confirm
         if not isinstance(names, AbstractSet) or not all(isinstance(each, str) for each in names):
-            raise InvalidInput(f"must_confirm is a set of names of actions, not {names!r}.")
+            raise InvalidInput("must_confirm_unreadable", given=repr(names))
         if not isinstance(self.confirm_timeout, timedelta) or self.confirm_timeout <= timedelta(0):
-            raise InvalidInput("confirm_timeout is a timedelta above zero: a person may never answer.")
+            raise InvalidInput("confirm_timeout_missing")
 
     def needs_confirmation(self, action: str) -> bool:
         return self.confirm_everything or action in self.must_confirm
@@ -155,7 +153,7 @@ class SafePoint:
 def base_priority(value: int) -> int:
     """A base that a task may have."""
     if not isinstance(value, int) or isinstance(value, bool) or not LOWEST <= value <= HIGHEST:
-        raise InvalidInput(f"priority {value!r} is not a whole number from {LOWEST} to {HIGHEST}.")
+        raise InvalidInput("task_priority_outside", value=repr(value), least=LOWEST, most=HIGHEST)
     return value
 
 
@@ -215,7 +213,7 @@ def top_of(tasks: Iterable[Weighed]) -> Weighed | None:
 def at_safe_point(focus: Weighed, tasks: Sequence[Weighed], control: Control, policy: Policy) -> SafePoint:
     """What becomes of the focus between two steps: a cancel comes first, then control, then a stronger task."""
     if focus.phase == "act":
-        raise InvalidInput("There is no safe point between an intent and its facts.")
+        raise InvalidInput("no_safe_point")
     if focus.cancel_requested:
         return SafePoint("cancel")
     if focus.holds:
@@ -248,20 +246,18 @@ class Rule:
         label(self.event, "event", 200)
         base_priority(self.priority)
         if self.do not in DEEDS:
-            raise InvalidInput(f"The rule for {self.event!r} cannot do {self.do!r}; choose from {', '.join(DEEDS)}.")
+            raise InvalidInput("rule_action_unknown", event=self.event, action=self.do, choices=list(DEEDS))
         if not isinstance(self.payload, Mapping):
-            raise InvalidInput(
-                f"The payload of the rule for {self.event!r} is an object, to which the event's is added."
-            )
+            raise InvalidInput("rule_payload_unreadable", event=self.event)
         encode(dict(self.payload), "payload of a rule")
         if self.kind:
             name(self.kind, "kind of task")
         if self.key:
             label(self.key, "key")
         if self.do in ("task", "coalesce") and not self.kind:
-            raise InvalidInput(f"The rule for {self.event!r} makes a task, so it must name its kind.")
+            raise InvalidInput("rule_kind_missing", event=self.event)
         if self.do == "coalesce" and not self.key:
-            raise InvalidInput(f"The rule for {self.event!r} merges by key, so it must name one.")
+            raise InvalidInput("rule_key_missing", event=self.event)
 
     def as_json(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)} | {"payload": dict(self.payload)}
@@ -279,7 +275,9 @@ def wait_span(timeout: object, policy: Policy) -> timedelta:
         except (OverflowError, ValueError):
             timeout = None
     if not isinstance(timeout, timedelta) or timeout <= timedelta(0):
-        raise InvalidInput("A wait needs a finite timeout above zero: the outside may never answer.")
+        raise InvalidInput("wait_timeout_missing")
     if timeout > policy.longest_wait:
-        raise InvalidInput(f"A wait of {timeout} is longer than this lane allows ({policy.longest_wait}).")
+        raise InvalidInput(
+            "wait_too_long", timeout=timeout.total_seconds(), longest=policy.longest_wait.total_seconds()
+        )
     return timeout

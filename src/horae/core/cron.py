@@ -181,12 +181,8 @@ class Cron:
 
 def _unknown_option(cron: Cron) -> InvalidInput:
     given = (("day_match", cron.day_match, DAY_MATCHES), ("gap", cron.gap, GAPS), ("fold", cron.fold, FOLDS))
-    said = [
-        f"{name}={value!r} is not known; choose one of {', '.join(map(repr, allowed))}."
-        for name, value, allowed in given
-        if value not in allowed
-    ]
-    return InvalidInput(" ".join(said))
+    name, value, allowed = next(each for each in given if each[1] not in each[2])
+    return InvalidInput("choice_unknown", name=name, value=value, choices=list(allowed))
 
 
 def _never(expression: str) -> NeverFires:

@@ -35,4 +35,4 @@ def read_cursor(cursor: str | None, *kinds: type) -> list[Any] | None:
 
 def not_ours() -> InvalidInput:
     """Return the refusal of a cursor whose values no list can have given."""
-    return InvalidInput("This cursor was not made here; use next_cursor of the page before, as it is.")
+    return InvalidInput("cursor_invalid")

@@ -115,7 +115,7 @@ def _kept(directive: Directive) -> None:
     encode(directive.context, "context")
     encode(directive.note, "note")
     if directive.note is not None and (not isinstance(directive.note, str) or len(directive.note) > MAX_NOTE):
-        raise InvalidInput(f"A note is a text of up to {MAX_NOTE} characters: a cue for coming back, not a report.")
+        raise InvalidInput("note_unreadable", most=MAX_NOTE)
 
 
 class Act(Directive):
@@ -212,7 +212,7 @@ class Fail(Directive):
 
     def __post_init__(self) -> None:
         if not isinstance(self.reason, str) or not self.reason.strip():
-            raise InvalidInput("A failure needs a reason that a person can read.")
+            raise InvalidInput("failure_without_reason")
         encode(self.reason, "reason")
         _kept(self)
 
@@ -256,7 +256,7 @@ def check_answer(answer: Any, policy: Policy) -> Facts | Pending | None:
         wait_keys(answer.on)
         wait_span(answer.timeout, policy)
     elif answer is not None:
-        raise InvalidInput(f"An action answers Facts(...), Pending(...) or nothing, not {type(answer).__name__}.")
+        raise InvalidInput("action_answer_unreadable", given=type(answer).__name__)
     checked: Facts | Pending | None = answer
     return checked
 
@@ -264,10 +264,10 @@ def check_answer(answer: Any, policy: Policy) -> Facts | Pending | None:
 def wait_keys(on: str | Sequence[str]) -> tuple[str, ...]:
     """The keys of a wait, each once."""
     if not isinstance(on, Sequence):
-        raise InvalidInput(f"A wait names its keys as text or a list of texts, not {type(on).__name__}.")
+        raise InvalidInput("wait_keys_unreadable", given=type(on).__name__)
     keys = (on,) if isinstance(on, str) else tuple(dict.fromkeys(on))
     if not 1 <= len(keys) <= MAX_KEYS:
-        raise InvalidInput(f"A wait is for 1 to {MAX_KEYS} keys, not {len(keys)}.")
+        raise InvalidInput("wait_keys_outside", count=len(keys), most=MAX_KEYS)
     return tuple(label(key, "wait key", 200) for key in keys)
 
 

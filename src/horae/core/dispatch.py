@@ -44,10 +44,10 @@ def question(payload: Mapping[str, Any], routing: Routing, known: Mapping[str, A
     """What is posted; *known* facts, such as the user, win over what the context claims about them."""
     text = payload.get("text") or payload.get("input")
     if not isinstance(text, str) or not text.strip():
-        raise InvalidPayload("The payload needs a text (or input) that says what to do.")
+        raise InvalidPayload("dispatch_text_missing")
     context = payload.get("context")
     if context is not None and not isinstance(context, dict):
-        raise InvalidPayload(f"The context must be an object, not {type(context).__name__}; for example {{}}.")
+        raise InvalidPayload("dispatch_context_unreadable", given=type(context).__name__)
     facts = {name: value for name, value in known.items() if value is not None}
     return {
         "text": text,
@@ -63,25 +63,25 @@ def _choice(payload: Mapping[str, Any], name: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or len(value) > LONGEST_CHOICE:
-        raise InvalidPayload(f"{name} must be text of at most {LONGEST_CHOICE} characters; leave it out for the usual.")
+        raise InvalidPayload("dispatch_choice_unreadable", name=name, most=LONGEST_CHOICE)
     return value.strip() or None
 
 
 def answer_of(body: bytes) -> dict[str, Any]:
     """The orchestrator's answer, if it is one: an object that holds something and reports no error."""
     if not body.strip():
-        raise DispatchFailed("The orchestrator answered with nothing; look at its logs.")
+        raise DispatchFailed("orchestrator_silent")
     try:
         answer = json.loads(body)
         encode(answer, "answer", len(body) * 6)  # as deep and as plain as any result may be
     except (ValueError, RecursionError):
-        raise DispatchFailed("The orchestrator's answer is not plain JSON; is this really its address?") from None
+        raise DispatchFailed("orchestrator_answer_no_json") from None
     if not isinstance(answer, dict):
-        raise DispatchFailed("The orchestrator's answer is not an object; is this really its address?")
+        raise DispatchFailed("orchestrator_answer_no_object")
     if answer.get("error"):
-        raise DispatchFailed(f"The orchestrator reported: {_short(answer['error'], 500)}")
+        raise DispatchFailed("orchestrator_failed", error=_short(answer["error"], 500))
     if not any(answer.values()):
-        raise DispatchFailed("The orchestrator answered with an empty object; nothing was done. Look at its logs.")
+        raise DispatchFailed("orchestrator_answer_empty")
     return answer
 
 

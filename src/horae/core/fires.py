@@ -150,7 +150,7 @@ def _every(seconds: str, anchor: Any, initial_delay: timedelta, start: datetime 
     try:
         period = float(seconds)
     except ValueError:
-        raise InvalidInput(f"An interval is a number of seconds, not {seconds!r}.") from None
+        raise InvalidInput("interval_unreadable", name="interval", value=repr(seconds)) from None
     return Every(period, anchor=anchor, initial_delay=initial_delay, start=start)
 
 
@@ -270,27 +270,25 @@ def check(schedule: Schedule) -> Schedule:
     ]
     for name, value, allowed in choices:
         if value not in allowed:
-            raise InvalidInput(f"{name}={value!r} is not known; choose one of {', '.join(allowed)}.")
+            raise InvalidInput("choice_unknown", name=name, value=str(value), choices=list(allowed))
     _check_shapes(schedule)
     _check_numbers(schedule)
     zone_named(schedule.zone)
     if schedule.group is not None:
         checked_name(schedule.group, "group")
     if schedule.title and not (schedule.title.isprintable() and len(schedule.title) <= MAX_TITLE):
-        raise InvalidInput(f"A title is one line of at most {MAX_TITLE} printable characters.")
+        raise InvalidInput("title_unprintable", most=MAX_TITLE)
     if schedule.kind == "after" and not schedule.after:
-        raise InvalidInput("A schedule that follows others must name at least one of them in after=[…].")
+        raise InvalidInput("after_missing")
     if schedule.after and schedule.kind != "after":
-        raise InvalidInput(
-            f"A schedule has times of its own ({schedule.kind}) or follows others (after=[…]), not both."
-        )
+        raise InvalidInput("after_and_times", kind=schedule.kind)
     for name in ("starts_at", "ends_at"):
         if (moment := getattr(schedule, name)) is not None:
             aware(moment, name)
     if schedule.starts_at and schedule.ends_at and schedule.ends_at <= schedule.starts_at:
-        raise InvalidInput(f"ends_at {iso(schedule.ends_at)} is not later than starts_at {iso(schedule.starts_at)}.")
+        raise InvalidInput("ends_before_start", ends_at=iso(schedule.ends_at), starts_at=iso(schedule.starts_at))
     if len(schedule.expression) > MAX_EXPRESSION:
-        raise InvalidInput(f"The expression has {len(schedule.expression)} characters; at most {MAX_EXPRESSION} fit.")
+        raise InvalidInput("expression_too_long", length=len(schedule.expression), most=MAX_EXPRESSION)
     _ = schedule.rule
     return schedule
 
@@ -302,24 +300,26 @@ def _check_shapes(schedule: Schedule) -> None:
             if value is None and name in MAY_BE_NONE:
                 continue
             if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-                raise InvalidInput(f"{name}={value!r} is not {said}.")
+                raise InvalidInput("type_wrong", name=name, value=repr(value), expected=said)
 
 
 def _check_numbers(schedule: Schedule) -> None:
     if not 1 <= schedule.catch_up <= 1000:
-        raise InvalidInput(f"catch_up={schedule.catch_up} is outside 1 to 1000.")
+        raise InvalidInput("out_of_range", name="catch_up", value=schedule.catch_up, least=1, most=1000)
     if schedule.max_fires is not None and not 1 <= schedule.max_fires <= MAX_FIRES:
-        raise InvalidInput(f"max_fires={schedule.max_fires} is outside 1 to {MAX_FIRES:,}; None means no bound.")
+        raise InvalidInput("out_of_range", name="max_fires", value=schedule.max_fires, least=1, most=MAX_FIRES)
     for name in SPANS:
         if getattr(schedule, name) < timedelta(0):
-            raise InvalidInput(f"{name} cannot be negative.")
+            raise InvalidInput("span_negative", name=name)
     for name in LIMITS:
         value = getattr(schedule, name)
         if value is not None and value <= timedelta(0):
-            raise InvalidInput(f"{name}={value} leaves no time at all; give more, or None.")
+            raise InvalidInput("no_time_left", name=name, value=value.total_seconds())
     for name in (*SPANS, *LIMITS):
         if (getattr(schedule, name) or timedelta(0)) > LONGEST:
-            raise InvalidInput(f"{name}={getattr(schedule, name)} is too long to be kept; {LONGEST.days:,} days fit.")
+            raise InvalidInput(
+                "span_too_long", name=name, value=getattr(schedule, name).total_seconds(), most_days=LONGEST.days
+            )
 
 
 def cycle(edges: Mapping[str, tuple[str, ...]]) -> tuple[str, ...] | None:

@@ -13,14 +13,11 @@ MICROSECOND = timedelta(microseconds=1)
 def aware(instant: datetime, name: str = "instant") -> datetime:
     """The instant in UTC; a naive one is refused, because nobody can know what it means."""
     if instant.tzinfo is None or instant.utcoffset() is None:
-        raise InvalidInput(
-            f"{name} {instant.isoformat()} has no time zone. Give an aware datetime, "
-            "for example datetime(2030, 1, 7, 6, tzinfo=UTC)."
-        )
+        raise InvalidInput("zone_missing", name=name, value=instant.isoformat())
     try:
         return instant.astimezone(UTC)
     except OverflowError:
-        raise InvalidInput(f"{name} {instant.isoformat()} lies outside the calendar when told in UTC.") from None
+        raise InvalidInput("outside_calendar", name=name, value=instant.isoformat()) from None
 
 
 def later(moment: datetime, by: timedelta) -> datetime:
@@ -58,8 +55,8 @@ def from_iso(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise InvalidInput(f"{text!r} is not an ISO-8601 instant; write for example 2030-01-07T06:00:00Z.") from None
+        raise InvalidInput("instant_unreadable", name="time", text=text) from None
     if moment.tzinfo is None:
         told = moment.isoformat()
-        raise InvalidInput(f"{text!r} has no time zone; write {told}Z for UTC, or an offset such as {told}+08:00.")
+        raise InvalidInput("offset_missing", text=text, without_zone=told)
     return aware(moment)

@@ -258,13 +258,13 @@ def job_number(job_id: str | int) -> int:
     digits = job_id.removeprefix("job_")
     if digits.isascii() and digits.isdigit() and len(digits) < 19:
         return int(digits)
-    raise NotFound(f"{job_id!r} is not a job id; ids look like job_12.")
+    raise NotFound("job_id_unreadable", id=str(job_id))
 
 
 def band_of(priority: str) -> int:
     """High is 0, so that ascending order serves it first."""
     if priority not in PRIORITIES:
-        raise InvalidInput(f"Unknown priority {priority!r}; choose one of {', '.join(PRIORITIES)}.")
+        raise InvalidInput("choice_unknown", name="priority", value=str(priority), choices=list(PRIORITIES))
     return PRIORITIES.index(priority)
 
 
@@ -393,6 +393,4 @@ def check_run_at(run_at: datetime, *, now: datetime, strict: bool) -> None:
     """Refuse a past due time where the door is strict; elsewhere a late job simply runs at once."""
     from_past = now - run_at
     if strict and from_past > PAST_TOLERANCE:
-        raise PastDue(
-            f"run_at {iso(run_at)} has passed; it is {iso(now)} now. Give a time from then on, or leave it out."
-        )
+        raise PastDue("run_at_passed", run_at=iso(run_at), now=iso(now))

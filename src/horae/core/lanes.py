@@ -33,9 +33,7 @@ def lane_name(text: str) -> str:
     """A name that an agent's lane may have; over HTTP what is behind the lane must not be taken for a part of it."""
     taken = next((part for part in name(text, "lane", 200).split("/")[1:] if part in ADDRESSED), None)
     if taken is not None:
-        raise InvalidName(
-            f"{text!r} cannot name a lane: /{taken} behind a lane is where its own {taken} are. Choose another word."
-        )
+        raise InvalidName("lane_name_taken", name=text, taken=taken)
     return text
 
 

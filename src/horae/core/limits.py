@@ -27,13 +27,13 @@ class Limit:
 
     def __post_init__(self) -> None:
         if not isinstance(self.max_calls, int) or isinstance(self.max_calls, bool):
-            raise DefinitionError(f"A rate limit counts whole calls, not {self.max_calls!r}.")
+            raise DefinitionError("rate_not_whole", value=repr(self.max_calls))
         if self.max_calls < 1:
-            raise DefinitionError(f"A rate limit of {self.max_calls} calls would never let anything through; allow 1.")
+            raise DefinitionError("rate_too_low", max_calls=self.max_calls)
         if self.window < timedelta(milliseconds=1):
-            raise DefinitionError(f"A rate limit needs a window of at least a millisecond, not {self.window}.")
+            raise DefinitionError("rate_window_too_short", window=str(self.window))
         if not self.name or len(self.name) > 255:
-            raise DefinitionError("A rate limit needs a name of at most 255 characters, so that workers can share it.")
+            raise DefinitionError("rate_name_unreadable")
 
     @property
     def micros(self) -> int:

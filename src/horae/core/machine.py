@@ -39,9 +39,11 @@ class Machine(Generic[S]):
         try:
             return self.arrows[state, event]
         except KeyError:
-            possible = ", ".join(name for (before, name) in self.arrows if before == state)
-            instead = f". From {state} it can be: {possible}." if possible else ": it has ended."
-            raise NotAllowed(f"A {self.name} that is {state} cannot be {event}{instead}") from None
+            possible = [name for (before, name) in self.arrows if before == state]
+            if not possible:
+                raise NotAllowed("already_ended", thing=self.name, state=state, event=event) from None
+            refusal = NotAllowed("transition_refused", thing=self.name, state=state, event=event, possible=possible)
+            raise refusal from None
 
     def is_final(self, state: str) -> bool:
         return all(before != state for before, _ in self.arrows)

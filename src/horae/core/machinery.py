@@ -22,18 +22,14 @@ SERVED_AT_ONCE = 20  # small, because every worker serves them, and each is a sh
 def queue_name(text: str) -> str:
     """A name that a queue of somebody's may have."""
     if text == MACHINERY:
-        raise ReservedQueue(
-            f"The queue {MACHINERY!r} is Horae's own: the jobs in it keep the timeouts of waits and confirmations and "
-            "the starts and deadlines of tasks. Every worker serves it, and nobody else may use it, pause it or limit "
-            "it; choose another queue."
-        )
+        raise ReservedQueue("queue_reserved", queue=MACHINERY)
     return name(text, "queue")
 
 
 def unique_name(text: str) -> str:
     """A unique name that a job of somebody's may have; one of ours would keep a wait from getting its timeout."""
     if isinstance(text, str) and text.startswith(OWN_NAMES):
-        raise InvalidName(f"{text!r} cannot be a unique name: those that begin with {OWN_NAMES!r} are Horae's own.")
+        raise InvalidName("unique_name_reserved", name=text, prefix=OWN_NAMES)
     return label(text, "unique name")
 
 
@@ -48,4 +44,4 @@ def refuse_own(job: Job) -> None:
     else:
         kept = f"the {'start' if job.handler == START else 'deadline'} of task t{payload.get('task')}"
         advice = "cancel that task"
-    raise ReservedQueue(f"{job.id} is Horae's own: it keeps {kept}. Leave it alone and {advice} (horae attention …).")
+    raise ReservedQueue("job_reserved", id=job.id, kept=kept, advice=advice)

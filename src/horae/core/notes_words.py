@@ -153,7 +153,7 @@ def say_effect(effect: Effect, language: Language = "en") -> str:
 
 def _text(code: str, language: str, **values: Any) -> str:
     if language not in TEXTS:
-        raise InvalidInput(f"There are no words in language {language!r}; choose 'en' or 'zh'.")
+        raise InvalidInput("language_unknown", language=language)
     return TEXTS[language][code].format(**values)
 
 

@@ -61,24 +61,24 @@ def _networks(given: Any) -> tuple[str, ...]:
 def _ports(given: Any) -> tuple[int, ...]:
     numbers = _listed(given, int, MOST_PORTS, "ports is a list such as [443, 8080]")
     if any(not 0 < number < 65536 for number in numbers):
-        raise InvalidInput("ports are numbers from 1 to 65535.")
+        raise InvalidInput("ports_outside")
     return tuple(sorted(set(numbers)))
 
 
 def _listed(given: Any, kind: type, most: int, told: str) -> Sequence[Any]:
     fits = given is None or (isinstance(given, list | tuple) and all(type(each) is kind for each in given))
     if not fits or len(given or ()) > most:
-        raise InvalidInput(f"{told}, with at most {most} entries.")
+        raise InvalidInput("owner_list_unreadable", expected=told, most=most)
     return given or ()
 
 
 def _flag(given: Any) -> bool:
     if given is not None and not isinstance(given, bool):
-        raise InvalidInput("allow_http is true or false.")
+        raise InvalidInput("allow_http_unreadable")
     return bool(given)
 
 
 def _count(given: Any) -> int | None:
     if given is not None and (type(given) is not int or not 0 <= given <= MOST_TASKS):
-        raise InvalidInput(f"max_enabled_tasks is a number from 0 (no limit) to {MOST_TASKS:,}, or null.")
+        raise InvalidInput("max_enabled_tasks_outside", most=MOST_TASKS)
     return given

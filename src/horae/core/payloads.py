@@ -28,20 +28,13 @@ def encode(value: Any, what: str = "payload", max_bytes: int | None = MAX_BYTES)
     except RecursionError:
         raise _too_deep(what) from None
     except UnicodeEncodeError:
-        raise InvalidPayload(
-            f"The {what} contains a lone surrogate, which is not text. Decode the bytes it came from properly first."
-        ) from None
+        raise InvalidPayload("lone_surrogate", what=what) from None
     except (TypeError, ValueError) as problem:
-        raise InvalidPayload(
-            f"The {what} is not plain JSON: {problem}. Send only dict, list, str, int, finite float, bool and None."
-        ) from None
+        raise InvalidPayload("not_json", what=what, problem=str(problem)) from None
     if max_bytes is not None and size > max_bytes:
-        raise InvalidPayload(
-            f"The {what} has {size:,} bytes; at most {max_bytes:,} are accepted. Store the data elsewhere and "
-            "send a reference to it."
-        )
+        raise InvalidPayload("too_large", what=what, size=size, most=max_bytes)
     if "\\u0000" in text and _ESCAPED_NUL.search(text):
-        raise InvalidPayload(f"The {what} contains a NUL character, which databases cannot store as text. Remove it.")
+        raise InvalidPayload("nul_character", what=what)
     if max_bytes is not None and not _is_flat(value):
         _check_keys(value, what)
     if max_bytes is not None and text.count("[") + text.count("{") > MAX_DEPTH and depth(value) > MAX_DEPTH:
@@ -72,10 +65,7 @@ def _check_keys(value: Any, what: str) -> None:
             if not _TEXT.issuperset(map(type, node)):
                 wrong = next((key for key in node if not isinstance(key, str)), None)
                 if wrong is not None or None in node:
-                    raise InvalidPayload(
-                        f"The {what} has the key {wrong!r}, which is not text, and JSON knows no other keys. "
-                        f'Write it as a string, for example "{wrong}".'
-                    )
+                    raise InvalidPayload("key_not_text", what=what, key=repr(wrong), text=str(wrong))
             if not _SCALARS.issuperset(map(type, node.values())):
                 waiting += [child for child in node.values() if type(child) not in _SCALARS]
         elif isinstance(node, list | tuple) and not _SCALARS.issuperset(map(type, node)):
@@ -95,23 +85,20 @@ def depth(value: Any) -> int:
 
 
 def _too_deep(what: str) -> InvalidPayload:
-    return InvalidPayload(f"The {what} is nested deeper than {MAX_DEPTH} levels. Flatten it, or send it as a string.")
+    return InvalidPayload("too_deep", what=what, most=MAX_DEPTH)
 
 
 def name(value: str, what: str, max_length: int = 100) -> str:
     """A name for queues, handlers and the like: printable, without spaces, safe in URLs and metrics."""
     if not isinstance(value, str) or not _NAME.fullmatch(value) or len(value) > max_length:
-        raise InvalidName(
-            f"{value!r} cannot name a {what}: use up to {max_length} letters, digits and any of _ . : / @ -, "
-            "beginning with a letter or digit."
-        )
+        raise InvalidName("name_unreadable", what=what, value=repr(value), most=max_length)
     return value
 
 
 def true_or_false(value: object, what: str) -> bool:
     """Accept a boolean and nothing else: the text "no" is true to Python."""
     if not isinstance(value, bool):
-        raise InvalidInput(f"{what} is True or False, not {value!r}.")
+        raise InvalidInput("not_boolean", name=what, value=repr(value))
     return value
 
 
@@ -119,8 +106,5 @@ def label(value: str, what: str, max_length: int = 255) -> str:
     """Free text of one line (keys, tags): anything printable that every database stores alike."""
     fits = isinstance(value, str) and 0 < len(value) <= max_length and value.isprintable()
     if not fits or value != value.strip():  # some databases ignore space at the end when they compare
-        raise InvalidName(
-            f"{value!r} cannot be a {what}: use 1 to {max_length} printable characters, without line breaks "
-            "and without space at either end."
-        )
+        raise InvalidName("label_unreadable", what=what, value=repr(value), most=max_length)
     return value

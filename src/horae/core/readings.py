@@ -17,16 +17,11 @@ def instant_from(text: str, zone: str | None, name: str = "The time") -> datetim
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise InvalidInput(
-            f"{name} {text!r} is not an ISO-8601 time; write for example 2030-01-07T06:00:00Z."
-        ) from None
+        raise InvalidInput("instant_unreadable", name=name, text=text) from None
     if moment.tzinfo is not None:
         return aware(moment, name)
     if zone is None:
-        raise InvalidInput(
-            f"{name} {text!r} says nothing about its zone; write {moment.isoformat()}Z for UTC, an offset such as "
-            f"{moment.isoformat()}+08:00, or name the zone that it is meant in."
-        )
+        raise InvalidInput("reading_zone_missing", name=name, text=text, without_zone=moment.isoformat())
     return _instant_in(moment, zone, name)
 
 
@@ -37,8 +32,12 @@ def _instant_in(reading: datetime, zone: str, name: str) -> datetime:
         # With fold=0 a missing reading is taken with the offset before the gap, so it lies just after it.
         begins = span_at(place, first).start
         raise InvalidInput(
-            f"{name} {reading.isoformat()} does not exist in {zone}: its clocks jump over it. The first moment after "
-            f"is {local(begins, zone).isoformat()} ({iso(begins)})."
+            "reading_skipped",
+            name=name,
+            reading=reading.isoformat(),
+            zone=zone,
+            next_local=local(begins, zone).isoformat(),
+            next=iso(begins),
         )
     return first
 

@@ -24,7 +24,7 @@ def span(value: timedelta | float) -> timedelta:
     try:
         return value if isinstance(value, timedelta) else timedelta(seconds=value)
     except (TypeError, ValueError, OverflowError):  # text, NaN, infinity or beyond any calendar
-        raise InvalidInput(f"{value!r} is not a number of seconds or a timedelta.") from None
+        raise InvalidInput("span_unreadable", value=repr(value)) from None
 
 
 def time_limit(value: timedelta | float | None, what: str = "timeout") -> timedelta | None:
@@ -33,9 +33,9 @@ def time_limit(value: timedelta | float | None, what: str = "timeout") -> timede
         return None
     limit = span(value)
     if limit <= timedelta(0):
-        raise InvalidInput(f"{what}={value} leaves no time to run; give more than zero, or None for no limit.")
+        raise InvalidInput("no_time_left", name=what, value=limit.total_seconds())
     if limit > LONGEST:
-        raise InvalidInput(f"{what}={value} is too long to be kept; {LONGEST.days:,} days fit, or None for no limit.")
+        raise InvalidInput("span_too_long", name=what, value=limit.total_seconds(), most_days=LONGEST.days)
     return limit
 
 
@@ -58,25 +58,22 @@ class Retry:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise DefinitionError(f"Unknown retry kind {self.kind!r}; choose one of {', '.join(KINDS)}.")
+            raise DefinitionError("retry_kind_unknown", kind=self.kind, choices=list(KINDS))
         if self.kind == "none":  # whoever writes only the kind, as JSON may, means one attempt
             object.__setattr__(self, "attempts", 1)
             object.__setattr__(self, "delay", timedelta(0))
         if not isinstance(self.attempts, int) or isinstance(self.attempts, bool):
-            raise DefinitionError(f"attempts={self.attempts!r} is not a whole number; write for example attempts=3.")
+            raise DefinitionError("attempts_not_whole", value=repr(self.attempts))
         if self.attempts < 1:
-            raise DefinitionError(f"A job needs at least one attempt, not {self.attempts}; use Retry.none() for one.")
+            raise DefinitionError("attempts_too_few", attempts=self.attempts)
         if self.attempts > MAX_ATTEMPTS:
-            raise DefinitionError(
-                f"attempts={self.attempts} are too many; at most {MAX_ATTEMPTS:,} are accepted. For work that never "
-                "gives up, declare a schedule."
-            )
+            raise DefinitionError("attempts_too_many", attempts=self.attempts, most=MAX_ATTEMPTS)
         if self.delay < timedelta(0) or self.cap < timedelta(0):
-            raise DefinitionError("A retry delay cannot be negative; give zero for an immediate retry.")
+            raise DefinitionError("retry_delay_negative")
         if max(self.delay, self.cap, self.deadline) > LONGEST:
-            raise DefinitionError(f"A retry delay is too long to be kept; {LONGEST.days:,} days fit.")
+            raise DefinitionError("retry_delay_too_long", most_days=LONGEST.days)
         if not math.isfinite(self.factor) or self.factor < 1:
-            raise DefinitionError(f"The retry factor {self.factor} would shrink the wait; use a number from 1 on.")
+            raise DefinitionError("retry_factor_too_low", factor=self.factor)
 
     @classmethod
     def none(cls) -> Self:

@@ -57,7 +57,7 @@ class RunningLimit:
 def limit_name(*, group: str | None = None, queue: str | None = None) -> str:
     """Return the name of a limit: of a group, of a queue, or, with neither, over all."""
     if group is not None and queue is not None:
-        raise InvalidInput("A limit is for a group or for a queue, not for both; set two.")
+        raise InvalidInput("limit_for_two_things")
     if group is not None:
         return GROUP + name(group, "group")
     return GLOBAL if queue is None else QUEUE + queue_name(queue)
@@ -70,12 +70,12 @@ def check_limit_name(text: str) -> str:
     if text.startswith(QUEUE):
         return limit_name(queue=text.removeprefix(QUEUE))
     if text != GLOBAL:
-        raise InvalidInput(f"{text!r} names no limit; write global, group:NAME or queue:NAME.")
+        raise InvalidInput("limit_scope_unknown", text=text)
     return text
 
 
 def check_max_running(value: object) -> int:
     """Refuse a number of jobs that could never run, or is no number."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
-        raise InvalidInput(f"A limit of {value!r} cannot be kept; use a whole number from 1 to {MOST:,}.")
+        raise InvalidInput("limit_outside", value=repr(value), most=MOST)
     return value

@@ -61,16 +61,13 @@ def expression_of(schedule: Schedule, text: str, shortest: timedelta, warnings: 
         warnings.append(f"schedule_expr is empty; the task runs every minute ({EVERY_MINUTE}).")
         return EVERY_MINUTE
     if _cron(schedule, text).parsed.has_seconds:
-        raise InvalidInput(
-            f"The cron {text!r} has six fields; a task has five and runs at most once a minute. "
-            "For a quicker rhythm use schedule_type interval."
-        )
+        raise InvalidInput("cron_has_seconds", expression=text)
     return text
 
 
 def day_match_of(word: str) -> str:
     if word not in DAY_MATCHES:
-        raise InvalidInput(f"day_match={word!r} is not known; choose one of {', '.join(DAY_MATCHES)}.")
+        raise InvalidInput("choice_unknown", name="day_match", value=word, choices=list(DAY_MATCHES))
     return word
 
 
@@ -94,17 +91,13 @@ def _cron(schedule: Schedule, text: str) -> Cron:
 
 def _seconds(text: str, shortest: timedelta, warnings: list[str]) -> str:
     if not _INTEGER.fullmatch(text):
-        raise IntervalRefused(
-            f"The schedule_expr of an interval is a whole number of seconds such as 60, not {text!r}."
-        )
+        raise IntervalRefused("task_interval_unreadable", expression=text)
     seconds, least = int(text), shortest.total_seconds()
     if seconds <= 0:
         seconds = max(FALLBACK, math.ceil(least))
         warnings.append(f"An interval of {text} seconds cannot be kept; it is {seconds} seconds.")
     if seconds < least:
-        raise IntervalRefused(f"An interval of {seconds} seconds is too short; the least is {least:g} seconds.")
+        raise IntervalRefused("task_interval_too_short", seconds=seconds, least=least)
     if seconds > LONGEST_INTERVAL:
-        raise IntervalRefused(
-            f"An interval of {seconds} seconds is too long; the most is {LONGEST_INTERVAL:,} seconds."
-        )
+        raise IntervalRefused("task_interval_too_long", seconds=seconds, most=LONGEST_INTERVAL)
     return str(seconds)

@@ -217,10 +217,7 @@ def plan(before: Facts, wish: Wish, terms: Terms, rules: Rules, now: datetime) -
     if expr is not None:
         draft = replace(draft, expression=expression_of(draft, expr, terms.shortest, warnings))
     if terms.only_queues and draft.queue not in terms.only_queues:
-        raise Forbidden(
-            f"A task that runs {handler!r} goes to the queue {draft.queue!r}, and this token is limited to "
-            f"{', '.join(sorted(terms.only_queues))}. Use a token without --queues."
-        )
+        raise Forbidden("task_queue_not_served", handler=handler, queue=draft.queue, queues=sorted(terms.only_queues))
     if draft.kind == "once":
         schedule, first, retimed = _once(was, draft, asked, was_on, now, warnings)
     else:
@@ -251,11 +248,9 @@ def _once(
     stored = from_iso(was.expression) if was.kind == "once" else None
     arms = draft.is_on and not was_on
     if asked is None and stored is None:
-        raise InvalidInput("A once task needs next_run_at: the instant at which it shall run.")
+        raise InvalidInput("next_run_at_missing")
     if asked is None and arms and stored is not None and (was.is_spent or stored <= now):
-        raise InvalidInput(
-            f"The time of this once task, {iso(stored)}, is behind it. Send next_run_at together with enabled."
-        )
+        raise InvalidInput("next_run_at_passed", next_run_at=iso(stored))
     anew = asked is not None and (asked != stored or arms)
     at = asked or stored or now
     if anew and at <= now:
@@ -299,7 +294,7 @@ def check_payload(handler: str, payload: Mapping[str, Any], rules: Rules) -> tup
     """The payload as it is stored, and what the user should know about it."""
     taken = next((key for key in RESERVED if key in payload), None)
     if taken is not None:
-        raise InvalidPayload(f"The payload cannot have a key {taken!r}: handlers use that name. Choose another.")
+        raise InvalidPayload("payload_key_reserved", key=taken)
     if handler == WEBHOOK:
         check_webhook(payload, rules)
     if handler == ATTEND:
@@ -318,10 +313,10 @@ def check_attended(payload: Mapping[str, Any]) -> None:
     """What an agent is to attend to: each run adds one such task to its lane."""
     unknown = next((key for key in payload if key not in ATTENDED), None)
     if unknown is not None:
-        raise InvalidPayload(f"The payload of {ATTEND} has no key {unknown!r}; it has {', '.join(ATTENDED)}.")
+        raise InvalidPayload("payload_key_unknown", handler=ATTEND, key=unknown, choices=list(ATTENDED))
     for key in ("lane", "kind"):
         if key not in payload:
-            raise InvalidPayload(f"The payload of {ATTEND} needs {key!r}: which agent, and what kind of task it is.")
+            raise InvalidPayload("payload_key_missing", handler=ATTEND, key=key)
     lane_name(payload["lane"])
     name(payload["kind"], "kind of task")
     base_priority(payload.get("priority", NORMAL))
@@ -336,7 +331,7 @@ def _asked(text: str, zone: str, warnings: list[str]) -> datetime:
             f"next_run_at {text} comes twice in {zone}; the first is taken, {iso(moment)}. The second is {iso(second)}."
         )
     if moment < EPOCH:
-        raise InvalidInput(f"next_run_at {text!r} lies before 1970; give an instant from then on.")
+        raise InvalidInput("next_run_at_too_early", text=text)
     return moment
 
 
@@ -346,20 +341,20 @@ def _name(text: str) -> str:
 
 def _zone(name: str) -> str:
     if len(name) > LONGEST_ZONE:
-        raise InvalidInput(f"The timezone has {len(name)} characters; use an IANA name such as Asia/Shanghai.")
+        raise InvalidInput("zone_name_too_long", length=len(name))
     zone_named(name)
     return name
 
 
 def _kind(word: str) -> Kind:
     if word not in KINDS:
-        raise InvalidInput(f"schedule_type={word!r} is not known; choose one of {', '.join(KINDS)}.")
+        raise InvalidInput("choice_unknown", name="schedule_type", value=word, choices=list(KINDS))
     return KINDS[word]
 
 
 def _handler(name: str, terms: Terms) -> str:
     if name not in terms.handlers:
-        raise InvalidInput(f"A task cannot run {name!r}; choose one of {', '.join(terms.handlers)}.")
+        raise InvalidInput("handler_not_for_tasks", handler=name, choices=list(terms.handlers))
     return name
 
 

@@ -63,7 +63,7 @@ class Every:
         start: datetime | None = None,
     ) -> None:
         if anchor not in ("start", "finish"):
-            raise InvalidInput(f"anchor={anchor!r} is not known; choose 'start' or 'finish'.")
+            raise InvalidInput("choice_unknown", name="anchor", value=str(anchor), choices=["start", "finish"])
         put = object.__setattr__
         put(self, "period", _duration(period, "period", _FINEST))
         put(self, "anchor", anchor)
@@ -141,8 +141,7 @@ def _duration(value: float | timedelta, name: str, least: timedelta) -> timedelt
     try:
         span = value if isinstance(value, timedelta) else timedelta(seconds=value)
     except (TypeError, ValueError, OverflowError):  # text, NaN, infinity or beyond any calendar
-        raise InvalidInterval(f"{name}={value!r} is not a number of seconds or a timedelta.") from None
+        raise InvalidInterval("interval_invalid", name=name, value=repr(value)) from None
     if isinstance(value, bool) or span < least or span % _FINEST:
-        bound = f"at least {least.total_seconds():g} seconds" if least else "not negative"
-        raise InvalidInterval(f"{name}={value} cannot be kept: give {bound}, in whole milliseconds.")
+        raise InvalidInterval("interval_too_short", name=name, value=str(value), least=least.total_seconds())
     return span

@@ -23,19 +23,16 @@ _NAME = re.compile(r"(?!whsec_)[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 def secret_name(text: Any) -> str:
     """A name for a secret; a secret in its place is refused."""
     if not isinstance(text, str) or not _NAME.fullmatch(text):
-        raise InvalidName(
-            "A secret's name has 1 to 100 letters, digits and any of _ . -, begins with a letter or digit, and is not "
-            "the secret itself."
-        )
+        raise InvalidName("secret_name_unreadable")
     return text
 
 
 def secret_text(text: Any) -> str:
     """What may be kept as a secret: text that can be sent, long enough to be one."""
     if not isinstance(text, str) or not SHORTEST <= len(text) <= LONGEST:
-        raise InvalidInput(f"A secret is a text of {SHORTEST} to {LONGEST:,} characters.")
+        raise InvalidInput("secret_length_outside", least=SHORTEST, most=LONGEST)
     if "\x00" in text or not _is_text(text) or text != text.strip():
-        raise InvalidInput("A secret is text without NUL, lone surrogates, or space at either end.")
+        raise InvalidInput("secret_not_plain")
     return text
 
 
@@ -44,7 +41,7 @@ def reference_of(value: Any) -> str | None:
     if not isinstance(value, dict) or REFERENCE not in value:
         return None
     if len(value) > 1:
-        raise InvalidInput(f'A reference is {{"{REFERENCE}": "name"}} and holds nothing else.')
+        raise InvalidInput("reference_unreadable", key=REFERENCE)
     return secret_name(value[REFERENCE])
 
 
@@ -52,7 +49,7 @@ def references(value: Any) -> list[str]:
     """The names that a JSON value refers to, each once."""
     names = list(dict.fromkeys(_references(value)))
     if len(names) > MOST_REFERENCES:
-        raise InvalidInput(f"A message may refer to {MOST_REFERENCES} secrets, not {len(names)}.")
+        raise InvalidInput("too_many_references", count=len(names), most=MOST_REFERENCES)
     return names
 
 

@@ -34,7 +34,7 @@ class SigningSecret:
 
     def __post_init__(self) -> None:
         if not SHORTEST <= len(self.key) <= LONGEST:
-            raise InvalidInput(f"A webhook secret has {SHORTEST} to {LONGEST} random bytes, not {len(self.key)}.")
+            raise InvalidInput("signing_secret_length_outside", length=len(self.key), least=SHORTEST, most=LONGEST)
 
     @classmethod
     def read(cls, text: str) -> SigningSecret:
@@ -43,7 +43,7 @@ class SigningSecret:
         try:
             key = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
         except (binascii.Error, ValueError):
-            raise InvalidInput("A webhook secret is whsec_ followed by base64; this one is not.") from None
+            raise InvalidInput("signing_secret_unreadable") from None
         return cls(key)
 
     def reveal(self) -> str:
@@ -63,7 +63,7 @@ class SigningSecret:
 def signed_headers(secrets: Iterable[SigningSecret], message_id: str, body: bytes, *, now: datetime) -> dict[str, str]:
     """The three headers of a message; one signature for each secret, the current one first."""
     if not _ID.fullmatch(message_id):
-        raise InvalidInput(f"{message_id[:60]!r} cannot be a webhook id: use up to 128 letters, digits, _ and -.")
+        raise InvalidInput("webhook_id_unreadable", id=message_id[:60])
     seconds = int(now.timestamp())
     signatures = [secret.sign(message_id, seconds, body) for secret in secrets]
     headers = {ID: message_id, TIMESTAMP: str(seconds)}
@@ -82,14 +82,14 @@ def verify(
     told = {name.lower(): value for name, value in headers.items()}
     message_id, seconds = told.get(ID, ""), told.get(TIMESTAMP, "")
     if not _ID.fullmatch(message_id) or not _SECONDS.fullmatch(seconds) or not told.get(SIGNATURE):
-        raise SignatureRefused(f"The message needs the headers {ID}, {TIMESTAMP} and {SIGNATURE}, each well formed.")
+        raise SignatureRefused("signature_headers_missing", headers=[ID, TIMESTAMP, SIGNATURE])
     if abs(now - _instant(seconds)) > tolerance:
-        raise SignatureRefused(f"The message was signed more than {tolerance} from now; check both clocks, or resend.")
+        raise SignatureRefused("signature_too_old", tolerance=tolerance.total_seconds())
     given = told[SIGNATURE].split(" ", MOST_SIGNATURES)[:MOST_SIGNATURES]
     expected = [secret.sign(message_id, int(seconds), body) for secret in secrets]
     matches = [hmac.compare_digest(one.encode(), other.encode()) for one in expected for other in given]
     if not any(matches):  # all are compared, so that the time taken tells nothing
-        raise SignatureRefused("No signature of the message fits: it was changed, or signed with another secret.")
+        raise SignatureRefused("signature_wrong")
     return message_id
 
 
@@ -97,4 +97,4 @@ def _instant(seconds: str) -> datetime:
     try:
         return datetime.fromtimestamp(int(seconds), UTC)
     except (OverflowError, ValueError, OSError):
-        raise SignatureRefused(f"The {TIMESTAMP} of the message is outside the calendar.") from None
+        raise SignatureRefused("signature_time_outside", header=TIMESTAMP) from None

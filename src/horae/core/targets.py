@@ -64,19 +64,16 @@ class Rules:
     def check(self, target: Target) -> None:
         """Refuse a target by what its text says; its address is checked again when it is connected to."""
         if target.scheme not in self.schemes and not self.trusted:
-            raise AddressRefused(f"{target}: only {', '.join(sorted(self.schemes))} may be called.")
+            raise AddressRefused("scheme_refused", target=str(target), allowed=sorted(self.schemes))
         if target.port not in self.ports and not self.trusted:
-            ports = ", ".join(map(str, sorted(self.ports)))
-            raise AddressRefused(f"{target}: port {target.port} may not be called; allowed: {ports}.")
+            raise AddressRefused("port_refused", target=str(target), port=target.port, allowed=sorted(self.ports))
         if isinstance(target.host, Address):
             self.check_address(target.host)
 
     def check_address(self, address: Address) -> None:
         reason = None if self.trusted else refusal(address, self.networks)
         if reason is not None:
-            raise AddressRefused(
-                f"{reason}; outgoing calls go to public addresses. An operator can add its network to the allow-list."
-            )
+            raise AddressRefused("address_not_public", problem=reason)
 
 
 OPERATOR = Rules(trusted=True)
@@ -85,20 +82,20 @@ OPERATOR = Rules(trusted=True)
 def target_of(url: str) -> Target:
     """The target that a URL names, or a refusal; never repeats the URL, which may hold secrets."""
     if not isinstance(url, str) or len(url) > LONGEST_URL:
-        raise AddressRefused(f"A URL is a text of at most {LONGEST_URL:,} characters.")
+        raise AddressRefused("url_too_long", most=LONGEST_URL)
     parts = _URL.fullmatch(url)
     if parts is None or parts["scheme"].lower() not in DEFAULT_PORTS:
-        raise AddressRefused("The URL must be https://host/path, or http:// where that is allowed, without a fragment.")
+        raise AddressRefused("url_unreadable")
     path = (parts["path"] or "/") + (parts["query"] or "")
     if not _VISIBLE.fullmatch(path) or _UNCLEAR & set(path):
-        raise AddressRefused("The URL holds characters that are not plain in a URL; percent-encode them.")
+        raise AddressRefused("url_characters_refused")
     if "@" in parts["place"]:
-        raise AddressRefused("The URL holds a user or password; they would be stored and shown. Leave them out.")
+        raise AddressRefused("url_has_credentials")
     place = _PLACE.fullmatch(parts["place"])
     if place is None or not place["host"]:
-        raise AddressRefused("The URL names no host, or its port is not a number.")
+        raise AddressRefused("url_without_host")
     scheme = parts["scheme"].lower()
     port = int(place["port"]) if place["port"] else DEFAULT_PORTS[scheme]
     if not 0 < port < 65536:
-        raise AddressRefused(f"There is no port {port}; ports are 1 to 65535.")
+        raise AddressRefused("port_outside", port=port)
     return Target(scheme, host_of(place["host"]), port, path)

@@ -29,7 +29,7 @@ class Timeouts:
     def __post_init__(self) -> None:
         for each in fields(self):
             if getattr(self, each.name) <= timedelta(0):
-                raise ConfigurationError(f"The {each.name} timeout must be longer than zero.")
+                raise ConfigurationError("timeout_too_short", name=each.name)
 
     @property
     def ping(self) -> timedelta:

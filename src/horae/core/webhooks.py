@@ -26,7 +26,6 @@ _CREDENTIAL_NAME = re.compile(
 _CREDENTIAL_VALUE = re.compile(r"\s*(bearer|basic|digest|apikey|token)\s+\S", re.IGNORECASE)
 _USER_IN_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*@")
 WEBHOOK = "webhook"
-NAMED = 'Credentials are stored as a secret and named: "Authorization": {"$secret": "name"}.'
 _HEADER = re.compile(r"accept-language|x-(?!forwarded-|real-ip|http-method|original-)[a-z0-9-]{1,60}")
 _VALUE = re.compile(r"[\x20-\x7e]{0,1024}")
 
@@ -35,12 +34,12 @@ def check_webhook(payload: Mapping[str, Any], rules: Rules) -> None:
     """Refuse a payload that could never be delivered; the address is checked again whenever it is connected to."""
     unknown = sorted(set(payload) - set(KEYS))
     if unknown:
-        raise InvalidPayload(f"A webhook has no {unknown[0][:60]!r}; its payload is {', '.join(KEYS)}.")
+        raise InvalidPayload("webhook_key_unknown", key=unknown[0][:60], choices=list(KEYS))
     refuse_credentials(WEBHOOK, payload)
     url, headers = payload.get("url"), payload.get("headers") or {}
     if reference_of(url) is None:
         if not isinstance(url, str):
-            raise InvalidPayload("The payload of a webhook needs a url, such as https://example.org/hook.")
+            raise InvalidPayload("webhook_url_missing")
         rules.check(target_of(url))
     references([payload.get("body"), headers])
     plain = headers.items() if isinstance(headers, dict) else ()
@@ -57,11 +56,11 @@ def refuse_credentials(handler: str, payload: Any) -> None:
         return
     url, headers = payload.get("url"), payload.get("headers")
     if isinstance(url, str) and _USER_IN_URL.match(url):
-        raise InvalidPayload("The URL of a webhook holds a user or password; keep it as a secret and name that.")
+        raise InvalidPayload("webhook_url_has_credentials")
     for name, value in headers.items() if isinstance(headers, Mapping) else ():
         is_plain = isinstance(value, str) and bool(value.strip())
         if is_plain and (_CREDENTIAL_NAME.search(str(name)) or _CREDENTIAL_VALUE.match(value)):
-            raise InvalidPayload(NAMED)
+            raise InvalidPayload("webhook_credentials_in_payload")
 
 
 def signing_name(secret: Any) -> str | None:
@@ -70,7 +69,7 @@ def signing_name(secret: Any) -> str | None:
         return None
     name = secret_name(secret) if isinstance(secret, str) else reference_of(secret)
     if name is None:
-        raise InvalidInput("A webhook names its secret and never holds it: keep it in the keyring, pass its name.")
+        raise InvalidInput("webhook_secret_not_named")
     return name
 
 
@@ -79,14 +78,12 @@ def checked_headers(headers: Mapping[str, str], written: Mapping[str, Any] | Non
     None that routes or describes the message.
     """
     if not isinstance(headers, dict) or len(headers) > MOST_HEADERS:
-        raise InvalidInput(f"The headers of a webhook are an object with at most {MOST_HEADERS} entries.")
+        raise InvalidInput("webhook_headers_unreadable", most=MOST_HEADERS)
     for name, value in headers.items():
         if name.lower() == CREDENTIALS and reference_of((written or headers)[name]) is None:
-            raise InvalidInput(NAMED)
+            raise InvalidInput("webhook_credentials_in_header")
         if name.lower() != CREDENTIALS and not _HEADER.fullmatch(name.lower()):
-            raise InvalidInput(f"The header {name[:60]!r} may not be set; use names that begin with x-.")
+            raise InvalidInput("webhook_header_refused", name=name[:60])
         if not isinstance(value, str) or not _VALUE.fullmatch(value) or value != value.strip():
-            raise InvalidInput(
-                f"The value of the header {name[:60]!r} is not one line of at most 1,024 plain characters."
-            )
+            raise InvalidInput("webhook_header_value_refused", name=name[:60])
     return {name.lower(): value for name, value in headers.items()}

@@ -71,7 +71,7 @@ def length(span: timedelta, language: Language = "en") -> str:
 
 def _renderer(language: str) -> Renderer:
     if language not in _RENDERERS:
-        raise InvalidInput(f"There are no words in language {language!r}; choose 'en' or 'zh'.")
+        raise InvalidInput("language_unknown", language=language)
     return _RENDERERS[language]
 
 

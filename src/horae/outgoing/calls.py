@@ -21,9 +21,7 @@ try:
     import httpcore
     import httpx
 except ModuleNotFoundError as missing:
-    raise MissingExtra(
-        f"Outgoing calls need {missing.name!r}, which is not installed. Run: pip install 'horae[server]'"
-    ) from missing
+    raise MissingExtra("calls_extra_missing", module=missing.name) from missing
 
 from horae.outgoing.transport import CheckedTransport, Resolver, system_resolver
 from horae.version import VERSION
@@ -98,9 +96,9 @@ class Calls:
             async with asyncio.timeout(limits.total):
                 return await self._answer(request, rules, limits)
         except TimeoutError:
-            raise CallFailed(f"{target} did not finish its answer within {limits.total:g} s.") from None
+            raise CallFailed("answer_too_slow", target=str(target), seconds=limits.total) from None
         except httpx.HTTPError as problem:
-            raise CallFailed(f"{target} {_told(problem, limits)}") from None
+            raise _failed(target, problem, limits) from None
 
     async def _answer(self, request: httpx.Request, rules: Rules, limits: Limits) -> Answer:
         transport = CheckedTransport(rules, resolve=self._resolve, dial=self._dial, tls=self._tls)
@@ -122,7 +120,7 @@ def _request(target: Target, body: bytes, headers: Mapping[str, str], limits: Li
     try:
         return httpx.Request("POST", target.url, content=body, headers={**headers, **ours}, extensions=timeouts)
     except (httpx.InvalidURL, UnicodeError):  # such as an xn-- name that stands for nothing
-        raise AddressRefused(f"{target} cannot be called: its host is not a name that exists.") from None
+        raise AddressRefused("host_unknown", target=str(target)) from None
 
 
 async def _read(stream: AsyncIterable[bytes], most: int) -> tuple[bytes, bool]:
@@ -135,15 +133,16 @@ async def _read(stream: AsyncIterable[bytes], most: int) -> tuple[bytes, bool]:
     return bytes(body[:most]), len(body) > most
 
 
-def _told(problem: httpx.HTTPError, limits: Limits) -> str:
-    """What happened, in our words: those of the library may repeat headers."""
+def _failed(target: Target, problem: httpx.HTTPError, limits: Limits) -> CallFailed:
+    """Say what happened in our words: those of the library may repeat headers."""
     match problem:
         case httpx.ConnectTimeout():
-            return f"could not be connected to within {limits.connect:g} s."
+            return CallFailed("connect_too_slow", target=str(target), seconds=limits.connect)
         case httpx.ConnectError():
-            return f"could not be connected to: {_ADDRESS.sub('', str(problem))[:200].strip()}."
+            said = _ADDRESS.sub("", str(problem))[:200].strip()
+            return CallFailed("not_connected", target=str(target), problem=said)
         case httpx.RemoteProtocolError():
-            return "did not answer in HTTP, or with headers that are too large."
+            return CallFailed("answer_not_http", target=str(target))
         case httpx.LocalProtocolError():
-            return "was not called: the request is not valid HTTP; check its headers."
-    return "broke off the connection."
+            return CallFailed("request_not_http", target=str(target))
+    return CallFailed("connection_broken", target=str(target))

@@ -43,7 +43,7 @@ class Orchestrator:
         try:
             target = target_of(url) if url else None
         except InvalidInput as problem:
-            raise ConfigurationError(f"ORCHESTRATOR_URL cannot be called: {problem}") from None
+            raise ConfigurationError("orchestrator_url_refused", problem=str(problem)) from None
         routing = Routing(
             _first(environment, "SCHEDULER_DEFAULT_AGENT", "OPENCLAW_DEFAULT_AGENT") or DEFAULT.default_agent,
             _first(environment, "SCHEDULER_ROUTER_MODE", "ROUTER_MODE") or DEFAULT.mode,
@@ -64,7 +64,7 @@ class Dispatcher:
     async def execute(self, ctx: Context, **payload: Any) -> dict[str, Any]:
         """Post what the payload says and return the answer, as much of it as is kept."""
         if self._orchestrator.target is None:
-            raise DispatchFailed("There is no orchestrator to ask: its operator has to set ORCHESTRATOR_URL.")
+            raise DispatchFailed("orchestrator_missing")
         plain, warnings = without_routing(payload)
         for warning in warnings:
             ctx.logger.warning(warning)
@@ -81,7 +81,7 @@ class Dispatcher:
             answer = await self._calls.post(target, body, headers, OPERATOR, self._limits)
         except (CallFailed, AddressRefused) as problem:
             ctx.logger.warning("The orchestrator did not answer: %s", problem)
-            raise CallFailed("The orchestrator did not answer; the log of its operator says why.") from None
+            raise CallFailed("orchestrator_unreachable") from None
         try:
             return self._judged(answer)
         except DispatchFailed as problem:
@@ -91,9 +91,9 @@ class Dispatcher:
     def _judged(self, answer: Answer) -> dict[str, Any]:
         """What it answered, or why that is none. Tenants read it, so it does not say where the orchestrator is."""
         if not 200 <= answer.status < 300:
-            raise DispatchFailed(f"The orchestrator answered {answer.status}; look at its logs.")
+            raise DispatchFailed("orchestrator_status", status=answer.status)
         if answer.cut:
-            raise DispatchFailed(f"The orchestrator answered with more than {self._limits.body:,} bytes.")
+            raise DispatchFailed("orchestrator_answer_too_large", most=self._limits.body)
         if answer.is_encoded:
-            raise DispatchFailed("The orchestrator sent a compressed answer, which it was not asked for.")
+            raise DispatchFailed("orchestrator_answer_compressed")
         return answer_of(answer.body)

@@ -55,9 +55,7 @@ class StoreKeyring:
 
     def texts(self, owner: str, name: str) -> Sequence[str]:
         if self._sealer is None:
-            raise SecretsLocked(
-                "This worker cannot open secrets: give it the HORAE_SECRET_KEY of the service, and start it again."
-            )
+            raise SecretsLocked("worker_without_secret_key")
         return open_secret(self._opens(), self._sealer, name, owner=owner)
 
     def __repr__(self) -> str:

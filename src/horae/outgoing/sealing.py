@@ -21,15 +21,12 @@ try:
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 except ModuleNotFoundError as missing:
-    raise MissingExtra(
-        f"Secrets need {missing.name!r}, which is not installed. Run: pip install 'horae[server]'"
-    ) from missing
+    raise MissingExtra("secrets_extra_missing", module=missing.name) from missing
 
 NAME = "HORAE_SECRET_KEY"
 KEY_BYTES, NONCE_BYTES = 32, 12
 VERSION = "v1"
 _HEX = re.compile(r"[0-9a-fA-F]{64}")
-HOW = "make one with: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
 
 
 class KeySealer:
@@ -48,17 +45,12 @@ class KeySealer:
         version, _, rest = sealed.partition(".")
         label, _, encoded = rest.partition(".")
         if version != VERSION or label not in self._keys:
-            raise SecretsLocked(
-                f"The secret {name!r} was sealed with a key that is not configured here. The operator adds the old key "
-                f"behind the new one: {NAME}=new,old; or store the secret again."
-            )
+            raise SecretsLocked("sealing_key_missing", name=name, setting=NAME)
         try:
             content = base64.urlsafe_b64decode(encoded)
             text = self._keys[label].decrypt(content[:NONCE_BYTES], content[NONCE_BYTES:], _place(owner, name))
         except (InvalidTag, ValueError):
-            raise SecretsLocked(
-                f"The secret {name!r} was changed in the database, or belongs to somebody else. Store it again."
-            ) from None
+            raise SecretsLocked("secret_changed", name=name) from None
         return text.decode()
 
     def is_current(self, sealed: str) -> bool:
@@ -78,10 +70,10 @@ def sealer_from(environment: Mapping[str, str]) -> KeySealer | None:
         try:
             given = Path(file).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
-            raise ConfigurationError(f"{NAME}_FILE names {file!r}, which cannot be read as text.") from None
+            raise ConfigurationError("key_file_unreadable", setting=NAME, path=file) from None
     keys = [_key(text) for text in re.split(r"[\s,]+", given) if text]
     if file and not keys:
-        raise ConfigurationError(f"{NAME}_FILE names {file!r}, which holds no key; {HOW}.")
+        raise ConfigurationError("key_file_empty", setting=NAME, path=file)
     return KeySealer(*keys) if keys else None
 
 
@@ -95,7 +87,7 @@ def _key(text: str) -> bytes:
     except (binascii.Error, ValueError):
         key = b""
     if len(key) != KEY_BYTES:
-        raise ConfigurationError(f"{NAME} holds something that is not {KEY_BYTES} bytes in base64 or hex; {HOW}.")
+        raise ConfigurationError("key_unreadable", setting=NAME, length=KEY_BYTES)
     return key
 
 

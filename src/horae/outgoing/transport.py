@@ -69,7 +69,7 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         if (host.lower(), port) != (self._target.host_text, self._target.port):
-            raise AddressRefused(f"{self._target}: the request names another place than was checked.")
+            raise AddressRefused("target_changed", target=str(self._target))
         try:
             async with asyncio.timeout(timeout):
                 return await self._connected(await self._addresses())
@@ -97,10 +97,7 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
             self._rules.check_address(address)
         except AddressRefused as problem:
             log.warning("%s resolves to %s, which is not called: %s", self._target, answer, problem)
-            raise AddressRefused(
-                f"{self._target}: this name leads to an address that may not be called; outgoing calls go to public "
-                "addresses. An operator can add its network to the allow-list."
-            ) from None
+            raise AddressRefused("name_not_public", target=str(self._target)) from None
         return address
 
     async def _connected(self, addresses: list[Address]) -> httpcore.AsyncNetworkStream:

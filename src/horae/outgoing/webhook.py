@@ -148,18 +148,16 @@ class Webhooks:
         if wait is not None:
             raise self._snooze(ctx, now, wait, f"{target} answered {status} and asked to wait")
         if status == 410:
-            raise DeliveryRefused(f"{target} answered 410: it is gone and wants no more messages. Remove this webhook.")
+            raise DeliveryRefused("webhook_target_gone", target=str(target))
         if 300 <= status < 400:
-            raise DeliveryFailed(
-                f"{target} answered {status}; redirects are not followed. Use the address it moved to."
-            )
+            raise DeliveryFailed("webhook_redirected", target=str(target), status=status)
         if 400 <= status < 500 and status not in TRY_AGAIN:
-            raise DeliveryRefused(f"{target} answered {status}: it refuses this message, so it is not sent again.")
-        raise DeliveryFailed(f"{target} answered {status}; the message will be sent again.")
+            raise DeliveryRefused("webhook_refused", target=str(target), status=status)
+        raise DeliveryFailed("webhook_not_taken", target=str(target), status=status)
 
     def _snooze(self, ctx: Context, now: datetime, wait: timedelta, reason: str) -> Exception:
         if now - ctx.planned_at > SNOOZE_FOR_AT_MOST:
-            return DeliveryRefused(f"{reason}, and has been for {SNOOZE_FOR_AT_MOST.days} days; given up.")
+            return DeliveryRefused("webhook_given_up", problem=reason, days=SNOOZE_FOR_AT_MOST.days)
         return Snooze(min(LONGEST_SNOOZE, max(SHORTEST_SNOOZE, wait)), reason)
 
     def _keys(self, owner: str, secret: Any) -> tuple[SigningSecret, ...]:
@@ -170,9 +168,7 @@ class Webhooks:
     def _texts(self, owner: str, name: str) -> Sequence[str]:
         texts = self._keyring.texts(owner, name)
         if not texts:
-            raise DeliveryRefused(
-                "A secret that this webhook names is not in the keyring of its owner; add it there: PUT /secrets/{name}"
-            )
+            raise DeliveryRefused("webhook_secret_unknown")
         return texts
 
     async def decide(self, job: Job, error: str) -> timedelta | None:
@@ -191,7 +187,7 @@ def _target(url: str, rules: Rules, *, is_secret: bool) -> Target:
         target = target_of(url)
     except AddressRefused:
         if is_secret:  # the reason may repeat a part of it
-            raise AddressRefused("The secret that this webhook names as its URL is not one.") from None
+            raise AddressRefused("webhook_secret_no_url") from None
         raise
     rules.check(target)
     return target

@@ -49,7 +49,7 @@ DESCRIPTION = (
 PROBLEM: dict[str, Any] = {
     "type": "object",
     "title": "Problem",
-    "description": "A refusal (RFC 9457). `code` is stable; `detail` is for people.",
+    "description": "A refusal (RFC 9457). `code` and `reason` are stable; `detail` is for people.",
     "required": ["type", "title", "status", "code", "detail"],
     "properties": {
         "type": {"type": "string", "format": "uri"},
@@ -57,6 +57,8 @@ PROBLEM: dict[str, Any] = {
         "status": {"type": "integer"},
         "code": {"type": "string"},
         "detail": {"type": "string"},
+        "reason": {"type": "string", "description": "What is wrong, more precisely than `code`; not always known."},
+        "facts": {"type": "object", "description": "What `detail` speaks of, by name."},
         "request_id": {"type": "string"},
         "limit": {"type": "string", "description": "Which limit was reached."},
         "errors": {"type": "array", "items": {"type": "object"}, "description": "Where the input does not fit."},
@@ -68,7 +70,9 @@ PROBLEM: dict[str, Any] = {
             "title": "Not Found",
             "status": 404,
             "code": "not_found",
-            "detail": "There is no job job_7.",
+            "detail": "There is no job job_7. It may have been cleaned up; `horae job list` shows what there is.",
+            "reason": "job_unknown",
+            "facts": {"id": "job_7"},
         }
     ],
 }

@@ -19,7 +19,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from horae.core.access import masked
+from horae.core.access import masked, masked_values
 from horae.errors import (
     Conflict,
     Forbidden,
@@ -123,7 +123,7 @@ def told(request: Request, error: HoraeError) -> JSONResponse:
     status = status_of(error)
     request.state.problem = error.code  # for those who count
     headers: dict[str, str] = {}
-    more = facts_of(error)
+    more = attributes_of(error)
     if isinstance(error, Unauthorized):
         headers["WWW-Authenticate"] = 'Bearer realm="horae"'
     if isinstance(error, TooManyRequests | KeysUnavailable):
@@ -138,12 +138,15 @@ def told(request: Request, error: HoraeError) -> JSONResponse:
         detail = OUTCOME_UNKNOWN
     elif isinstance(error, StoreError):
         detail = STORE_SAYS.get(error.code, STORE_DOWN)
-    return problem(status, error.code, detail, headers, **more)
+    else:
+        more |= error.as_json()  # what the database said stays in the log
+    return problem(status, error.code, detail, headers, **masked_values(more))
 
 
-def facts_of(error: HoraeError) -> dict[str, Any]:
-    """Return what an error knows beside its sentence, for programs."""
-    return {name: value for name, value in vars(error).items() if value not in ("", False)}
+def attributes_of(error: HoraeError) -> dict[str, Any]:
+    """Return the attributes that some classes have beside their facts, for programs."""
+    own = {name: value for name, value in vars(error).items() if not name.startswith("_")}
+    return {name: value for name, value in own.items() if name not in ("facts", "reason") and value not in ("", False)}
 
 
 OUTCOME_UNKNOWN = (

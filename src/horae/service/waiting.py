@@ -24,7 +24,7 @@ from datetime import datetime, timedelta
 from fastapi import FastAPI, Request
 
 from horae.actions import claims, endings
-from horae.actions.tokens import NOT_VALID, check_valid
+from horae.actions.tokens import check_valid
 from horae.core.access import Caller
 from horae.core.jobs import Job, Order
 from horae.errors import HoraeError, TooManyRequests, Unauthorized
@@ -212,7 +212,7 @@ class Room:
                 timer.cancel()
                 watching.cancel()
         if waiter.is_revoked() and not jobs:
-            raise Unauthorized(NOT_VALID)
+            raise Unauthorized("token_invalid")
         return jobs
 
     @contextmanager

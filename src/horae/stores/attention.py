@@ -114,7 +114,7 @@ class Attention:
         row = KEPT[type(kept)].row(kept)
         done = self.connection.execute(UPDATES[type(kept)], {**row, "which": kept.number})
         if done.rowcount != 1:
-            raise Conflict(f"{type(kept).__name__} {kept.number} is gone; look again.")
+            raise Conflict("row_gone", kind=type(kept).__name__, number=kept.number)
 
     def task(self, number: int) -> Task | None:
         return self._first(Task, TASK, id=number)

@@ -47,9 +47,9 @@ class Copy:
 def back_up(source: Path, target: Path, *, force: bool = False, progress: Progress | None = None) -> Copy:
     """Copy a database that may be in use; the target appears when it is whole."""
     if not source.exists():
-        raise NotFound(f"There is no database at {source}.")
+        raise NotFound("database_file_missing", path=str(source))
     if target.exists() and not force:
-        raise InvalidInput(f"{target} is there already. Choose another name, or add --force to replace it.")
+        raise InvalidInput("backup_exists", path=str(target))
     partial = target.with_name(target.name + ".partial")
     try:
         _create_private(partial)
@@ -68,23 +68,23 @@ def back_up(source: Path, target: Path, *, force: bool = False, progress: Progre
 def examine(path: Path) -> Copy:
     """Look through a file; whatever is not a whole database of ours is refused."""
     if not path.is_file():
-        raise NotFound(f"There is no file at {path}.")
+        raise NotFound("backup_missing", path=str(path))
     with path.open("rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
-            raise InvalidInput(f"{path} is not a SQLite database.")
+            raise InvalidInput("backup_not_sqlite", path=str(path))
     try:
         with _connected(path) as connection:
             found = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
             if found != "ok":
-                raise InvalidInput(f"{path} is damaged: {found}. Use another copy.")
+                raise InvalidInput("backup_damaged", path=str(path), problem=str(found))
             version = _version(connection)
             rows = {name: _count(connection, name) for name in _tables(connection)} if version else {}
     except sqlite3.DatabaseError as problem:
-        raise InvalidInput(f"{path} is damaged: {problem}. Use another copy.") from problem
+        raise InvalidInput("backup_damaged", path=str(path), problem=str(problem)) from problem
     if version is None:
-        raise InvalidInput(f"{path} is a SQLite database, but not one of Horae's.")
+        raise InvalidInput("backup_not_ours", path=str(path))
     if version not in KNOWN:
-        raise SchemaTooNew(f"{path} was written by a newer Horae (tables {version}); upgrade this one (tables {HEAD}).")
+        raise SchemaTooNew("backup_too_new", path=str(path), version=version, known=HEAD)
     return Copy(path, path.stat().st_size, version, rows)
 
 
@@ -231,10 +231,10 @@ def _in_our_words(path: Path) -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as problem:
         if problem.sqlite_errorcode in NO_ROOM:
-            raise StoreFull(f"There is no room for a copy of {path}. Nothing was changed.") from problem
+            raise StoreFull("backup_no_room", path=str(path)) from problem
         if "locked" in str(problem):
-            raise StoreBusy(f"{path} is locked by somebody else. Nothing was changed; repeat later.") from problem
-        raise StoreUnavailable(f"{path} cannot be copied: {problem}. Nothing was changed.") from problem
+            raise StoreBusy("backup_locked", path=str(path)) from problem
+        raise StoreUnavailable("backup_failed", path=str(path), problem=str(problem)) from problem
 
 
 def _version(connection: sqlite3.Connection) -> str | None:
@@ -283,4 +283,4 @@ def _remove(path: Path) -> None:
 
 
 def _unwritable(path: Path, problem: OSError) -> Exception:
-    return InvalidInput(f"{path} cannot be written: {problem.strerror}. Check the folder and its permissions.")
+    return InvalidInput("backup_unwritable", path=str(path), problem=str(problem.strerror))

@@ -138,9 +138,7 @@ class Insertion:
             final = select(runs.c.state).where(runs.c.job_id == number, runs.c.state.is_not(None))
             state = self.connection.execute(final).scalar()
             if state is None:
-                raise NotFound(
-                    f"A job cannot wait for job_{number}: there is no such job, or it is no longer on record."
-                )
+                raise NotFound("parent_unknown", id=f"job_{number}")
             if state != "succeeded":
                 cancelled.add(number)
         return cancelled

@@ -33,9 +33,7 @@ def says_everybody(engine: Engine) -> None:
 def isolate(engine: Engine, *, on: bool = True) -> list[str]:
     """Raise the wall, or take it down; the tables concerned. Needs the role that owns them."""
     if engine.dialect.name != POSTGRES.name:
-        raise ConfigurationError(
-            "Row level security is PostgreSQL's; elsewhere tenants are kept apart by the verbs alone."
-        )
+        raise ConfigurationError("row_security_unsupported")
     tables = metadata.sorted_tables
     with engine.begin() as connection, unbounded(connection):
         for table in tables:

@@ -76,7 +76,7 @@ class RedisCalls:
         self, server: str | Redis, prefix: str = "horae", keep: timedelta = KEEP, clock: Clock | None = None
     ) -> None:
         if not prefix:
-            raise ConfigurationError("A prefix for the Redis keys is needed, so that they cannot meet another's.")
+            raise ConfigurationError("redis_prefix_missing")
         self._client = redis_client(server)
         self._prefix = prefix
         self._keep = keep // MICROSECOND

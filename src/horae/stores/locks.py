@@ -59,7 +59,7 @@ class Locks(ABC):
         checked_key(key)
         lasting, patience, interval = checked_ttl(ttl), span(wait).total_seconds(), span(retry_interval).total_seconds()
         if patience > 0 and interval <= 0:
-            raise InvalidInput("retry_interval must be positive: waiting for a lock sleeps, it never spins.")
+            raise InvalidInput("retry_interval_too_short")
         deadline = self._clock.monotonic() + patience
         while True:
             token = self._dice.name(TOKEN_LENGTH)
@@ -145,17 +145,14 @@ class HeldLock:
 
 def checked_key(key: str) -> str:
     if not key or len(key) > MAX_KEY_LENGTH or not key.isprintable():
-        raise InvalidName(f"A lock needs a printable key of 1 to {MAX_KEY_LENGTH} characters, not {key!r:.60}.")
+        raise InvalidName("lock_key_unreadable", key=repr(key)[:60], most=MAX_KEY_LENGTH)
     return key
 
 
 def checked_ttl(ttl: Span) -> timedelta:
     lasting = span(ttl)
     if lasting > LONGEST:
-        raise InvalidInput(f"A lock must end by itself: a ttl of {ttl} never does; {LONGEST.days:,} days fit.")
+        raise InvalidInput("lock_ttl_too_long", ttl=lasting.total_seconds(), most_days=LONGEST.days)
     if lasting < timedelta(milliseconds=1):
-        raise InvalidInput(
-            f"A lock must end by itself: give a ttl of at least a millisecond, not {ttl}. "
-            "Choose it longer than the work, or extend the lock while working."
-        )
+        raise InvalidInput("lock_ttl_too_short", ttl=lasting.total_seconds())
     return lasting

@@ -41,7 +41,7 @@ class RedisLocks(Locks):
     ) -> None:
         super().__init__(clock, dice, pause)
         if not prefix:
-            raise ConfigurationError("A prefix for the Redis keys is needed, so that they cannot meet another's.")
+            raise ConfigurationError("redis_prefix_missing")
         self._client = redis_client(server)
         self._prefix = name(prefix, "prefix of Redis keys")
 

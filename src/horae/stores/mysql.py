@@ -197,16 +197,16 @@ class MysqlStore(SqlStore):
         number = problem.args[0] if problem.args else None
         text = str(problem.args[-1]) if problem.args else type(problem).__name__
         if number in (ER.NO_SUCH_TABLE, ER.BAD_FIELD_ERROR):
-            return SchemaMissing(f"The database has no (or old) Horae tables: {text}. Run: horae db migrate")
+            return SchemaMissing("tables_missing", problem=text)
         if number in RETRIED:
-            return StoreBusy("MariaDB kept refusing because of other transactions; try again in a moment.")
+            return StoreBusy("database_contended", product="MariaDB")
         if number in TOOK_TOO_LONG:
-            return StoreBusy(f"MariaDB gave up: {text}. Nothing was written; try again in a moment.")
+            return StoreBusy("database_gave_up", product="MariaDB", problem=f"{text}.")
         if number in DISK_FULL:
-            return StoreFull(f"MariaDB has no room left: {text}. Nothing was written; free some space on its disk.")
+            return StoreFull("database_full", product="MariaDB", problem=f"{text}.")
         if number in GONE or isinstance(problem, pymysql.OperationalError | pymysql.InterfaceError):
             return unavailable("MariaDB", f"{text}.", sent=sent)
-        return StoreError(f"MariaDB refused: {text}.")
+        return StoreError("database_refused", product="MariaDB", problem=f"{text}.")
 
     def may_retry(self, problem: Exception) -> bool:
         return isinstance(problem, pymysql.MySQLError) and bool(problem.args) and problem.args[0] in RETRIED

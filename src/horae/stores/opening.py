@@ -24,15 +24,9 @@ def read_url(url: str) -> URL:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):  # no URL at all; a port that is no number
-        raise ConfigurationError(
-            "The database URL cannot be read. It looks like sqlite:///horae.db, postgresql://user@host/name or "
-            "mysql://user@host/name."
-        ) from None
+        raise ConfigurationError("database_url_unreadable") from None
     if is_sqlite(parsed) and (parsed.host or parsed.username):
-        raise ConfigurationError(
-            "The database URL of a SQLite file has no host: write sqlite:///horae.db, with three slashes, and four for "
-            "an absolute path, sqlite:////srv/horae.db."
-        )
+        raise ConfigurationError("sqlite_url_has_host")
     return parsed
 
 
@@ -48,14 +42,11 @@ def create_store_engine(url: str, synchronous: Any = "FULL", timeouts: Timeouts 
         parsed = parsed.set(drivername=DRIVERS[parsed.drivername])
     kind = parsed.get_backend_name()
     if kind not in BY_NAME:
-        raise ConfigurationError(f"Horae does not speak to {kind!r}. Use sqlite, postgresql or mysql (MariaDB).")
+        raise ConfigurationError("database_unsupported", kind=kind)
     text = parsed.render_as_string(hide_password=False)
     try:
         if parsed.get_dialect().is_async:
-            raise ConfigurationError(
-                f"Horae needs a driver that is not asyncio's: write {kind}://… instead of {parsed.drivername}://…, and "
-                "keep the other for your own engine."
-            )
+            raise ConfigurationError("database_driver_async", kind=kind, driver=parsed.drivername)
         if BY_NAME[kind].name == "sqlite":
             return create_sqlite_engine(text, synchronous)
         if BY_NAME[kind].name == "postgresql":
@@ -67,9 +58,7 @@ def create_store_engine(url: str, synchronous: Any = "FULL", timeouts: Timeouts 
         return create_mysql_engine(text, limits)
     except (ModuleNotFoundError, NoSuchModuleError) as problem:
         extra = EXTRAS.get(BY_NAME[kind].name, kind)
-        raise MissingExtra(
-            f"The driver for {kind} is not installed ({problem}). Run: pip install 'horae[{extra}]'"
-        ) from problem
+        raise MissingExtra("database_driver_missing", kind=kind, problem=str(problem), extra=extra) from problem
 
 
 def store_on(engine: Engine, timeouts: Timeouts | None = None) -> SqlStore:

@@ -382,17 +382,17 @@ class PostgresStore(SqlStore):
     def translated(self, problem: Exception, *, sent: bool = True) -> Exception:
         if isinstance(problem, pg.UndefinedTable | pg.UndefinedColumn):
             text = str(problem).splitlines()[0]
-            return SchemaMissing(f"The database has no (or old) Horae tables: {text}. Run: horae db migrate")
+            return SchemaMissing("tables_missing", problem=text)
         if isinstance(problem, RETRIED):
-            return StoreBusy("PostgreSQL kept refusing because of other transactions; try again in a moment.")
+            return StoreBusy("database_contended", product="PostgreSQL")
         if took_too_long(problem):
-            return StoreBusy(f"PostgreSQL gave up: {_first_line(problem)} Nothing was written; try again in a moment.")
+            return StoreBusy("database_gave_up", product="PostgreSQL", problem=_first_line(problem))
         if isinstance(problem, pg.DiskFull):
-            return StoreFull(f"PostgreSQL has no room left: {_first_line(problem)} Free some space on its disk.")
+            return StoreFull("database_full", product="PostgreSQL", problem=_first_line(problem))
         if isinstance(problem, psycopg.OperationalError | psycopg.InterfaceError):
             return unavailable("PostgreSQL", _first_line(problem), sent=sent)
         if isinstance(problem, psycopg.Error):
-            return StoreError(f"PostgreSQL refused: {_first_line(problem)}")
+            return StoreError("database_refused", product="PostgreSQL", problem=_first_line(problem))
         return problem
 
     def may_retry(self, problem: Exception) -> bool:

@@ -15,7 +15,7 @@ try:
     from redis.exceptions import NoScriptError, RedisError
     from redis.exceptions import TimeoutError as RedisTimeoutError
 except ImportError as missing:
-    raise MissingExtra("The Redis client is not installed. Run: pip install 'horae[redis]'") from missing
+    raise MissingExtra("redis_client_missing") from missing
 
 __all__ = ["Redis", "Script", "in_our_words", "redis_client"]
 
@@ -31,9 +31,7 @@ def redis_client(server: str | Redis) -> Redis:
     try:
         return Redis.from_url(server, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE)
     except ValueError as problem:
-        raise ConfigurationError(
-            f"The Redis URL cannot be read ({problem}). It looks like redis://host:6379/0."
-        ) from None
+        raise ConfigurationError("redis_url_unreadable", problem=str(problem)) from None
 
 
 class Script:
@@ -58,10 +56,8 @@ def in_our_words(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*args, **kwargs)
         except (RedisConnectionError, RedisTimeoutError) as problem:
-            raise StoreUnavailable(
-                f"Redis cannot be reached or did not answer: {problem}. Check that it runs and that its URL is right."
-            ) from problem
+            raise StoreUnavailable("redis_unreachable", problem=str(problem)) from problem
         except RedisError as problem:
-            raise StoreError(f"Redis refused: {problem}.") from problem
+            raise StoreError("redis_refused", problem=str(problem)) from problem
 
     return told

@@ -67,7 +67,7 @@ class Schedules:
         try:
             answer = self.connection.execute(insert(schedules), SCHEDULES.row(schedule))
         except IntegrityError as problem:
-            raise Conflict(f"Somebody else has just made a schedule {schedule.key!r}; look again.") from problem
+            raise Conflict("schedule_just_made", key=schedule.key) from problem
         assert answer.inserted_primary_key is not None
         return int(answer.inserted_primary_key[0])
 
@@ -76,9 +76,7 @@ class Schedules:
         guard = (schedules.c.id == schedule.number, schedules.c.version == expected_version)
         done = self.connection.execute(update(schedules).where(*guard).values(SCHEDULES.row(schedule)))
         if done.rowcount != 1:
-            raise VersionConflict(
-                f"Schedule {schedule.key} was changed by somebody else meanwhile; read it again and repeat."
-            )
+            raise VersionConflict("schedule_just_changed", key=schedule.key)
 
     def remove(self, number: int) -> None:
         self.connection.execute(delete(fires).where(fires.c.schedule_id == number))

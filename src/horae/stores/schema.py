@@ -43,10 +43,7 @@ def inspect_schema(engine: Engine) -> Schema:
     with _in_our_words(), engine.connect().execution_options(horae_reading=True) as connection:
         found = _version(connection)  # reading: an app may be opened first inside its own write transaction
     if found is not None and found not in KNOWN:
-        raise SchemaTooNew(
-            f"The database has Horae tables of version {found}, which this Horae (tables {HEAD}) does not know. "
-            "Upgrade the horae package to at least the version that migrated it."
-        )
+        raise SchemaTooNew("tables_too_new", version=found, known=HEAD)
     return Schema(found)
 
 
@@ -55,7 +52,7 @@ def require_current(engine: Engine) -> None:
     schema = inspect_schema(engine)
     if not schema.is_current:
         have = "no Horae tables" if schema.found is None else f"Horae tables of version {schema.found}"
-        raise SchemaMissing(f"The database has {have}; this Horae needs {schema.wanted}. Run: horae db migrate")
+        raise SchemaMissing("tables_old", found=have, needed=schema.wanted)
 
 
 def migrate(engine: Engine) -> Schema:
@@ -112,11 +109,11 @@ def _in_our_words() -> Iterator[None]:
     except (OperationalError, InterfaceError) as problem:
         told = f"{problem.orig}".partition("\n\tIs the server running")[0].strip() or type(problem).__name__
         if "locked" in told:
-            raise StoreBusy(f"The database is locked by somebody else: {told}. Repeat later.") from problem
+            raise StoreBusy("database_locked", problem=told) from problem
         no_room = getattr(problem.orig, "sqlite_errorcode", None) in NO_ROOM
         if no_room or "is full" in told or "No space left" in told:
-            raise StoreFull(f"The database has no room left: {told}. Free some space on its disk.") from problem
-        raise StoreUnavailable(f"The database cannot be reached: {told}. Check its URL and state.") from problem
+            raise StoreFull("database_no_room", problem=told) from problem
+        raise StoreUnavailable("database_unreachable", problem=told) from problem
 
 
 @contextmanager
@@ -131,7 +128,7 @@ def _locked(engine: Engine) -> Iterator[Connection]:
         elif name == "mysql":
             with unbounded(connection):
                 if connection.execute(text(f"SELECT GET_LOCK('{LOCK}', 600)")).scalar() != 1:
-                    raise StoreBusy("Another process has been migrating this database for ten minutes. Look at it.")
+                    raise StoreBusy("migration_too_long")
                 try:
                     yield connection
                     connection.commit()

@@ -116,7 +116,7 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         told = problem.strerror or type(problem).__name__
-        raise StoreUnavailable(f"The folder {folder} of the database cannot be made: {told}.") from problem
+        raise StoreUnavailable("folder_unmakable", folder=str(folder), problem=told) from problem
 
 
 class _Ticket:
@@ -153,16 +153,10 @@ class SqliteStore(SqlStore):
         """The process's turn to write; a thread that already has it would wait for itself."""
         me = threading.get_ident()
         if self._writer == me:
-            raise StoreBusy(
-                "This thread is already inside a Horae transaction on this SQLite file and would wait for itself. "
-                "Inside ctx.once, or a transaction of your own, pass connection=… so that the call joins it."
-            )
+            raise StoreBusy("transaction_nested")
         patience = self.timeouts.statement.total_seconds()
         if not self._lock.acquire(timeout=patience):
-            raise StoreBusy(
-                f"Another transaction of this process has held the SQLite file for {patience:g} seconds. End it "
-                "sooner: what runs inside ctx.once keeps every other write waiting."
-            )
+            raise StoreBusy("transaction_waited", seconds=patience)
         self._writer = me
         try:
             yield
@@ -310,23 +304,17 @@ class SqliteStore(SqlStore):
             return problem
         text = str(problem)
         if "locked" in text or "busy" in text:
-            return StoreBusy(
-                "Another transaction holds the SQLite file. End it sooner, or hand it to Horae with connection=…; "
-                "horae.prepare_sqlite(engine) makes an application's own writers queue up instead of failing."
-            )
+            return StoreBusy("sqlite_locked")
         if getattr(problem, "sqlite_errorcode", None) in NO_ROOM:
-            return StoreFull(f"SQLite has no room left: {text}. Nothing was written; free some space on its disk.")
+            return StoreFull("database_full", product="SQLite", problem=f"{text}.")
         if "no such table" in text or "no such column" in text:
-            return SchemaMissing(f"The database has no (or old) Horae tables: {text}. Run: horae db migrate")
+            return SchemaMissing("tables_missing", problem=text)
         if isinstance(problem, sqlite3.OperationalError):
-            return StoreUnavailable(f"SQLite cannot write or read: {text}. Check the disk and the file's permissions.")
+            return StoreUnavailable("sqlite_unusable", problem=text)
         if getattr(problem, "sqlite_errorcode", None) in DAMAGED:
             file = self.engine.url.database
-            return StoreError(
-                f"{file} cannot be used: {text}. Check the path in the database URL; a damaged file is replaced by a "
-                "backup with: horae db restore"
-            )
-        return StoreError(f"SQLite refused: {text}.")
+            return StoreError("sqlite_damaged", path=str(file), problem=text)
+        return StoreError("database_refused", product="SQLite", problem=f"{text}.")
 
     def may_retry(self, problem: Exception) -> bool:
         return False

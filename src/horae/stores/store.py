@@ -18,7 +18,7 @@ from horae.core.fires import Firing
 from horae.core.instants import instant
 from horae.core.jobs import Job, Lease, NewJob, Settlement
 from horae.core.timeouts import Timeouts
-from horae.errors import StoreBusy, StoreError, StoreUnavailable
+from horae.errors import StoreBusy, StoreUnavailable
 from horae.ports import Claim, Glance, Node, Placed, Renewed, make_placed
 from horae.stores.dialects import Dialect
 from horae.stores.driver import Driver
@@ -165,7 +165,7 @@ class SqlStore(ABC):
                 if told is cause:
                     raise
                 raise told from problem
-        raise StoreError("unreachable")  # the last round always returns or raises
+        raise AssertionError("the last round always returns or raises")
 
     def acquire(self, connect: Callable[[], C]) -> C:
         """Get a connection; an error here means that nothing was sent, and says so."""
@@ -355,19 +355,12 @@ class _Moment:
 def unavailable(product: str, said: str, *, sent: bool) -> StoreUnavailable:
     """The error for a missing answer; says whether a writing statement had been sent."""
     if not sent:
-        return StoreUnavailable(f"{product} cannot be reached: {said} Nothing was written; repeat it later.")
-    return StoreUnavailable(
-        f"{product} went away or did not answer: {said} Outcome unknown: it may have been written, or not. Repeat an "
-        "enqueue with the same key=… and it cannot happen twice.",
-        outcome_unknown=True,
-    )
+        return StoreUnavailable("database_not_reached", product=product, problem=said)
+    return StoreUnavailable("outcome_unknown", product=product, problem=said, outcome_unknown=True)
 
 
 def _pool_exhausted() -> StoreBusy:
-    return StoreBusy(
-        "All database connections of this process are in use. End transactions sooner, or give the engine a larger "
-        "pool."
-    )
+    return StoreBusy("pool_exhausted")
 
 
 def driver_error(problem: Exception) -> Exception:

@@ -45,7 +45,7 @@ class Transaction:
 
         def refuse(connection: Connection) -> None:
             connection.connection.rollback()  # a commit that fails leaves it open, and nobody else could end it
-            raise InvalidInput("This transaction commits when you return, together with its record; do not commit it.")
+            raise InvalidInput("commit_refused")
 
         with nullcontext() if self._lend is None else self._lend(self.connection, limit):
             event.listen(self.connection, "commit", refuse)

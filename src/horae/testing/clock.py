@@ -34,7 +34,7 @@ class VirtualClock:
     def move_to(self, instant: datetime) -> datetime:
         """Move forward to an instant; answers with it."""
         if instant < self._now:
-            raise InvalidInput(f"The clock shows {iso(self._now)} and cannot go back to {iso(instant)}.")
+            raise InvalidInput("clock_backwards", now=iso(self._now), instant=iso(instant))
         self._now = instant
         return instant
 

@@ -1,0 +1,19 @@
+"""The sentences of errors about tokens, scopes and tenants, by reason."""
+
+ERRORS = {
+    "allow_http_unreadable": "allow_http is true or false.",
+    "max_enabled_tasks_outside": "max_enabled_tasks is a number from 0 (no limit) to {most:,}, or null.",
+    "not_limited_to_queues": "This token is limited to the queues {queues}, and this is not about a queue. Use a "
+    "token that was made without --queues.",
+    "owner_list_unreadable": "{expected}, with at most {most} entries.",
+    "ports_outside": "ports are numbers from 1 to 65535.",
+    "queue_not_served": "This token does not serve the queue {queue!r}; it serves {queues}.",
+    "scope_missing": "This needs one of the scopes {needed}; yours are {held}. Ask the operator for a token with it: "
+    "horae token create --scopes …",
+    "scope_unknown": "{scope!r} is not a scope; choose from {choices}.",
+    "scopes_missing": "A token without scopes may do nothing; choose from {choices}.",
+    "tenant_unknown": "There is no tenant {owner!r}.",
+    "token_invalid": "The token is not valid: unknown, expired or revoked. Ask the operator for a new one.",
+    "token_life_too_short": "A token cannot live for {expires_in:span}; expires_in must be at least one minute.",
+    "token_unknown": "There is no token {id}; `horae token list` shows those there are.",
+}

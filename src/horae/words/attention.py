@@ -1,0 +1,39 @@
+"""The sentences of errors about agents, lanes and their tasks, by reason."""
+
+ERRORS = {
+    "action_answer_unreadable": "An action answers Facts(...), Pending(...) or nothing, not {given}.",
+    "aging_cap_too_high": "aging_cap {aging_cap} must stay below margin {margin}, or age could interrupt.",
+    "confirm_timeout_missing": "confirm_timeout is a timedelta above zero: a person may never answer.",
+    "confirmation_unknown": "There is no confirmation {id} in lane {lane!r}.",
+    "failure_without_reason": "A failure needs a reason that a person can read.",
+    "journal_line_unknown": "The journal of {lane!r} has lines 1 to {last}; there is no line {line}.",
+    "lane_lost": "{driver} no longer drives this lane (epoch {epoch}): its lease ran out, or it was stopped. Drop "
+    "this step; whoever drives the lane now decides.",
+    "lane_name_taken": "{name!r} cannot name a lane: /{taken} behind a lane is where its own {taken} are. Choose "
+    "another word.",
+    "lane_unknown": "There is no lane {lane!r}; `horae attention lanes` shows those there are.",
+    "must_confirm_no_list": "must_confirm is a list of actions.",
+    "must_confirm_unreadable": "must_confirm is a set of names of actions, not {given}.",
+    "no_safe_point": "There is no safe point between an intent and its facts; record the facts first.",
+    "not_a_lane_job": "A job {handler!r} with this payload is not one that a lane plans for itself.",
+    "note_unreadable": "A note is a text of up to {most} characters: a cue for coming back, not a report.",
+    "policy_counts_too_low": "turn_errors and crashes are 1 or more, clean_up_steps 0 or more.",
+    "policy_times_too_short": "Waits and events need a positive time: longest_wait and keep_events.",
+    "row_gone": "{kind} {number} is gone; look again.",
+    "rule_action_unknown": "The rule for {event!r} cannot do {action!r}; choose from {choices}.",
+    "rule_key_missing": "The rule for {event!r} merges by key, so it must name one.",
+    "rule_kind_missing": "The rule for {event!r} makes a task, so it must name its kind.",
+    "rule_payload_unreadable": "The payload of the rule for {event!r} is an object, to which the event's is added.",
+    "stack_without_room": "A stack needs room for at least one task, and aging a positive period.",
+    "start_at_and_delay": "Give start_at or delay, not both.",
+    "switch_unknown": "{switch!r} is not a switch of control; choose from {choices}.",
+    "task_id_unreadable": "There is no task {id!r}; ids look like t12.",
+    "task_key_taken": "The key {key!r} already belongs to task {id}, which is about something else. Choose another "
+    "key.",
+    "task_priority_outside": "priority {value} is not a whole number from {least} to {most}.",
+    "task_unknown": "There is no task {id} in lane {lane!r}.",
+    "wait_keys_outside": "A wait is for 1 to {most} keys, not {count}.",
+    "wait_keys_unreadable": "A wait names its keys as text or a list of texts, not {given}.",
+    "wait_timeout_missing": "A wait needs a finite timeout above zero: the outside may never answer.",
+    "wait_too_long": "A wait of {timeout:span} is longer than this lane allows; wait at most {longest:span}.",
+}

@@ -1,0 +1,40 @@
+"""The sentences of errors about declared jobs and schedules, by reason."""
+
+ERRORS = {
+    "after_no_list": "after={value} is not a list of ids; write for example after=['nightly-sync'].",
+    "arguments_not_named": "arguments={value} are not named; write arguments={{name: value}}.",
+    "arguments_unfit": "{handler} cannot be enqueued like that: {problem}. {advice}",
+    "backoff_on_generator": "{function} is a generator: it has already handed out values when it fails, so it cannot "
+    "be tried again. Put the back-off on the call inside it.",
+    "backoff_outside": "A back-off needs retries, base and jitter of at least 0 and a factor of at least 1.",
+    "concurrency_argument_missing": "The concurrency key {key!r} of {handler} needs the argument {argument}.",
+    "cron_no_text": "cron={value} is not text; write for example cron='0 3 * * *'.",
+    "declarations_invalid": "These declarations cannot work; correct each of them:\n{problems:lines}",
+    "exclusive_with_limit": "{handler} is exclusive, so its concurrency_limit is 1; drop one of the two.",
+    "executor_needs_async": "{handler} is not an async function; drop executor=, or use thread or process.",
+    "executor_refuses_async": "{handler} is an async function; drop executor=, or use async or process.",
+    "executor_unknown": "Unknown executor {executor!r} of {handler}; choose async, thread or process.",
+    "external_without_decide": "{handler} needs both Retry.external(…) and decide=…, or neither.",
+    "handler_misspelt": "No job named {name!r} is declared. Did you mean {close!r}?",
+    "handler_not_declared": "No job named {name!r} is declared; declare it with @app.job, or import the module that "
+    "does.",
+    "job_declared_twice": "There is already a job named {handler!r}; names are unique in one app.",
+    "job_is_generator": "{handler} is a generator function: calling it would run none of its code. Remove the yield, "
+    "or go through the generator in a plain function and declare that.",
+    "job_limit_too_low": "The concurrency limit {value} of {handler} would never run; use 1 or more.",
+    "job_not_callable": "{value} cannot be a job: decorate a function, or a class with run(ctx).",
+    "job_priority_unknown": "Unknown priority {priority!r} of {handler}; choose one of {choices}.",
+    "job_retry_unreadable": "retry={value} of {handler} is no policy; write for example Retry.fixed(60, attempts=3).",
+    "option_invalid": "{name}: {problem}",
+    "parameter_not_by_name": "The parameter {parameter} of {handler} cannot travel as JSON by name; make it an "
+    "ordinary parameter.",
+    "run_method_missing": "{function} cannot be the job {handler!r}: it has no method run(self, ctx). Write one, "
+    "async or not.",
+    "run_without_context": "{function}.run of {handler!r} must take the context: run(self, ctx).",
+    "scheduled_arguments_missing": "{problem} A scheduled job brings its arguments along: arguments={{…}}.",
+    "seed_key_unknown": "The seed {seed!r} has an unknown key {key!r}; known are {choices}.",
+    "seed_no_mapping": 'The seed {seed} is no mapping; write {{"id": "nightly", "cron": "0 3 * * *"}}.',
+    "seed_without_id": 'The seed {seed} names no schedule; add "id": "…".',
+    "seed_without_times": "The seed {seed!r} does not say when; give cron, every or after.",
+    "tenants_not_boolean": "tenants={value} of {handler} is neither True nor False; say whether tenants may run it.",
+}

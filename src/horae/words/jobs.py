@@ -1,0 +1,57 @@
+"""The sentences of errors about jobs, queues, limits and retries, by reason."""
+
+ERRORS = {
+    "already_running": "{key!r} is already running as job {job_id} and has shown progress lately. Wait for it, or "
+    "cancel it.",
+    "attempts_not_whole": "attempts={value} is not a whole number; write for example attempts=3.",
+    "attempts_too_few": "A job needs at least one attempt, not {attempts}; use Retry.none() for one.",
+    "attempts_too_many": "attempts={attempts} are too many; at most {most:,} are accepted. For work that never gives "
+    "up, declare a schedule.",
+    "before_in_future": "before {before} lies in the future; give a time that has passed.",
+    "concurrency_key_missing": "An exclusive start needs a concurrency key: it names what must not run twice.",
+    "delay_negative": "A delay of {delay:span} lies in the past; use zero or more.",
+    "handler_not_for_tenants": "The handler {handler!r} is not open to tenants, so nothing of {owner!r} can run it. "
+    'Declare it with @app.job("{handler}", tenants=True) and start its worker again, or choose another handler.',
+    "job_changed": "Job {id} changed meanwhile; look at it again and repeat.",
+    "job_id_unreadable": "{id!r} is not a job id; ids look like job_12.",
+    "job_not_ended": "Job {id} is {state}; only a job that has ended can be run again.",
+    "job_reserved": "{id} is Horae's own: it keeps {kept}. Leave it alone and {advice} (horae attention …).",
+    "job_unknown": "There is no job {id}. It may have been cleaned up; `horae job list` shows what there is.",
+    "key_taken": "The key {key!r} already belongs to {job_id}, which came with another request. Send exactly the same"
+    " request to get that one back, or choose another key.",
+    "lease_lost": "Job {job_id} is no longer held with token {token}: its lease ran out, was taken back, or it has "
+    "ended. Drop this result; whoever holds the job now decides.",
+    "lease_outside": "A lease of {lease:span} is outside one second to {most_days} days; a long job renews its own.",
+    "limit_for_two_things": "A limit is for a group or for a queue, not for both; set two.",
+    "limit_outside": "A limit of {value} cannot be kept; use a whole number from 1 to {most:,}.",
+    "limit_scope_unknown": "{text!r} names no limit; write global, group:NAME or queue:NAME.",
+    "parent_unknown": "A job cannot wait for {id}: there is no such job, or it is no longer on record.",
+    "queue_limit_too_low": "A limit of {max_running} would stop the queue; pause it instead, or use 1 or more.",
+    "queue_reserved": "The queue {queue!r} is Horae's own: the jobs in it keep the timeouts of waits and "
+    "confirmations and the starts and deadlines of tasks. Every worker serves it, and no one else may use it, "
+    "pause it or limit it; choose another queue.",
+    "queue_unknown": "There is no queue {queue!r} with settings, jobs or a worker; `horae queue list` shows those "
+    "there are.",
+    "rate_name_unreadable": "A rate limit needs a name of at most 255 characters, so that workers can share it.",
+    "rate_not_whole": "A rate limit counts whole calls, not {value}; write for example 10.",
+    "rate_too_low": "A rate limit of {max_calls} calls would never let anything through; allow 1 or more.",
+    "rate_window_too_short": "A rate limit needs a window of at least a millisecond, not {window}.",
+    "retry_delay_negative": "A retry delay cannot be negative; give zero for an immediate retry.",
+    "retry_delay_too_long": "A retry delay is too long to be kept; {most_days:,} days fit.",
+    "retry_factor_too_low": "The retry factor {factor} would shrink the wait; use a number from 1 on.",
+    "retry_kind_unknown": "Unknown retry kind {kind!r}; choose one of {choices}.",
+    "retry_unreadable": "retry={value} is no policy; write for example Retry.fixed(60, attempts=3).",
+    "run_at_and_delay": "Give run_at or delay, not both.",
+    "run_at_passed": "run_at {run_at} has passed; it is {now} now. Give a time from then on, or leave it out.",
+    "run_unknown": "There is no run {id!r} in the log; it may have been cleaned up.",
+    "step_rolled_back": "{problem} What the step {step!r} wrote was rolled back: it has not happened.",
+    "timeout_too_short": "The {name} timeout must be longer than zero.",
+    "too_many_definitions": "{count:,} definitions are too many; at most {most:,} are accepted.",
+    "too_many_jobs": "{owner} may have {allowed} unfinished jobs at once, and has {unfinished}. Let some end first.",
+    "too_many_tags": "{count} tags are too many; at most {most} are accepted.",
+    "unique_name_in_other_queue": "An unfinished job in another queue has this unique name. Choose another.",
+    "unique_name_reserved": "{name!r} cannot be a unique name: those that begin with {prefix!r} are Horae's own. "
+    "Choose another.",
+    "unique_name_taken": "Job {id} cannot be revived: another live job has its unique name {unique!r}. Let that one "
+    "end first.",
+}

@@ -1,0 +1,26 @@
+"""The sentences of errors about settings and the machine, by reason."""
+
+ERRORS = {
+    "duration_unreadable": "{text!r} is not a {what}; write for example 250ms, 90s, 5m, 2h or 1d.",
+    "host_not_ours": "{host!r} is not an address of this machine; 127.0.0.1 is always one.",
+    "jobs_file_missing": "There is no file {path!r}; correct --config or HORAE_JOBS_CONF, or make it.",
+    "locks_unknown": "locks = {value} is not known; choose 'database', 'memory', a URL such as redis://localhost, or "
+    "give a lock manager of your own.",
+    "minutes_unreadable": "{text!r} is not a number of minutes above zero.",
+    "poll_outside": "{text!r} is outside 100ms to 60s.",
+    "port_taken": "Cannot listen on {host} port {port}: {problem}. Choose another with --port; 0 picks a free one.",
+    "queue_served_anyway": "Every worker serves the queue {queue!r} by itself; leave it out.",
+    "queue_slots_unreadable": "{text!r} does not name a queue and its slots; write for example mail=10,reports=2.",
+    "rate_setting_not_positive": "{name}={value!r} is not a positive number.",
+    "rate_setting_not_whole": "{names} must be a whole number, not {value}.",
+    "retention_outside": "{text!r} is outside 1h to {most_days}d; write for example 30d.",
+    "setting_file_unreadable": "{name}_FILE names {path!r}, which cannot be read: {problem}.",
+    "setting_invalid": "{name}: {problem}",
+    "setting_not_a_bit": "{text!r} is neither 1 nor 0.",
+    "setting_not_a_choice": "{text!r} is not one of {choices}.",
+    "setting_outside": "{text!r} is not a whole number from {least} to {most}.",
+    "switch_unreadable": "{text!r} is neither on nor off; write 1 or 0.",
+    "tracing_extra_missing": "Tracing is switched on, but OpenTelemetry is not installed. Run: pip install "
+    "'horae[otel]'",
+    "value_invalid": "{where}: {problem}",
+}

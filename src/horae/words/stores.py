@@ -1,0 +1,69 @@
+"""The sentences of errors about databases, backups, locks and Redis, by reason."""
+
+ERRORS = {
+    "backup_damaged": "{path} is damaged: {problem}. Use another copy.",
+    "backup_exists": "{path} is there already. Choose another name, or add --force to replace it.",
+    "backup_failed": "{path} cannot be copied: {problem}. Nothing was changed.",
+    "backup_locked": "{path} is locked by another process. Nothing was changed; repeat later.",
+    "backup_missing": "There is no file at {path}.",
+    "backup_no_room": "There is no room for a copy of {path}. Nothing was changed; free some space.",
+    "backup_not_ours": "{path} is a SQLite database, but not one of Horae's; choose another file.",
+    "backup_not_sqlite": "{path} is not a SQLite database; choose another copy.",
+    "backup_too_new": "{path} was written by a newer Horae (tables {version}); upgrade this one (tables {known}).",
+    "backup_unwritable": "{path} cannot be written: {problem}. Check the folder and its permissions.",
+    "bundle_exists": "{path} is there already. Choose another name.",
+    "bundle_unwritable": "{path} cannot be written: {problem}. Check the folder and its permissions.",
+    "commit_refused": "This transaction commits when you return, together with its record; do not commit it.",
+    "database_contended": "{product} kept refusing because of other transactions; try again in a moment.",
+    "database_driver_async": "Horae needs a driver that is not asyncio's: write {kind}://… instead of {driver}://…, "
+    "and keep the other for your own engine.",
+    "database_driver_missing": "The driver for {kind} is not installed ({problem}). Run: pip install 'horae[{extra}]'",
+    "database_file_missing": "There is no database at {path}.",
+    "database_full": "{product} has no room left: {problem} Nothing was written; free some space on its disk.",
+    "database_gave_up": "{product} gave up: {problem} Nothing was written; try again in a moment.",
+    "database_locked": "The database is locked by another process: {problem}. Repeat later.",
+    "database_no_room": "The database has no room left: {problem}. Free some space on its disk.",
+    "database_not_reached": "{product} cannot be reached: {problem} Nothing was written; repeat it later.",
+    "database_refused": "{product} refused: {problem}",
+    "database_unreachable": "The database cannot be reached: {problem}. Check its URL and state.",
+    "database_unsupported": "Horae does not speak to {kind!r}. Use sqlite, postgresql or mysql (MariaDB).",
+    "database_url_unreadable": "The database URL cannot be read. It looks like sqlite:///horae.db, "
+    "postgresql://user@host/name or mysql://user@host/name.",
+    "folder_unmakable": "The folder {folder} of the database cannot be made: {problem}.",
+    "lock_held": "The lock {key!r} is held by another process. Try again later, wait longer with wait=…, or ask with "
+    "try_lock and do something else when it answers None.",
+    "lock_key_unreadable": "A lock needs a printable key of 1 to {most} characters, not {key}.",
+    "lock_ttl_too_long": "A lock must end by itself: a ttl of {ttl:span} never does; {most_days:,} days fit.",
+    "lock_ttl_too_short": "A lock must end by itself: give a ttl of at least a millisecond, not {ttl:span}. Choose it"
+    " longer than the work, or extend the lock while working.",
+    "migration_too_long": "Another process has been migrating this database for ten minutes. Check that it is still "
+    "at work, then repeat.",
+    "outcome_unknown": "{product} went away or did not answer: {problem} Outcome unknown: it may have been written, "
+    "or not. Repeat an enqueue with the same key=… and it cannot happen twice.",
+    "pool_exhausted": "All database connections of this process are in use. End transactions sooner, or give the "
+    "engine a larger pool.",
+    "redis_client_missing": "The Redis client is not installed. Run: pip install 'horae[redis]'",
+    "redis_prefix_missing": "A prefix for the Redis keys is needed, so that they cannot meet another's.",
+    "redis_refused": "Redis refused: {problem}.",
+    "redis_unreachable": "Redis cannot be reached or did not answer: {problem}. Check that it runs and that its URL "
+    "is right.",
+    "redis_url_unreadable": "The Redis URL cannot be read ({problem}). It looks like redis://host:6379/0.",
+    "retry_interval_too_short": "retry_interval must be positive: waiting for a lock sleeps, it never spins.",
+    "row_security_unsupported": "Row level security is PostgreSQL's; elsewhere tenants are kept apart by the verbs "
+    "alone.",
+    "sqlite_damaged": "{path} cannot be used: {problem}. Check the path in the database URL; a damaged file is "
+    "replaced by a backup with: horae db restore",
+    "sqlite_locked": "Another transaction holds the SQLite file. End it sooner, or hand it to Horae with "
+    "connection=…; horae.prepare_sqlite(engine) makes an application's own writers queue up instead of failing.",
+    "sqlite_unusable": "SQLite cannot write or read: {problem}. Check the disk and the file's permissions.",
+    "sqlite_url_has_host": "The database URL of a SQLite file has no host: write sqlite:///horae.db, with three "
+    "slashes, and four for an absolute path, sqlite:////srv/horae.db.",
+    "tables_missing": "The database has no (or old) Horae tables: {problem}. Run: horae db migrate",
+    "tables_old": "The database has {found}; this Horae needs {needed}. Run: horae db migrate",
+    "tables_too_new": "The database has Horae tables of version {version}, which this Horae (tables {known}) does not"
+    " know. Upgrade the horae package to at least the version that migrated it.",
+    "transaction_nested": "This thread is already inside a Horae transaction on this SQLite file and would wait for "
+    "itself. Inside ctx.once, or a transaction of your own, pass connection=… so that the call joins it.",
+    "transaction_waited": "Another transaction of this process has held the SQLite file for {seconds:g} seconds. End "
+    "it sooner: what runs inside ctx.once keeps every other write waiting.",
+}
