@@ -44,6 +44,7 @@ from horae.ports import Queue, Tally
 from horae.service.problems import OWN_CODES
 from horae.settings import Settings
 from scripts.public_names import listing
+from scripts.requirements import requirements_page
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "<!-- Generated from the code by `make docs`; do not edit. -->"
@@ -432,6 +433,7 @@ def answered(endpoint: Method[..., Any, Any, Any]) -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
+    "../contributing/requirements.md": requirements_page,
     "client.md": client_page,
     "command-line.md": command_line_page,
     "errors.md": errors_page,
@@ -446,7 +448,7 @@ def main() -> int:
     REFERENCE.mkdir(parents=True, exist_ok=True)
     for name, page in PAGES.items():
         (REFERENCE / name).write_text(page(), encoding="utf-8")
-        print(f"docs/reference/{name}")
+        print((REFERENCE / name).resolve().relative_to(REFERENCE.parents[1]))
     return 0
 
 

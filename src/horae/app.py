@@ -250,7 +250,7 @@ class Horae(Blueprint, Acting):
         self._seeds += tuple(check_seed(seed) for seed in seeds)
 
     def load_persisted_jobs(self, registry: Mapping[str, Callable[..., Any]] | None = None) -> list[str]:
-        """Document 004: run every enabled schedule of the store whose handler *registry*, or a declaration, knows.
+        """Run every enabled schedule of the store whose handler *registry*, or a declaration, knows.
 
         Others are kept, inactive, with a warning. A store that does not answer is reported, and asked again when a
         worker starts.

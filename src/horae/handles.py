@@ -232,7 +232,7 @@ class Blueprint:
     def limit(self, max_running: int, *, group: str | None = None, queue: str | None = None) -> None:
         """Let at most so many jobs run at once over all workers: of a group, of a queue, or, with neither, of all.
 
-        ``jobs.conf`` wins over this, and what an operator sets wins over both (S3-53).
+        ``jobs.conf`` wins over this, and what an operator sets wins over both.
         """
         name = limit_name(group=group, queue=queue)
         if name in self.running_limits:

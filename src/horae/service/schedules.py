@@ -139,7 +139,7 @@ def resume(
 def trigger(
     world: Here, caller: Admin, key: Key, told: TriggerSchedule | None = None, owner: Tenant = None
 ) -> TriggeredSchedule:
-    """Enabled or not; it obeys overlap, leaves the rhythm alone and is not retried (C-23)."""
+    """Enabled or not; it obeys overlap, leaves the rhythm alone and is not retried."""
     given, mine = told or TriggerSchedule(), caller.whose(owner)
     done = firing.trigger(world, key, given.parameters, owner=mine, actor=caller.actor, reason=given.reason)
     return TriggeredSchedule(key=key, triggered=done.ran, job_id=done.job_id, reason=done.fire.reason)

@@ -102,7 +102,7 @@ class TriggerBody(BaseModel):
 
 
 class TaskShape(BaseModel):
-    """A task: document 001's fields first, ours after them."""
+    """A task that a user scheduled."""
 
     id: str = Field(examples=[TASK_ID])
     user_id: str = Field(examples=["alice"])
@@ -162,7 +162,7 @@ class TaskPage(BaseModel):
 
 
 class TaskRunShape(BaseModel):
-    """One attempt: document 001's fields first, ours after them."""
+    """One attempt at a scheduled task."""
 
     id: str = Field(examples=["job_12.1"])
     task_id: str = Field(examples=[TASK_ID])
