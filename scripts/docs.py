@@ -43,11 +43,12 @@ from horae.core.schedules import Cron
 from horae.ports import Queue, Tally
 from horae.service.problems import OWN_CODES
 from horae.settings import Settings
+from scripts.job_options import job_options_page
+from scripts.markdown import NOTE, escaped
 from scripts.public_names import listing
 from scripts.requirements import requirements_page
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
-NOTE = "<!-- Generated from the code by `make docs`; do not edit. -->"
 
 
 def machines() -> Iterator[Machine[Any]]:
@@ -291,10 +292,6 @@ def json_section() -> str:
     return f"## JSON\n\n{promise}\n\n{table}\n\n{kinds}"
 
 
-def escaped(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
-
-
 # -- settings ------------------------------------------------------------------------------------------------------
 
 
@@ -437,6 +434,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "client.md": client_page,
     "command-line.md": command_line_page,
     "errors.md": errors_page,
+    "job-options.md": job_options_page,
     "public-names.txt": listing,
     "python.md": python_page,
     "settings.md": settings_page,
