@@ -10,7 +10,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -48,6 +48,7 @@ from scripts.markdown import NOTE, escaped
 from scripts.public_names import listing
 from scripts.requirements import requirements_page
 
+UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1, "ms": 0.001}
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 
 
@@ -297,8 +298,7 @@ def json_section() -> str:
 
 def settings_page() -> str:
     rows = [
-        f"| `{each.metadata['env']}` | {shown_default(each.default)} | {each.metadata['help']} |"
-        for each in fields(Settings)
+        f"| `{each.metadata['env']}` | {shown_default(each)} | {each.metadata['help']} |" for each in fields(Settings)
     ]
     return (
         "\n\n".join(
@@ -316,10 +316,24 @@ def settings_page() -> str:
     )
 
 
-def shown_default(value: object) -> str:
+def shown_default(setting: Field[Any]) -> str:
+    """Return a default as the environment would spell it, or in words where there is no value."""
+    value = setting.default
+    if setting.metadata["unset"] and not value:
+        return str(setting.metadata["unset"])
     if isinstance(value, timedelta):
-        return f"`{value.total_seconds():g}s`"
-    return "" if value is None else f"`{value}`"
+        in_minutes = setting.metadata["env"].endswith("_MINUTES")
+        return f"`{value / timedelta(minutes=1):g}`" if in_minutes else f"`{span_text(value)}`"
+    if isinstance(value, bool):
+        return f"`{int(value)}`"
+    return f"`{','.join(value) if isinstance(value, tuple) else value}`"
+
+
+def span_text(value: timedelta) -> str:
+    """``30d``, ``10m``: the largest unit that fits."""
+    seconds = value.total_seconds()
+    unit, size = next((unit, size) for unit, size in UNITS.items() if seconds % size == 0)
+    return f"{seconds / size:g}{unit}"
 
 
 # -- Python --------------------------------------------------------------------------------------------------------
