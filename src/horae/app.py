@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import Engine
 
-from horae import limits
 from horae.actions import declaring, firing
 from horae.actions import jobs as verbs
 from horae.actions.declaring import Plan
@@ -36,6 +35,7 @@ from horae.core.timeouts import Timeouts
 from horae.declarations import Problem, raise_for
 from horae.errors import ConfigurationError, MissingExtra, NotFound, StoreBusy, StoreError, StoreFull, StoreUnavailable
 from horae.handles import Blueprint, JobHandle, plain_connection
+from horae.limits.limiter import families as rate_limit_families
 from horae.locks import open_locks
 from horae.opening import Opener
 from horae.ports import Clock, Dice, Limiter, LockManager, Tracing, World
@@ -349,7 +349,7 @@ class Horae(Blueprint, Acting):
 
     def figures(self) -> list[Family]:
         """What worker and rate limiters of this process have counted, for ``/metrics``."""
-        return [*([] if self._measures is None else self._measures.families()), *limits.families()]
+        return [*([] if self._measures is None else self._measures.families()), *rate_limit_families()]
 
     async def start(
         self,

@@ -11,7 +11,7 @@ from tests.architecture.reading import Module, modules
 
 BELOW = {"core", "ports", "stores", "actions", "runtime", "api", "service", "console"}
 ROOF = {
-    "alembic", "alerts", "attend", "backoff", "checking", "checks", "clock", "configuration", "declarations",
+    "alembic", "alerts", "attend", "checking", "checks", "clock", "configuration", "declarations",
     "definitions", "handles", "job_options", "limits", "listening", "locks", "mcp", "opening", "outgoing", "server",
     "serving", "settings", "telemetry", "tracker", "version", "webhooks",
 }  # fmt: skip
@@ -33,7 +33,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "settings": {"core"},
     "tracker": {"core", "ports", "actions", "runtime"},  # its lease is renewed as a worker's are
     "limits": {"core", "ports", "clock", "stores"},  # works without an app, so it brings its own clock and log
-    "backoff": {"core", "ports", "clock", "limits"},  # the same, around any function of the user's
     "definitions": {"core", "ports", "actions", "settings"},
     "job_options": {"core", "ports", "definitions"},
     "declarations": {"core", "ports", "definitions", "job_options", "runtime"},
