@@ -8,7 +8,7 @@ from typing import Any
 from horae import Job
 from horae.actions import jobs as verbs
 from horae.actions import schedules
-from horae.ports import Filter
+from horae.core.jobs import Filter
 from tests.journeys.conftest import Journey, Member, eventually
 from tests.support.servers import RedisServer
 

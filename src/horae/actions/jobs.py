@@ -24,6 +24,7 @@ from horae.core.jobs import (
     PRIORITIES,
     SYSTEM,
     Change,
+    Filter,
     Job,
     Lease,
     NewJob,
@@ -50,7 +51,7 @@ from horae.core.retry import DEFAULT_RETRY, Retry, time_limit
 from horae.core.values import swift
 from horae.core.webhooks import refuse_credentials
 from horae.errors import Conflict, InvalidInput, InvalidPayload, LeaseLost, NotAllowed, NotFound
-from horae.ports import Claim, Filter, Placed, Renewed, Tx, World
+from horae.ports import Claim, Placed, Renewed, Tx, World
 
 DEFAULT_QUEUE = "default"
 DEFAULT_LEASE = timedelta(seconds=30)

@@ -13,12 +13,12 @@ from horae.actions.quotas import enqueue_within
 from horae.actions.reasons import why as explain
 from horae.api.here import Here
 from horae.core.cursors import cursor_from, read_cursor
-from horae.core.jobs import Job, Lease
+from horae.core.jobs import Filter, Job, Lease
 from horae.core.machinery import refuse_own
 from horae.core.payloads import label, name
 from horae.core.reasons import Reason
 from horae.errors import InvalidInput
-from horae.ports import Filter, World
+from horae.ports import World
 
 MOST = 2**63 - 1
 REVIVED_AT_ONCE = 1000
