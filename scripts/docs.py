@@ -10,7 +10,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -49,10 +49,13 @@ from horae.service.problems import OWN_CODES
 from horae.settings import Settings
 from horae.words.sentences import ROOMS
 from scripts.description import description
+from scripts.job_options import job_options_page
+from scripts.markdown import NOTE, escaped
 from scripts.public_names import listing
+from scripts.requirements import requirements_page
 
+UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1, "ms": 0.001}
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
-NOTE = "<!-- Generated from the code by `make docs`; do not edit. -->"
 
 
 def machines() -> Iterator[Machine[Any]]:
@@ -320,17 +323,12 @@ def json_section() -> str:
     return f"## JSON\n\n{promise}\n\n{table}\n\n{kinds}"
 
 
-def escaped(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
-
-
 # -- settings ------------------------------------------------------------------------------------------------------
 
 
 def settings_page() -> str:
     rows = [
-        f"| `{each.metadata['env']}` | {shown_default(each.default)} | {each.metadata['help']} |"
-        for each in fields(Settings)
+        f"| `{each.metadata['env']}` | {shown_default(each)} | {each.metadata['help']} |" for each in fields(Settings)
     ]
     return (
         "\n\n".join(
@@ -348,10 +346,24 @@ def settings_page() -> str:
     )
 
 
-def shown_default(value: object) -> str:
+def shown_default(setting: Field[Any]) -> str:
+    """Return a default as the environment would spell it, or in words where there is no value."""
+    value = setting.default
+    if setting.metadata["unset"] and not value:
+        return str(setting.metadata["unset"])
     if isinstance(value, timedelta):
-        return f"`{value.total_seconds():g}s`"
-    return "" if value is None else f"`{value}`"
+        in_minutes = setting.metadata["env"].endswith("_MINUTES")
+        return f"`{value / timedelta(minutes=1):g}`" if in_minutes else f"`{span_text(value)}`"
+    if isinstance(value, bool):
+        return f"`{int(value)}`"
+    return f"`{','.join(value) if isinstance(value, tuple) else value}`"
+
+
+def span_text(value: timedelta) -> str:
+    """``30d``, ``10m``: the largest unit that fits."""
+    seconds = value.total_seconds()
+    unit, size = next((unit, size) for unit, size in UNITS.items() if seconds % size == 0)
+    return f"{seconds / size:g}{unit}"
 
 
 # -- Python --------------------------------------------------------------------------------------------------------
@@ -462,10 +474,12 @@ def answered(endpoint: Method[..., Any, Any, Any]) -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
+    "../contributing/requirements.md": requirements_page,
     "client.md": client_page,
     "command-line.md": command_line_page,
     "errors.md": errors_page,
     "openapi.json": description,
+    "job-options.md": job_options_page,
     "public-names.txt": listing,
     "python.md": python_page,
     "settings.md": settings_page,
@@ -477,7 +491,7 @@ def main() -> int:
     REFERENCE.mkdir(parents=True, exist_ok=True)
     for name, page in PAGES.items():
         (REFERENCE / name).write_text(page(), encoding="utf-8")
-        print(f"docs/reference/{name}")
+        print((REFERENCE / name).resolve().relative_to(REFERENCE.parents[1]))
     return 0
 
 

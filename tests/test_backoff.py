@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from horae.backoff import Backoff, backoff, http_status, is_limit_error, retry_after
 from horae.errors import DefinitionError
 from horae.limits import RateLimiter
+from horae.limits.backoff import Backoff, backoff, http_status, is_limit_error, retry_after
 from horae.testing.clock import LoadedDice, VirtualClock
 from tests.support.refusals import refused
 

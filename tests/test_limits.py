@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from horae.core.figures import Spread
 from horae.core.limits import Limit
 from horae.errors import ConfigurationError, DefinitionError, StoreUnavailable
-from horae.limits import RateLimiter, families
+from horae.limits import RateLimiter
+from horae.limits.limiter import families
 from horae.stores.limits_memory import MemoryCalls
 from horae.testing.clock import VirtualClock
 

@@ -35,7 +35,7 @@ def greet(job: dict[str, Any]) -> Any:
 
 
 def govern(job: dict[str, Any]) -> Any:
-    """A governed object of document 000: look at it, act, and say what was done."""
+    """A governed object: look at it, act, and say what was done."""
     return {"object": f"{job['object_type']}/{job['object_id']}", "did": job["action"]}
 
 

@@ -70,7 +70,7 @@ _PLACES = {
     "JobStatus": "horae.core.status",
     "Blueprint": "horae.handles",
     "Once": "horae.core.schedules",
-    "RateLimiter": "horae.limits",
+    "RateLimiter": "horae.limits.limiter",
     "Retry": "horae.core.retry",
     "Run": "horae.api.jobs",
     "Snooze": "horae.core.outcomes",

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from sqlalchemy import Engine
 
-from horae import limits
 from horae.actions import declaring
 from horae.actions import jobs as verbs
 from horae.actions.declaring import Plan
@@ -39,6 +38,7 @@ from horae.core.timeouts import Timeouts
 from horae.declarations import Problem, raise_for
 from horae.errors import ConfigurationError, MissingExtra, NeedsDatabase, NotFound, StoreError
 from horae.handles import Blueprint, JobHandle, plain_connection
+from horae.limits.limiter import families as rate_limit_families
 from horae.locks import open_locks
 from horae.opening import Opener, sealer_here
 from horae.ports import Clock, Dice, JobSource, Limiter, LockManager, Store, Tracing, World
@@ -276,7 +276,7 @@ class Horae(Blueprint, Acting):
         self._seeds += tuple(check_seed(seed) for seed in seeds)
 
     def load_persisted_jobs(self, registry: Mapping[str, Callable[..., Any]] | None = None) -> list[str]:
-        """Document 004: run every enabled schedule of the store whose handler *registry*, or a declaration, knows.
+        """Run every enabled schedule of the store whose handler *registry*, or a declaration, knows.
 
         Others are kept, inactive, with a warning. A store that does not answer is reported, and asked again when a
         worker starts.
@@ -399,7 +399,7 @@ class Horae(Blueprint, Acting):
 
     def figures(self) -> list[Family]:
         """What worker and rate limiters of this process have counted, for ``/metrics``."""
-        return [*([] if self._measures is None else self._measures.families()), *limits.families()]
+        return [*([] if self._measures is None else self._measures.families()), *rate_limit_families()]
 
     async def start(
         self,

@@ -16,10 +16,11 @@ from horae.configuration import JobsFile, merged
 from horae.core.fires import Schedule, cycle
 from horae.core.jobs import SYSTEM
 from horae.core.running_limits import GROUP, LimitSource
-from horae.declarations import TIMING, Problem, scheduled
+from horae.declarations import Problem, scheduled
 from horae.definitions import Definition, Definitions, define
 from horae.errors import DefinitionError, HoraeError
 from horae.handles import Blueprint
+from horae.job_options import TIMING
 from horae.ports import Limiter, StoredDefinition
 from horae.runtime.context import Context
 from horae.runtime.services import Services, wishes_of

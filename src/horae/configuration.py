@@ -21,7 +21,6 @@ from horae.core.retry import span
 from horae.core.running_limits import GROUP, QUEUE, check_limit_name, check_max_running
 from horae.core.schedules import Every
 from horae.declarations import (
-    DEFAULT_LOCK_TTL,
     Problem,
     about_mode,
     expression_of,
@@ -30,6 +29,7 @@ from horae.declarations import (
 )
 from horae.definitions import Definition
 from horae.errors import ConfigurationError, HoraeError, InvalidInput
+from horae.job_options import DEFAULT_LOCK_TTL
 from horae.settings import span_from
 
 FILE = "jobs.conf"

@@ -1,7 +1,7 @@
 """From ``@app.job(id, cron=…, …)`` to a definition and its schedule; whatever cannot work is refused here.
 
-The long list of options lives in one place, as a typed dictionary that type checkers know. Every problem of a
-declaration is found, not only the first: declaring raises them, ``horae check`` lists them.
+The options themselves are in ``job_options``. Every problem of a declaration is found, not only the first: declaring
+raises them, ``horae check`` lists them.
 """
 
 from __future__ import annotations
@@ -13,72 +13,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Any, Literal, TypedDict, cast, get_type_hints
+from datetime import timedelta
+from typing import Any, Literal, cast
 
-from horae.core.fires import MODES, Kind, Misfire, Mode, Overlap, Schedule, check
-from horae.core.jobs import Priority
+from horae.core.fires import MODES, Kind, Schedule, check
 from horae.core.payloads import encode
 from horae.core.retry import Retry, span
 from horae.core.schedules import Every
-from horae.definitions import Decide, Definition, Runner, define, refuse_generator
+from horae.definitions import Definition, define, refuse_generator
 from horae.errors import DefinitionError, HoraeError, InvalidArguments, InvalidInput
-from horae.ports import Limiter
+from horae.job_options import DEFAULT_LOCK_TTL, KNOWN, TIMING
 from horae.runtime.context import Context
 from horae.runtime.services import wishes_of
 
-Span = timedelta | float
-DEFAULT_LOCK_TTL = timedelta(seconds=30)  # document 003's
-
-
-class TimingOptions(TypedDict, total=False):
-    """When a declared job runs, and by which policies."""
-
-    cron: str
-    every: Span
-    after: Sequence[str]
-    initial_delay: Span
-    anchor: Literal["start", "finish"]
-    zone: str
-    day_match: Literal["and", "or"]
-    gap: Literal["after", "skip"]
-    fold: Literal["first", "both"]
-    lenient: bool
-    misfire: Misfire
-    catch_up: int
-    spread: Span
-    grace: Span
-    overlap: Overlap
-    jitter: Span
-    starts_at: datetime
-    ends_at: datetime
-    max_fires: int
-    mode: Mode
-    lock_ttl: Span
-    enabled: bool
-    group: str
-    arguments: Mapping[str, Any]
-
-
-class JobOptions(TimingOptions, total=False):
-    """All that ``@app.job`` takes beside the id."""
-
-    queue: str
-    priority: Priority
-    retry: Retry
-    timeout: Span
-    concurrency_key: str | Callable[..., str]
-    concurrency_limit: int
-    executor: Runner
-    decide: Decide
-    rate_limit: Limiter
-    stale_timeout: Span
-    exclusive: bool
-    tenants: bool
-
-
-TIMING = tuple(get_type_hints(TimingOptions))
-KNOWN = tuple(get_type_hints(JobOptions))
 SPANS = ("initial_delay", "spread", "grace", "jitter", "lock_ttl")
 ONE_OF = ("cron", "every", "after")
 

@@ -7,6 +7,7 @@ merged into one with ``app.include(jobs)``.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -19,9 +20,10 @@ from horae.core.jobs import PRIORITIES, SYSTEM, OnParentDead, Priority, band_of
 from horae.core.machinery import queue_name
 from horae.core.retry import Retry, span, time_limit
 from horae.core.running_limits import check_max_running, limit_name
-from horae.declarations import JobOptions, Problem, declared, refuse
+from horae.declarations import Problem, declared, refuse
 from horae.definitions import Definition, Definitions
 from horae.errors import ConfigurationError, DefinitionError, InvalidInput
+from horae.job_options import JobOptions, options_text
 from horae.ports import World
 from horae.runtime.context import Context
 
@@ -232,13 +234,13 @@ class Blueprint:
         ``cron=…``, ``every=…`` or ``after=[…]`` schedule it; with none of them it is only enqueued or triggered. A
         first parameter named ``ctx``, or annotated :class:`Context`, receives the context. A class gets a fresh
         instance for each run, its constructor's parameters filled by type from what the application provides.
-        """
+        """  # the options follow, below
         return Declare(self, name, options)
 
     def limit(self, max_running: int, *, group: str | None = None, queue: str | None = None) -> None:
         """Let at most so many jobs run at once over all workers: of a group, of a queue, or, with neither, of all.
 
-        ``jobs.conf`` wins over this, and what an operator sets wins over both (S3-53).
+        ``jobs.conf`` wins over this, and what an operator sets wins over both.
         """
         name = limit_name(group=group, queue=queue)
         if name in self.running_limits:
@@ -266,6 +268,9 @@ class Blueprint:
         except DefinitionError as problem:
             return [Problem(definition.name, str(problem), cause=problem)]
         return []
+
+
+Blueprint.job.__doc__ = f"{inspect.cleandoc(Blueprint.job.__doc__ or '')}\n{options_text()}"
 
 
 class Declare:

@@ -18,7 +18,7 @@ from horae.core.audit import Entry
 from horae.core.boots import Boot, LeaseLine
 from horae.core.figures import Backlog, Ended
 from horae.core.fires import Fire, Firing, Schedule, Unfinished
-from horae.core.jobs import Change, Job, Lease, NewJob, Order, Outcome, Run, Settlement
+from horae.core.jobs import Change, Filter, Job, Lease, NewJob, Order, Outcome, Run, Settlement
 from horae.core.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
 from horae.core.limits import Limit
 from horae.core.locks import LockHolder
@@ -147,25 +147,6 @@ class Queue:
     paused_at: datetime | None = None
     paused_by: str | None = None
     pause_reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Which jobs somebody wants to see; None means any."""
-
-    states: tuple[str, ...] = ()
-    queue: str | None = None
-    handler: str | None = None
-    owner: str | None = None
-    tag: str | None = None
-    key: str | None = None
-    object_type: str | None = None
-    object_id: str | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-    machinery: bool = False  # also jobs of Horae's own, which are only found by their queue otherwise
-    not_held: tuple[str, ...] = ()  # leave out what is held for one of these reasons
-    queues: tuple[str, ...] = ()  # only of these; none named means any
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,11 +133,17 @@ def is_on(environment: Mapping[str, str], name: str) -> bool:
     return bool(environment.get(name)) and bool(_read(name, _switch, environment[name]))
 
 
-def _from(env: str, help_text: str, read: Any = str, *, also: str = "", file: bool = False) -> dict[str, Any]:
-    """*also*: the name that one of the documents gives it; ours wins. *file*: ``…_FILE`` may name a file instead."""
-    told = f"{help_text}; also `{also}`" if also else help_text
-    told += f"; `{env}_FILE` names a file that holds it" if file else ""
-    return {"env": env, "help": told, "read": read, "also": also, "file": file}
+def _from(
+    env: str, what: str, consequence: str, read: Any = str, *, also: str = "", file: bool = False, unset: str = ""
+) -> dict[str, Any]:
+    """Describe a setting: what it is, what follows from it, and what applies where it is not set and has no value.
+
+    *also*: a second name that is read after ours. *file*: ``…_FILE`` may name a file instead.
+    """
+    text = f"{what}; {consequence}"
+    text += f"; also `{also}`" if also else ""
+    text += f"; `{env}_FILE` names a file that holds it" if file else ""
+    return {"env": env, "help": text, "read": read, "also": also, "file": file, "unset": unset}
 
 
 @dataclass(frozen=True)
@@ -146,171 +152,356 @@ class Settings:
 
     database_url: str = field(
         default=DEFAULT_URL,
-        metadata=_from("HORAE_DATABASE_URL", "the database", file=True),
+        metadata=_from(
+            "HORAE_DATABASE_URL",
+            "the database that keeps everything",
+            "processes work together when they name the same one",
+            file=True,
+        ),
     )
     app: str | None = field(
-        default=None, metadata=_from("HORAE_APP", "the application, `module:app`, where a command can use one")
+        default=None,
+        metadata=_from(
+            "HORAE_APP",
+            "the application, `module:app`",
+            "commands that need declared jobs load it; one on the command line wins",
+            unset="none",
+        ),
     )
     queues: Mapping[str, int] | None = field(
         default=None,
         metadata=_from(
-            "HORAE_QUEUES", "what a worker serves, `mail=10,reports=2`; else all its app names", queues_from
+            "HORAE_QUEUES",
+            "the queues that a worker serves, with their slots: `mail=10,reports=2`",
+            "jobs of other queues wait for another worker",
+            queues_from,
+            unset="all that the application names",
         ),
     )
     lease: timedelta = field(
         default=timedelta(seconds=30),
-        metadata=_from("HORAE_LEASE", "how long a worker holds a job before it must renew", span_from),
+        metadata=_from(
+            "HORAE_LEASE",
+            "how long a worker holds a job before it must renew",
+            "shorter finds a dead worker sooner and renews more often",
+            span_from,
+        ),
     )
     grace: timedelta = field(
         default=timedelta(seconds=30),
-        metadata=_from("HORAE_GRACE", "how long a stopping worker waits for what it runs", span_from),
+        metadata=_from(
+            "HORAE_GRACE",
+            "how long a stopping worker waits for what it runs",
+            "what is unfinished then is cancelled and handed on",
+            span_from,
+        ),
     )
     poll: timedelta = field(
         default=timedelta(seconds=60),
-        metadata=_from("HORAE_POLL", "how long a worker sleeps at most before it looks at the store", _poll),
+        metadata=_from(
+            "HORAE_POLL",
+            "how long a worker sleeps at most before it looks at the store",
+            "a lost hint delays a job by no more than this",
+            _poll,
+        ),
     )
     batch: int = field(
         default=500,
-        metadata=_from("HORAE_BATCH", "how many jobs of a queue a worker claims at a time, at most", _whole(1, 500)),
+        metadata=_from(
+            "HORAE_BATCH",
+            "how many jobs of a queue a worker claims at a time, at most",
+            "smaller shares work more evenly, larger asks the database less often",
+            _whole(1, 500),
+        ),
     )
     synchronous: Literal["FULL", "NORMAL"] = field(
         default="FULL",
         metadata=_from(
-            "HORAE_SYNCHRONOUS", "SQLite: `FULL` survives power loss, `NORMAL` is faster", _one_of("FULL", "NORMAL")
+            "HORAE_SYNCHRONOUS",
+            "how SQLite writes to disk",
+            "`FULL` survives power loss; `NORMAL` is faster and may then lose the last commits",
+            _one_of("FULL", "NORMAL"),
         ),
     )
     connect_timeout: timedelta = field(
         default=timedelta(seconds=5),
-        metadata=_from("HORAE_CONNECT_TIMEOUT", "how long connecting to a database server may take", span_from),
+        metadata=_from(
+            "HORAE_CONNECT_TIMEOUT",
+            "how long connecting to a database server may take",
+            "then the store counts as unavailable",
+            span_from,
+        ),
     )
     hot_timeout: timedelta = field(
         default=timedelta(seconds=10),
-        metadata=_from("HORAE_HOT_TIMEOUT", "how long an enqueue, claim, settlement or renewal may take", span_from),
+        metadata=_from(
+            "HORAE_HOT_TIMEOUT",
+            "how long an enqueue, claim, settlement or renewal may take",
+            "then it is given up and the store counts as unavailable",
+            span_from,
+        ),
     )
     statement_timeout: timedelta = field(
         default=timedelta(seconds=30),
-        metadata=_from("HORAE_STATEMENT_TIMEOUT", "how long any other statement of ours may take", span_from),
+        metadata=_from(
+            "HORAE_STATEMENT_TIMEOUT",
+            "how long any other statement of Horae may take",
+            "then it is given up; raise it where history is large",
+            span_from,
+        ),
     )
     silence_timeout: timedelta = field(
         default=timedelta(seconds=15),
-        metadata=_from("HORAE_SILENCE_TIMEOUT", "when a host that does not answer on the network is gone", span_from),
+        metadata=_from(
+            "HORAE_SILENCE_TIMEOUT",
+            "how long a database host may stay silent on the network",
+            "then the connection is closed",
+            span_from,
+        ),
     )
     idle_timeout: timedelta = field(
         default=timedelta(seconds=60),
-        metadata=_from("HORAE_IDLE_TIMEOUT", "how long nothing may happen in a transaction of `ctx.once`", span_from),
+        metadata=_from(
+            "HORAE_IDLE_TIMEOUT",
+            "how long nothing may happen in a transaction of `ctx.once`",
+            "then it is rolled back, so that its locks end",
+            span_from,
+        ),
     )
     log_format: str = field(
         default="text",
-        metadata=_from("HORAE_LOG_FORMAT", "`text` for people, `json` for machines", _one_of("text", "json")),
+        metadata=_from(
+            "HORAE_LOG_FORMAT",
+            "how logs are written",
+            "`text` is for people, `json` is one object a line",
+            _one_of("text", "json"),
+        ),
     )
     log_level: str = field(
         default="info",
-        metadata=_from("HORAE_LOG_LEVEL", f"one of {', '.join(LEVELS)}", _one_of(*LEVELS)),
+        metadata=_from(
+            "HORAE_LOG_LEVEL", f"one of {', '.join(LEVELS)}", "less severe records are not written", _one_of(*LEVELS)
+        ),
     )
     jobs_conf: str | None = field(
         default=None,
-        metadata=_from("HORAE_JOBS_CONF", "the file that overrides declared jobs; else `jobs.conf` beside the app"),
+        metadata=_from(
+            "HORAE_JOBS_CONF",
+            "the file that overrides declared jobs",
+            "a file that is named and missing is an error",
+            unset="`jobs.conf` beside the application, or in the current folder",
+        ),
     )
     environment: str | None = field(
         default=None,
-        metadata=_from("HORAE_ENVIRONMENT", "for example `prod`: then `jobs.prod.conf` wins over `jobs.conf`"),
+        metadata=_from(
+            "HORAE_ENVIRONMENT",
+            "the name of this environment, for example `prod`",
+            "`jobs.prod.conf` then wins over `jobs.conf`",
+            unset="none",
+        ),
     )
     lock_prefix: str = field(
         default="horae",
-        metadata=_from("HORAE_LOCK_PREFIX", "what stands before the keys of locks in Redis: `PREFIX:lock:job:ID`"),
+        metadata=_from(
+            "HORAE_LOCK_PREFIX",
+            "what stands before the keys of locks in Redis: `PREFIX:lock:job:ID`",
+            "applications with different prefixes do not exclude each other",
+        ),
     )
     otel: bool = field(
         default=False,
-        metadata=_from("HORAE_OTEL", "`1` traces enqueues and runs with OpenTelemetry (extra `otel`)", _switch),
+        metadata=_from(
+            "HORAE_OTEL", "`1` traces enqueues and runs with OpenTelemetry", "needs the extra `otel`", _switch
+        ),
     )
     metrics_open: bool = field(
-        default=False, metadata=_from("HORAE_METRICS_OPEN", "`1` lets anybody read `/metrics` without a token", _switch)
+        default=False,
+        metadata=_from(
+            "HORAE_METRICS_OPEN",
+            "`1` opens `/metrics` to callers without a token",
+            "whoever reaches the port then reads queue and handler names",
+            _switch,
+        ),
     )
     actor: str | None = field(
-        default=None, metadata=_from("HORAE_ACTOR", "who acts, for the audit; else `cli/` and the login name")
+        default=None,
+        metadata=_from(
+            "HORAE_ACTOR",
+            "who acts, as the audit names them",
+            "a wrong name is recorded as it is",
+            unset="`cli/` and the login name",
+        ),
     )
     alert_webhook_url: str | None = field(
         default=None,
-        metadata=_from("HORAE_ALERT_WEBHOOK_URL", "where to post when a job dies or nobody serves a queue"),
+        metadata=_from(
+            "HORAE_ALERT_WEBHOOK_URL",
+            "where to post when a job dies or nobody serves a queue",
+            "without it nothing is posted; the log still says so",
+            unset="none",
+        ),
     )
     alert_stalled_after: timedelta = field(
         default=timedelta(minutes=5),
         metadata=_from(
-            "HORAE_ALERT_STALLED_AFTER", "how long due work waits before a queue counts as stalled", span_from
+            "HORAE_ALERT_STALLED_AFTER",
+            "how long due work waits before its queue counts as stalled",
+            "shorter alerts sooner, also for a short burst",
+            span_from,
         ),
     )
     url: str | None = field(
-        default=None, metadata=_from("HORAE_URL", "the service that commands ask instead of opening a database")
+        default=None,
+        metadata=_from(
+            "HORAE_URL",
+            "the service that commands ask",
+            "they then open no database; `--db` wins over it",
+            unset="none",
+        ),
     )
     token: str | None = field(
-        default=None, repr=False, metadata=_from("HORAE_TOKEN", "the token that they show it", file=True)
+        default=None,
+        repr=False,
+        metadata=_from(
+            "HORAE_TOKEN",
+            "the token that commands show the service",
+            "it decides what they may see and do",
+            file=True,
+            unset="none",
+        ),
     )
-    host: str = field(default="127.0.0.1", metadata=_from("HORAE_HOST", "the address the service listens on"))
-    port: int = field(default=8765, metadata=_from("HORAE_PORT", "its port; `0` picks a free one", _whole(0, 65535)))
+    host: str = field(
+        default="127.0.0.1",
+        metadata=_from(
+            "HORAE_HOST", "the address the service listens on", "`0.0.0.0` lets other machines in; put TLS before it"
+        ),
+    )
+    port: int = field(
+        default=8765,
+        metadata=_from(
+            "HORAE_PORT", "the port the service listens on", "`0` picks a free one and prints it", _whole(0, 65535)
+        ),
+    )
     public_url: str = field(
         default="",
-        metadata=_from("HORAE_PUBLIC_URL", "where the service is reached from outside, where a proxy stands before it"),
+        metadata=_from(
+            "HORAE_PUBLIC_URL",
+            "where the service is reached from outside, behind a proxy",
+            "links and the API's description use it",
+            unset="the address of each request",
+        ),
     )
     trusted_proxies: tuple[str, ...] = field(
         default=(),
         metadata=_from(
-            "HORAE_TRUSTED_PROXIES", "addresses and networks whose `X-Forwarded-For` and `-Proto` are believed", _words
+            "HORAE_TRUSTED_PROXIES",
+            "addresses and networks of proxies",
+            "their `X-Forwarded-For` and `-Proto` are believed, nobody else's",
+            _words,
+            unset="none",
         ),
     )
     max_body_bytes: int = field(
         default=2 * 1024 * 1024,
-        metadata=_from("HORAE_MAX_BODY_BYTES", "the longest request body", _whole(1024, 1024**3)),
+        metadata=_from(
+            "HORAE_MAX_BODY_BYTES",
+            "the longest request body, in bytes",
+            "longer ones are refused with 413",
+            _whole(1024, 1024**3),
+        ),
     )
     calls_per_token: int = field(
         default=300,
-        metadata=_from("HORAE_CALLS_PER_TOKEN", "requests a second for each token; `0`: any number", _whole(0, 10**6)),
+        metadata=_from(
+            "HORAE_CALLS_PER_TOKEN",
+            "requests a second for each token",
+            "more are refused with 429; `0`: any number",
+            _whole(0, 10**6),
+        ),
     )
     calls_per_address: int = field(
         default=600,
         metadata=_from(
-            "HORAE_CALLS_PER_ADDRESS", "requests a second from each address; `0`: any number", _whole(0, 10**6)
+            "HORAE_CALLS_PER_ADDRESS",
+            "requests a second from each address",
+            "more are refused with 429; `0`: any number",
+            _whole(0, 10**6),
         ),
     )
     wrong_per_address: int = field(
         default=30,
         metadata=_from(
-            "HORAE_WRONG_PER_ADDRESS", "wrong tokens a minute from each address; `0`: any number", _whole(0, 10**6)
+            "HORAE_WRONG_PER_ADDRESS",
+            "wrong tokens a minute from each address",
+            "more are refused with 429 unread; `0`: any number",
+            _whole(0, 10**6),
         ),
     )
     jwt_secret: str | None = field(
         default=None,
         repr=False,
-        metadata=_from("HORAE_JWT_SECRET", "accept JWTs signed with this secret (HS256)", file=True),
+        metadata=_from(
+            "HORAE_JWT_SECRET",
+            "the secret of JWTs signed with HS256",
+            "tokens signed with it are accepted; without it none are",
+            file=True,
+            unset="none",
+        ),
     )
     secret_key: str | None = field(
         default=None,
         repr=False,
         metadata=_from(
             "HORAE_SECRET_KEY",
-            "what seals tenants' secrets, 32 bytes in base64; `new,old` while it is replaced",
+            "the key that seals tenants' secrets, 32 bytes in base64",
+            "without it no secret can be stored or used; write `new,old` while it is replaced",
             file=True,
+            unset="none",
         ),
     )
     jwt_jwks_url: str | None = field(
         default=None,
-        metadata=_from("HORAE_JWT_JWKS_URL", "accept JWTs signed by one of the keys there (RS256, ES256, EdDSA)"),
+        metadata=_from(
+            "HORAE_JWT_JWKS_URL",
+            "where the keys of JWTs are published (RS256, ES256, EdDSA)",
+            "tokens signed by one of them are accepted",
+            unset="none",
+        ),
     )
     jwt_issuer: str | None = field(
-        default=None, metadata=_from("HORAE_JWT_ISSUER", "the `iss` a JWT must have; required where JWTs are accepted")
+        default=None,
+        metadata=_from(
+            "HORAE_JWT_ISSUER",
+            "the `iss` that a JWT must have",
+            "required where JWTs are accepted; others are refused",
+            unset="none",
+        ),
     )
     jwt_audience: str | None = field(
         default=None,
-        metadata=_from("HORAE_JWT_AUDIENCE", "the `aud` a JWT must have; required where JWTs are accepted"),
+        metadata=_from(
+            "HORAE_JWT_AUDIENCE",
+            "the `aud` that a JWT must have",
+            "required where JWTs are accepted; others are refused",
+            unset="none",
+        ),
     )
     jwt_scopes: tuple[str, ...] = field(
         default=("tasks",),
-        metadata=_from("HORAE_JWT_SCOPES", "what JWTs may be allowed at most, `tasks,read`", _words),
+        metadata=_from(
+            "HORAE_JWT_SCOPES",
+            "the scopes that a JWT may have at most, `tasks,read`",
+            "a JWT that claims more gets only these",
+            _words,
+        ),
     )
     max_enabled_tasks: int = field(
         default=20,
         metadata=_from(
             "HORAE_TASKS_MAX_ENABLED_PER_USER",
-            "how many enabled tasks a user may have; `0`: any number",
+            "how many enabled tasks a user may have",
+            "more are refused; `0`: any number",
             _whole(0, 10**6),
             also="SCHEDULED_TASKS_MAX_ENABLED_PER_USER",
         ),
@@ -319,7 +510,8 @@ class Settings:
         default=100_000,
         metadata=_from(
             "HORAE_JOBS_MAX_UNFINISHED_PER_USER",
-            "how many unfinished jobs a user may have put there over HTTP; `0`: any number",
+            "how many unfinished jobs a user may have enqueued over HTTP",
+            "more are refused; `0`: any number",
             _whole(0, 10**9),
         ),
     )
@@ -328,6 +520,7 @@ class Settings:
         metadata=_from(
             "HORAE_TASK_INTERVAL_MIN_SECONDS",
             "the shortest interval of a user's task",
+            "shorter ones are refused, and stored ones run at this",
             span_from,
             also="SCHEDULED_TASK_INTERVAL_MIN_SECONDS",
         ),
@@ -336,29 +529,46 @@ class Settings:
         default=timedelta(minutes=10),
         metadata=_from(
             "HORAE_STALE_TIMEOUT_MINUTES",
-            "how long an exclusive job may show no progress before the next one may start, in minutes",
+            "how long an exclusive job may show no progress, in minutes",
+            "then the next start closes it",
             _minutes,
             also="SYNC_TASK_STALE_TIMEOUT_MINUTES",
         ),
     )
     keep_runs: timedelta = field(
         default=timedelta(days=30),
-        metadata=_from("HORAE_KEEP_RUNS", "how long finished jobs and their runs stay on record", _kept),
+        metadata=_from(
+            "HORAE_KEEP_RUNS",
+            "how long finished jobs and their runs stay on record",
+            "older ones are deleted; longer needs more disk",
+            _kept,
+        ),
     )
     keep_fires: timedelta = field(
         default=timedelta(days=30),
-        metadata=_from("HORAE_KEEP_FIRES", "how long the record of what became of each fire stays", _kept),
+        metadata=_from("HORAE_KEEP_FIRES", "how long the record of each fire stays", "older ones are deleted", _kept),
     )
     keep_keys: timedelta = field(
         default=timedelta(days=7),
-        metadata=_from("HORAE_KEEP_KEYS", "how long an idempotency key outlives its job", _kept),
+        metadata=_from(
+            "HORAE_KEEP_KEYS",
+            "how long an idempotency key outlives its job",
+            "a request repeated later makes a new job",
+            _kept,
+        ),
     )
     keep_nodes: timedelta = field(
         default=timedelta(days=1),
-        metadata=_from("HORAE_KEEP_NODES", "how long a worker that fell silent stays on the list", _kept),
+        metadata=_from("HORAE_KEEP_NODES", "how long a silent worker stays on the list", "then it is forgotten", _kept),
     )
     simulation: bool = field(
-        default=False, metadata=_from("HORAE_SIMULATION", "`1`: callers may say what time it is; for tests only", _yes)
+        default=False,
+        metadata=_from(
+            "HORAE_SIMULATION",
+            "`1` lets callers say what time it is",
+            "for tests only: a caller can then run anything early",
+            _yes,
+        ),
     )
 
     @property

@@ -8,10 +8,10 @@ import pytest
 
 from horae.actions import claims, endings, jobs
 from horae.core.audit import Entry
-from horae.core.jobs import Job, Lease, Outcome
+from horae.core.jobs import Filter, Job, Lease, Outcome
 from horae.core.retry import Retry
 from horae.errors import Conflict, InvalidInput, InvalidPayload, LeaseLost, NotAllowed, NotFound
-from horae.ports import Filter, World
+from horae.ports import World
 from horae.testing.builders import a_request
 from horae.testing.clock import NOON, VirtualClock
 

@@ -10,9 +10,10 @@ from horae.actions.reasons import why
 from horae.actions.running_limits import declare_limits, list_limits, reset_limit, set_limit
 from horae.clock import SystemDice
 from horae.core.fires import Schedule
+from horae.core.jobs import Filter
 from horae.core.running_limits import LimitSource, RunningLimit, Source
 from horae.errors import InvalidInput, InvalidName
-from horae.ports import Filter, World
+from horae.ports import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.testing.builders import a_request

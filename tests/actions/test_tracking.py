@@ -9,9 +9,9 @@ import pytest
 from horae.actions import claims, endings, jobs, schedules, tracking
 from horae.actions.firing import fire_due, trigger
 from horae.core.fires import Schedule
-from horae.core.jobs import Outcome
+from horae.core.jobs import Filter, Outcome
 from horae.errors import LeaseLost, StoreUnavailable
-from horae.ports import Filter, World
+from horae.ports import World
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, VirtualClock
 from horae.tracker import ExecutionTracker

@@ -46,6 +46,13 @@ def test_an_exception_that_is_needed_no_more_is_reported(tmp_path: Path) -> None
     assert len(habits.overloaded_tests(tmp_path, {"test_it.py::test_it": "long"})) == 1
 
 
+def test_a_number_of_sleeps_that_is_too_high_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("import time\ntime.sleep(1)\n")
+
+    assert habits.sleeping_tests(tmp_path, {"test_it.py": 1}) == []
+    assert len(habits.sleeping_tests(tmp_path, {"test_it.py": 2})) == 1
+
+
 def test_helpers_in_support_may_sleep(tmp_path: Path) -> None:
     (tmp_path / "support").mkdir()
     (tmp_path / "support" / "waits.py").write_text("import time\ntime.sleep(1)\n")

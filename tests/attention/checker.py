@@ -12,10 +12,10 @@ from typing import Any
 
 from horae.actions import journal, lanes
 from horae.core.attention import FINAL, TASK, Control, Policy
-from horae.core.jobs import Job
+from horae.core.jobs import Filter, Job
 from horae.core.lanes import Event, Lane, Line, StoredFact, Task, TaskWait, complaints, picture
 from horae.core.machinery import MACHINERY, TIMEOUT
-from horae.ports import Filter, Tx, World
+from horae.ports import Tx, World
 
 LEGAL = {(before, after) for (before, _), after in TASK.arrows.items()} | {(None, "created")}
 RESOLVED = ("event", "timeout", "cancelled")

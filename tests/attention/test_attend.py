@@ -13,8 +13,8 @@ from horae.actions.jobs import Request
 from horae.actions.journal import read_journal
 from horae.attend import register
 from horae.attention import Attention, Done, Rule, Turn, Wait
+from horae.core.jobs import Filter
 from horae.errors import ReservedQueue
-from horae.ports import Filter
 from horae.testing import Lab
 from horae.testing.builders import a_schedule
 

@@ -20,11 +20,11 @@ from horae.actions.running_limits import set_limit
 from horae.actions.tokens import create_token
 from horae.alerts import watch
 from horae.attention import Act, Attention, Control, Done, Facts, Turn, Wait
-from horae.core.jobs import Job
+from horae.core.jobs import Filter, Job
 from horae.core.machinery import BEFORE, MACHINERY
 from horae.errors import InvalidInput, InvalidName, ReservedQueue
 from horae.limits import RateLimiter
-from horae.ports import Filter, Node
+from horae.ports import Node
 from horae.runtime.worker import WorkerSettings
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate

@@ -18,9 +18,8 @@ from horae import Context, Horae
 from horae.actions import jobs as verbs
 from horae.actions import schedules
 from horae.clock import SystemClock, SystemDice
-from horae.core.jobs import LOCAL, Run
+from horae.core.jobs import LOCAL, Filter, Run
 from horae.errors import ConfigurationError, DefinitionError, StoreUnavailable
-from horae.ports import Filter
 from horae.runtime.locking import LockKeeper
 from horae.stores.locks import HeldLock
 from horae.stores.locks_memory import MemoryLocks

@@ -15,14 +15,6 @@ RELEASED = Path(__file__).with_name("public-names-released.txt")  # the list of 
 CHANGELOG = ROOT / "CHANGELOG.md"
 INLINE = re.compile(r"from horae[\w.]* import \w+|import horae[\w.]*")
 
-# Imports of pages that have no public door yet. The list may only become shorter.
-NO_DOOR_YET = {
-    "docs/how-to/dispatch-to-an-orchestrator.md": {"horae.actions", "horae.core.fires"},
-    "docs/how-to/keep-data-in-sync.md": {"horae.actions", "horae.backoff"},
-    "docs/how-to/limit-calls.md": {"horae.backoff", "horae.stores.limits_database"},
-    "docs/how-to/observe.md": {"horae.service.asgi"},
-}
-
 
 def imported(text: str) -> set[str]:
     """Return the modules of ours that a piece of Python imports."""
@@ -56,7 +48,7 @@ def strangers() -> dict[str, set[str]]:
 
 
 def test_pages_and_examples_import_public_modules_only() -> None:
-    assert strangers() == NO_DOOR_YET
+    assert strangers() == {}
 
 
 def names_of(line: str) -> str:

@@ -7,8 +7,7 @@ from typing import Any
 
 from horae.actions import jobs as verbs
 from horae.actions import schedules
-from horae.core.jobs import Job
-from horae.ports import Filter
+from horae.core.jobs import Filter, Job
 from tests.journeys.conftest import Journey, Member, eventually
 from tests.support.servers import RedisServer
 

@@ -13,9 +13,10 @@ from horae.actions.alerts import Alerts, look_round
 from horae.actions.retention import Retention
 from horae.alerts import QUEUE, sender, watch
 from horae.cli.server import add_built_in
+from horae.core.jobs import Filter
 from horae.core.retry import Retry
 from horae.errors import StoreUnavailable
-from horae.ports import Filter, Node, World
+from horae.ports import Node, World
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.janitor import CHORES, Chore, Janitor
 from horae.settings import Settings

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import MetaData, Table, create_engine, insert, select
 
-from horae.core.jobs import Job, NewJob
-from horae.ports import Filter, ScheduleFilter
+from horae.core.jobs import Filter, Job, NewJob
+from horae.ports import ScheduleFilter
 from horae.stores.codecs import COUNT, FLAG, INSTANT, NAME, ROW_NUMBER, SPAN, WORDS, Codec
 from horae.stores.declaration import Field, Mark, Reader, Writer
 from horae.stores.store import SqlStore

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Engine, Integer, MetaData, Table, inspect, text
 
 from horae.core.running_limits import LimitSource
 from horae.errors import SchemaMissing, SchemaTooNew, StoreUnavailable
 from horae.stores.opening import create_store_engine, open_store, store_on
-from horae.stores.schema import HEAD, create_all, inspect_schema, migrate, require_current
+from horae.stores.schema import HEAD, KNOWN, SCRIPTS, create_all, inspect_schema, migrate, require_current
 from horae.stores.tables import metadata
 from horae.testing.builders import a_new_job
 from horae.testing.conformance_support import put, take
@@ -42,6 +43,14 @@ def test_an_empty_database_gets_all_tables(engine: Engine) -> None:
 
     assert set(metadata.tables) <= set(inspect(engine).get_table_names())
     assert inspect_schema(engine).is_current
+
+
+def test_the_names_of_the_files_are_the_chain_of_versions() -> None:
+    """What is known is read from the names; Alembic goes by what stands in the files."""
+    chain = [each.revision for each in ScriptDirectory(str(SCRIPTS)).walk_revisions()]
+
+    assert tuple(reversed(chain)) == KNOWN
+    assert chain[0] == HEAD
 
 
 def test_migrating_again_changes_nothing(engine: Engine) -> None:

@@ -16,9 +16,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from horae.core.jobs import Ending, Job, Outcome, settlement
+from horae.core.jobs import Ending, Filter, Job, Outcome, settlement
 from horae.errors import KeyConflict
-from horae.ports import Filter, Queue
+from horae.ports import Queue
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON

@@ -22,6 +22,7 @@ from horae.core.jobs import (
     ON_PARENT_DEAD,
     PRIORITIES,
     SYSTEM,
+    Filter,
     Job,
     NewJob,
     OnParentDead,
@@ -42,7 +43,7 @@ from horae.core.retry import DEFAULT_RETRY, Retry, time_limit
 from horae.core.values import swift
 from horae.core.webhooks import refuse_credentials
 from horae.errors import Conflict, InvalidInput, NotAllowed, NotFound
-from horae.ports import Filter, Placed, Tx, World
+from horae.ports import Placed, Tx, World
 
 DEFAULT_QUEUE = "default"
 MAX_PAGE = 1000

@@ -59,11 +59,11 @@ def served_by(nodes: list[Node]) -> dict[str, int]:
 
 
 FIVE = {
-    "jobs_due_count": "Jobs that are due and not running (S0-29).",
-    "jobs_lag_seconds": "How long the oldest of them has been due (S0-30).",
-    "job_success_rate": "Of the jobs that ended in the last hour by success or death, the share of successes (S0-31).",
-    "job_retry_rate": "Of the jobs ended or enqueued in the last hour, the share that failed at least once (S0-32).",
-    "dead_letter_count": "Jobs that are dead: no attempt left, waiting for a person (S0-33).",
+    "jobs_due_count": "Jobs that are due and not running.",
+    "jobs_lag_seconds": "How long the oldest of them has been due.",
+    "job_success_rate": "Of the jobs that ended in the last hour by success or death, the share of successes.",
+    "job_retry_rate": "Of the jobs ended or enqueued in the last hour, the share that failed at least once.",
+    "dead_letter_count": "Jobs that are dead: no attempt left, waiting for a person.",
 }
 
 

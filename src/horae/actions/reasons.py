@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from horae.core.jobs import Job
+from horae.core.jobs import Filter, Job
 from horae.core.machinery import MACHINERY
 from horae.core.reasons import Around, Reason
 from horae.core.reasons import why as decide
-from horae.ports import Filter, Queue, Tx, World
+from horae.ports import Queue, Tx, World
 
 SILENT = timedelta(minutes=3)  # three missed heartbeats: a worker that was killed stops counting
 MANY = 1000

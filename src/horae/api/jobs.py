@@ -19,11 +19,10 @@ from horae.api.here import Here
 from horae.api.local_jobs import Heartbeat, Revived, Upcoming
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import PYDANTIC, Get, given, to_json
-from horae.core.jobs import OnParentDead, Priority, State
+from horae.core.jobs import Filter, OnParentDead, Priority, State
 from horae.core.retry import DEFAULT_RETRY, Retry, span, time_limit
 from horae.core.traces import trace_id_of
 from horae.errors import InvalidInput
-from horae.ports import Filter
 
 HIDDEN = {"number", "linked", "held_for", "schedule_id"}  # fields of the core value that nobody outside needs
 HIDDEN_RUN = {"job_number", "schedule_id"}

@@ -17,12 +17,12 @@ from horae.api.here import Here
 from horae.api.values import PYDANTIC
 from horae.core.cursors import cursor_from, not_ours, read_cursor
 from horae.core.instants import aware
-from horae.core.jobs import Job, Lease
+from horae.core.jobs import Filter, Job, Lease
 from horae.core.machinery import queue_name, refuse_own
 from horae.core.payloads import label, name
 from horae.core.reasons import Reason
 from horae.errors import InvalidInput
-from horae.ports import Filter, Node, World
+from horae.ports import Node, World
 
 MOST = 2**63 - 1
 REVIVED_AT_ONCE = 1000

@@ -4,6 +4,8 @@ Due is a comparison, not a state: a queued job whose ``run_at`` has come is due,
 ``attempt`` counts ended failures and losses from zero; ``token`` only ever grows and names the current holder.
 """
 
+# size: a job in each of its forms and the rules of its endings, so that a new field is written in one place
+
 from __future__ import annotations
 
 import hashlib
@@ -124,6 +126,25 @@ class Job:
 
     def is_due(self, now: datetime) -> bool:
         return self.state == "queued" and not self.held and self.run_at <= now
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which jobs somebody wants to see; None means any."""
+
+    states: tuple[str, ...] = ()
+    queue: str | None = None
+    handler: str | None = None
+    owner: str | None = None
+    tag: str | None = None
+    key: str | None = None
+    object_type: str | None = None
+    object_id: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    machinery: bool = False  # also jobs of Horae's own, which are only found by their queue otherwise
+    not_held: tuple[str, ...] = ()  # leave out what is held for one of these reasons
+    queues: tuple[str, ...] = ()  # only of these; none named means any
 
 
 @dataclass(frozen=True, slots=True)

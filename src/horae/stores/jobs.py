@@ -34,10 +34,10 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from horae.core.instants import instant, micros
-from horae.core.jobs import CLOSED, Job, NewJob, Run
+from horae.core.jobs import CLOSED, Filter, Job, NewJob, Run
 from horae.core.machinery import MACHINERY
 from horae.core.reasons import Parent
-from horae.ports import Filter, Placed, Waiting
+from horae.ports import Placed, Waiting
 from horae.stores.declaration import Reader
 from horae.stores.dialects import BY_NAME, Dialect
 from horae.stores.driver import Driver

@@ -20,10 +20,12 @@ from horae.stores.dialects import BY_NAME, NO_ROOM
 from horae.stores.tables import job_indexes, metadata
 
 VERSION_TABLE = "horae_version"
-HEAD = "0013"
-KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012", "0013")
 LOCK = 4_715_113_082  # any number nobody else uses: the advisory lock of our migrations
 SCRIPTS = Path(__file__).parent / "migrations"
+# Every version, oldest first: a migration's file begins with its revision. Read from the names, because importing
+# Alembic to ask for them costs more than most commands do.
+KNOWN = tuple(sorted(file.name[:4] for file in (SCRIPTS / "versions").glob("[0-9]*.py")))
+HEAD = KNOWN[-1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from horae.core.audit import Entry
-from horae.core.jobs import Job
-from horae.ports import Filter, Queue, Store
+from horae.core.jobs import Filter, Job
+from horae.ports import Queue, Store
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON
 from horae.testing.conformance_support import at_once, attempts, configure, end, look, numbers, put, take

@@ -12,10 +12,10 @@ import pytest
 from horae.actions import endings
 from horae.actions import jobs as verbs
 from horae.actions.reasons import why
-from horae.core.jobs import Job, Lease
+from horae.core.jobs import Filter, Job, Lease
 from horae.core.retry import Retry
 from horae.errors import NotAllowed
-from horae.ports import Filter, World
+from horae.ports import World
 from horae.testing.builders import LEASE, a_request
 from horae.testing.clock import NOON, VirtualClock
 from horae.testing.conformance_support import at_once, end, take

@@ -24,11 +24,11 @@ from horae.app import Horae, JobHandle
 from horae.clock import zone_database_version
 from horae.core.fires import Fire
 from horae.core.instants import iso
-from horae.core.jobs import Job, Lease, Outcome, Run, State, renewal_pause
+from horae.core.jobs import Filter, Job, Lease, Outcome, Run, State, renewal_pause
 from horae.core.machinery import MACHINERY
 from horae.core.retry import span
 from horae.definitions import Definition
-from horae.ports import Filter, World
+from horae.ports import World
 from horae.runtime.attempts import for_owner
 from horae.runtime.context import Context
 from horae.runtime.executor import Executor, Handler

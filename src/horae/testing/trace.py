@@ -9,8 +9,8 @@ from sqlalchemy import func, select
 
 from horae.actions import jobs as verbs
 from horae.core.instants import iso
-from horae.core.jobs import Job
-from horae.ports import Filter, Tx, World
+from horae.core.jobs import Filter, Job
+from horae.ports import Tx, World
 from horae.stores.tables import jobs, runs
 
 FEW, MANY = 10, 1000  # jobs looked at in one go

@@ -72,7 +72,7 @@ def trigger_job(
     reason: Annotated[str, Query(max_length=2000), AfterValidator(storable)] = "",
 ) -> TriggeredJob:
     """Enabled or not. The body holds parameters that win over the stored ones. It obeys overlap, leaves the rhythm
-    alone and is not retried (C-23).
+    alone and is not retried.
     """
     done = firing.trigger(world, key, parameters, owner=caller.whose(owner), actor=caller.actor, reason=reason)
     return TriggeredJob(id=key, triggered=done.ran, jobId=done.job_id, reason=done.fire.reason)
@@ -85,7 +85,7 @@ def trigger_job(
     responses=refuses(404),
 )
 def update_status(world: Here, caller: Admin, told: UpdateStatus, owner: Tenant = None) -> AdminJob:
-    """For good, unless `ephemeral`: then until a worker of its application starts again (C-16)."""
+    """For good, unless `ephemeral`: then until a worker of its application starts again."""
     changed = toggles.switch(
         world,
         told.id,
@@ -113,7 +113,7 @@ def page_log(
     owner: Tenant = None,
     cursor: Cursor = None,
 ) -> LogPage:
-    """By number, as document 003's origin pages, or with `cursor` as far as you like."""
+    """Page by number, or with `cursor` as far as you like."""
     wanted = replace(
         _wanted(world, jobId, caller.among(owner)),
         outcomes=() if status is None else outcomes_of(status),

@@ -44,7 +44,7 @@ def took(span: timedelta | None) -> int | None:
 
 
 class AdminJob(BaseModel):
-    """How one job is doing, over the whole cluster: document 003's JobStatus, and a little more."""
+    """How one job is doing, over the whole cluster."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -96,7 +96,7 @@ class AdminJob(BaseModel):
 
 
 class AdminJobDetail(AdminJob):
-    """The same with what it runs, and where each value comes from (C-16)."""
+    """The same with what it runs, and where each value comes from."""
 
     handler: str
     parameters: dict[str, Any]
@@ -131,7 +131,7 @@ class UpdateStatus(Because):
 
 
 class TriggeredJob(BaseModel):
-    """A job, or a refusal on record: it is running already, and may not overlap (C-22)."""
+    """A job, or a refusal on record: it is running already, and may not overlap."""
 
     id: str = Field(examples=["clean-expired-tokens"])
     triggered: bool
@@ -158,7 +158,7 @@ class LogLine(BaseModel):
     id: str
     jobId: str = Field(description="The schedule; for a job without one, its handler.")
     status: Status
-    statusCode: Literal[0, 1] | None = Field(description="Document 003's number: 0 success, 1 failure, else none.")
+    statusCode: Literal[0, 1] | None = Field(description="0 success, 1 failure, else none.")
     fireTime: Millis | None = Field(description="The moment it was due.")
     startTime: Millis | None
     duration: int | None = Field(description="Milliseconds; none while it runs.")

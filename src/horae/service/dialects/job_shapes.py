@@ -63,7 +63,7 @@ class RetryTold(BaseModel):
 
 
 class JobRequest(Body):
-    """A job for a governed object (document 000), or any other for a handler of yours."""
+    """A job for a governed object, or any other for a handler of yours."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -190,7 +190,7 @@ EXAMPLE: dict[str, Any] = {
 
 
 class JobShape(BaseModel):
-    """A job: document 000's fields first, ours after them."""
+    """A job, as the worker protocol shows it."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 

@@ -11,7 +11,8 @@ from horae.actions import jobs as verbs
 from horae.api import here as api
 from horae.api import local_jobs
 from horae.core.access import Caller
-from horae.ports import Filter, World
+from horae.core.jobs import Filter
+from horae.ports import World
 from horae.service.dialects.job_shapes import (
     WORDS,
     Because,

@@ -72,7 +72,7 @@ class AckJob(Body):
         }
     )
 
-    result: Any = Field(default=None, description='"succeeded" (document 000), or any JSON to keep as the result.')
+    result: Any = Field(default=None, description='"succeeded", or any JSON to keep as the result.')
     token: Token | None = None
     worker_id: Holder | None = None
     audit_event_id: Annotated[str, Field(max_length=100)] | None = None

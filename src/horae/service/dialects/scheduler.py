@@ -31,7 +31,7 @@ from horae.service.inputs import Word, one_line, seconds_text
 from horae.service.problems import refuses
 from horae.service.state import Here, How, Service, needs
 
-router = APIRouter(prefix="/scheduler", tags=["scheduler (document 004)"])
+router = APIRouter(prefix="/scheduler", tags=["scheduler"])
 Admin = Annotated[Caller, Depends(needs("admin"))]
 JobKey = Annotated[
     str,

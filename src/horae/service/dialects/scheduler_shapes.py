@@ -81,7 +81,7 @@ class SchedulerStatus(BaseModel):
 
 
 class Execution(BaseModel):
-    """One run: document 004's log row."""
+    """One run of a stored schedule."""
 
     id: str = Field(examples=["job_12.1"])
     job_id: str = Field(examples=["sync_daily"])

@@ -19,7 +19,7 @@ from horae import clock as house
 from horae.core.instants import aware
 from horae.core.retry import span
 from horae.errors import DefinitionError
-from horae.limits import RateLimiter
+from horae.limits.limiter import RateLimiter
 from horae.ports import Clock, Dice
 
 log = logging.getLogger("horae.backoff")
