@@ -36,7 +36,15 @@ SAMPLES: dict[str, Any] = {
     "Iterable[Ending]": [Ending("job_1", 1, "succeeded")],
     "Iterable[Mapping[str, Any]]": [{"name": "a"}],
 }
-NEEDED = {"admin.clean_runs": {"older_than": 60.0}, "jobs.release": {}, "jobs.snooze": {"delay": 1.0}}
+NEEDED: dict[str, dict[str, Any]] = {
+    "admin.clean_runs": {"older_than": 60.0},
+    "attention.cancel": {"task_id": "t1"},
+    "attention.kill": {"task_id": "t1"},
+    "attention.task": {"task_id": "t1"},
+    "jobs.release": {},
+    "jobs.snooze": {"delay": 1.0},
+    "schedules.create": {"every": 60},
+}
 
 
 def operations() -> Iterator[tuple[str, AnyMethod]]:

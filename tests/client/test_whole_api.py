@@ -127,9 +127,7 @@ def spoken(method: AnyMethod) -> Iterator[str]:
 
 # Synonyms, what is sent without asking, and what only a browser says.
 NEVER_SAID = {"accept-language", "cursor", "if-none-match", "state", "Idempotency-Key", "Last-Event-ID"}
-SENT_AS_HEADERS = {"version": "if-match", "idempotency_key": "Idempotency-Key"}
-# Parameters that are called otherwise on the wire.
-NAMED_OTHERWISE: dict[str, dict[str, str]] = {"scheduled_tasks.create": {"key": "Idempotency-Key"}}
+SENT_AS_HEADERS = {"version": "if-match", "key": "Idempotency-Key"}
 
 
 def answer_kinds(method: AnyMethod) -> Iterator[type]:

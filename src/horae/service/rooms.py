@@ -26,7 +26,7 @@ DOORS: dict[Callable[..., object], Method[..., Any, Any, Any]] = {}  # which ope
 
 def may(operation: Method[..., Any, Any, Any]) -> Any:
     """Return a dependency: the rooms of the caller, who holds what the operation needs."""
-    allowed = needs(*operation.needs.scopes, by_queue=operation.needs.by_queue)
+    allowed = _allowed(operation)
 
     async def rooms(request: Request, caller: Caller = Depends(allowed)) -> Asked:
         options = service_of(request).options
@@ -37,6 +37,17 @@ def may(operation: Method[..., Any, Any, Any]) -> Any:
 
     DOORS[rooms] = operation
     return Depends(rooms)
+
+
+def caller_of(operation: Method[..., Any, Any, Any]) -> Any:
+    """Return a dependency: the caller alone, for an answer that goes on for longer than the operation."""
+    allowed = _allowed(operation)
+    DOORS[allowed] = operation
+    return Depends(allowed)
+
+
+def _allowed(operation: Method[..., Any, Any, Any]) -> Callable[..., Any]:
+    return needs(*operation.needs.scopes, by_queue=operation.needs.by_queue)
 
 
 def terms_of(options: Options) -> Terms:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request
+from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response, StreamingResponse
 from pydantic import AfterValidator, ConfigDict, Field, StrictBool
@@ -37,8 +37,8 @@ from horae.service.fields import MOST, Body, Instant, Seconds
 from horae.service.inputs import Because, Tenant, one_line
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.rooms import Asked, answer, may
-from horae.service.state import Here, needs
+from horae.service.rooms import Asked, answer, caller_of, may
+from horae.service.state import Here
 from horae.service.streaming import JournalStream, begin_at
 
 router = APIRouter(prefix="/attention/lanes", tags=["attention"])
@@ -342,12 +342,12 @@ async def get_at(
 async def follow(
     lane: LaneName,
     world: Here,
-    caller: Annotated[Caller, Depends(needs(*Attention.follow.needs.scopes))],
     since: Annotated[int | None, Query(ge=0, le=MOST, description="Begin after this line; else at the end.")] = None,
     last_event_id: Annotated[
         str | None, Header(alias="Last-Event-ID", max_length=100, description="What a reader that comes back sends.")
     ] = None,
     owner: Tenant = None,
+    caller: Caller = caller_of(Attention.follow),
 ) -> JournalStream:
     """Server-sent events: each has the line's number as `id` and the line as `data`, as in the journal. A comment comes
     every 15 seconds. The stream ends after 15 minutes; readers come back by themselves and miss nothing. It ends within
