@@ -13,6 +13,7 @@ from horae.errors import InvalidInput, NotAllowed, NotFound, QuotaExceeded, Secr
 from horae.outgoing.sealing import KeySealer
 from horae.ports import World
 from horae.testing.clock import NOON, VirtualClock
+from tests.support.refusals import refused
 
 CANARY = "CANARY-5f3a-very-secret"
 OLD, NEW = b"o" * 32, b"n" * 32
@@ -131,7 +132,7 @@ def test_a_row_moved_to_another_tenant_or_name_does_not_open(world: World, seale
     stored = secrets.put_secret(world, sealer, "shop", CANARY, owner="alice")
     world.store.transact(lambda tx: tx.secrets.put("mallory", stored))
 
-    with pytest.raises(SecretsLocked, match="changed in the database, or belongs to somebody else"):
+    with refused(SecretsLocked, "secret_changed", name="shop"):
         opened(world, sealer, owner="mallory")
 
 

@@ -204,7 +204,7 @@ def test_a_token_that_may_not_is_refused(horae: Command, served: Served) -> None
     token = served.token("alice", "tasks")
     ended = horae("queue", "pause", "mail", "--url", served.url, "--token", token)
     assert ended.code == 4
-    assert "scope admin" in ended.err
+    assert "scopes admin" in ended.err
     assert token not in ended.err
 
 

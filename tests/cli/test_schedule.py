@@ -80,7 +80,7 @@ def test_every_option_arrives_in_the_store(horae: Command, options: list[str], f
         (["--every", "15m", "--cron", "* * * * *"], "exactly one of"),
         (["--every", "soon"], "is not a span"),
         (["--every", "0"], "cannot be kept"),
-        (["--once", "2030-01-07T06:00:00"], "says nothing about its zone"),
+        (["--once", "2030-01-07T06:00:00"], "has no time zone"),
         (["--once", "2027-03-28T02:30", "--tz", "Europe/Berlin"], "does not exist in Europe/Berlin"),
         (["--every", "1h", "--ends-at", "2030-01-01T00:00:00"], "--ends-at"),
         (["--every", "1h", "--max-fires", "many"], "--max-fires 'many' is not a number"),

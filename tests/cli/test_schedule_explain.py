@@ -122,7 +122,7 @@ def test_an_instant_is_read_in_the_zone(horae: Command) -> None:
         ([""], "found nothing"),
         (["15x"], "is not a cron expression, span or instant"),
         (["0s"], "cannot be kept"),
-        (["2030-01-07T06:00"], "says nothing about its zone"),
+        (["2030-01-07T06:00"], "has no time zone"),
         (["0 9 * * *", "--tz", "Mars/Base"], "no time zone"),
         (["0 9 * * *", "--lang", "fr"], "choose en or zh"),
         (["0 9 * * *", "--gap", "jump"], "gap='jump' is not known"),

@@ -1,7 +1,7 @@
 """What a declaration may say, and how it is refused (S3-1, S3-6, S3-8 … S3-14)."""
 
 from datetime import date, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -263,7 +263,8 @@ def test_all_that_is_wrong_with_a_declaration_is_told_at_once(app: Horae) -> Non
     with pytest.raises(DefinitionError) as refused:
         app.job("clean", cron="0 3 * * *", every=5, lock_ttl=0, mode="SOME")(work)  # type: ignore[arg-type]
 
-    assert len(str(refused.value).splitlines()) == 3
+    assert refused.value.reason == "declarations_invalid"
+    assert len(cast("list[str]", refused.value.facts["problems"])) == 3
 
 
 # -- classes -----------------------------------------------------------------------------------------------------

@@ -200,7 +200,7 @@ def test_a_seed_whose_arguments_do_not_fit_its_handler_is_refused_with_its_name(
     ("seed", "told"),
     [
         ({}, "names no schedule"),
-        ({"id": "sync"}, "says not when"),
+        ({"id": "sync"}, "does not say when"),
         ({"id": "sync", "corn": "x"}, "unknown key 'corn'"),
         ("sync", "no mapping"),
     ],
