@@ -13,6 +13,7 @@ Servers start on first use. A test that uses one carries the marker `server`.
 """
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn, TypeVar
@@ -26,6 +27,8 @@ from tests.support.servers import MariaDBServer, PostgresServer, RedisServer, Se
 
 S = TypeVar("S", bound=Server)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the many processes that tests start need not compile us each time
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell ignores it for what runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # else what we start would ignore it too
 
 NEED_A_SERVER = {
     "empty_redis_url",

@@ -4,6 +4,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from horae import Horae
 from horae.errors import SchemaTooNew, StoreError
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
-from horae.stores.sqlite import prepare_sqlite
+from horae.stores.sqlite import SqliteStore, prepare_sqlite
 from tests.support.templates import put_tables
 
 FILES = Path("/proc/self/fd")
@@ -110,6 +111,30 @@ def test_a_file_that_is_no_database_is_not_kept_open(tmp_path: Path) -> None:
 
     gc.collect()
     assert left_open(file) == []
+
+
+def test_nobody_uses_the_connection_of_a_store_in_memory_while_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All threads share it, and closing it under a statement ended the process with a segmentation fault."""
+    app = Horae("sqlite://")
+    use(app)
+    store = app.world.store
+    assert isinstance(store, SqliteStore)
+    begun, closes = threading.Event(), threading.Event()
+    user = threading.Thread(target=lambda: closes.wait(60) and store.transact(lambda tx: begun.set()))
+    dispose, seen = store.engine.dispose, []
+
+    def disposing() -> None:
+        closes.set()
+        begun.wait(0.2)
+        seen.append(begun.is_set())
+        dispose()
+
+    monkeypatch.setattr(store.engine, "dispose", disposing)
+    user.start()
+    app.close()
+    user.join(60)
+
+    assert (seen, begun.is_set()) == ([False], True)
 
 
 def test_an_engine_of_the_callers_own_outlives_the_application(tmp_path: Path) -> None:

@@ -332,14 +332,19 @@ class SqliteStore(SqlStore):
         if self._watch is not None:
             self._watch.stop()
             self._watch = None
-        if self._lock.acquire(timeout=CLOSE_PATIENCE):  # a transaction that never ends must not keep a process alive
-            try:
-                if self._hot_connection is not None:
-                    self._hot_connection.close()
-                    self._hot_connection = None
-            finally:
-                self._lock.release()
-        super().close()
+        if not self._lock.acquire(
+            timeout=CLOSE_PATIENCE
+        ):  # a transaction that never ends must not keep a process alive
+            if not self.in_memory:  # where threads share a connection, closing it under one that uses it is a crash
+                super().close()
+            return
+        try:
+            if self._hot_connection is not None:
+                self._hot_connection.close()
+                self._hot_connection = None
+            super().close()
+        finally:
+            self._lock.release()
 
 
 def _fix_line(connection: Connection, boot: Boot, began: datetime) -> datetime:
