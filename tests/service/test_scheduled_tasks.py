@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from horae.actions import claims, endings, firing, jobs
-from horae.core.jobs import Job
+from horae.core.jobs import Ending, Job, Outcome
 from horae.ports import World
 from horae.service.dialects.scheduled_tasks import preferred, versions_from
 from horae.testing.clock import VirtualClock
@@ -101,7 +101,9 @@ def test_a_run_tells_the_documents_fields(alice: TestClient, world: World, clock
 
 
 @pytest.mark.parametrize("ending", ["failed", "timed_out", "lost"])
-def test_whatever_did_not_succeed_has_failed(alice: TestClient, world: World, clock: VirtualClock, ending: str) -> None:
+def test_whatever_did_not_succeed_has_failed(
+    alice: TestClient, world: World, clock: VirtualClock, ending: Ending
+) -> None:
     task = made(alice)
     clock.advance(HOUR)
     (job,) = fired(world)
@@ -109,7 +111,7 @@ def test_whatever_did_not_succeed_has_failed(alice: TestClient, world: World, cl
         clock.advance(timedelta(seconds=31))
         endings.lose_expired(world)
     else:
-        endings.settle(world, [(job, jobs.Outcome(ending, error="no answer"))])  # type: ignore[attr-defined]
+        endings.settle(world, [(job, Outcome(ending, error="no answer"))])
 
     (run,) = alice.get(f"{PATH}/{task['id']}/runs").json()["items"]
 

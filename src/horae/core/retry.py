@@ -47,6 +47,8 @@ class Retry:
     Build one with :meth:`none`, :meth:`fixed`, :meth:`exponential` or :meth:`external`.
     """
 
+    __pydantic_config__ = {"ser_json_timedelta": "float"}  # noqa: RUF012  as every value that crosses the wire
+
     kind: Kind = "fixed"
     attempts: int = 3
     delay: timedelta = timedelta(seconds=300)

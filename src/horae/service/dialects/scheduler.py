@@ -21,11 +21,11 @@ from horae.ports import LogFilter, ScheduleFilter, World
 from horae.service.dialects.scheduler_shapes import (
     Arranged,
     Execution,
+    ExecutionTriggered,
     ScheduledJob,
     SchedulerStatus,
     StartJob,
     TimeOfDay,
-    Triggered,
 )
 from horae.service.inputs import Word, one_line, seconds_text
 from horae.service.problems import refuses
@@ -98,16 +98,16 @@ def trigger(
     caller: Admin,
     key: JobKey,
     told: Annotated[dict[str, Any] | None, Body(examples=[{"params": {"day": "20300107"}}])] = None,
-) -> Triggered:
+) -> ExecutionTriggered:
     """With `{"params": {…}}`, or the parameters themselves as the whole body."""
     parameters = _parameters(told)
     try:
         done = firing.trigger(world, key, parameters, actor=caller.actor)
-        return Triggered(job_id=key, triggered=done.ran, execution=done.job_id, reason=done.fire.reason)
+        return ExecutionTriggered(job_id=key, triggered=done.ran, execution=done.job_id, reason=done.fire.reason)
     except NotFound:
         handler, queue = _known(world, service, key)
         request = jobs.Request(handler, parameters, queue, retry=Retry.none())
-        return Triggered(job_id=key, triggered=True, execution=jobs.enqueue(world, request).id, reason=None)
+        return ExecutionTriggered(job_id=key, triggered=True, execution=jobs.enqueue(world, request).id, reason=None)
 
 
 @router.get("/status", operation_id="compat_get_scheduler_status", summary="What is scheduled, what could be")

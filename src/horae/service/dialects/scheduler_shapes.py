@@ -49,7 +49,7 @@ class Arranged(BaseModel):
         )
 
 
-class Triggered(BaseModel):
+class ExecutionTriggered(BaseModel):
     job_id: str
     triggered: bool = Field(description="Not when it is running already and may not overlap.")
     execution: str | None = Field(examples=["job_12"])
