@@ -109,7 +109,6 @@ def polished(app: FastAPI, public_url: str) -> dict[str, Any]:
         routes=app.routes,
         tags=[{"name": name, "description": text} for name, text in TAGS.items()],
         servers=[{"url": public_url}] if public_url else None,
-        separate_input_output_schemas=False,
     )
     document = named(document)
     schemas = document.setdefault("components", {}).setdefault("schemas", {})

@@ -96,7 +96,7 @@ async def clean_runs(body: CleanRuns, rooms: Asked = may(Admin.clean_runs)) -> R
     """By age, of all jobs or of one, in small batches; at most 10,000 with one call. Runs of jobs that wait, run or are
     dead stay. Says how many would go; removes them only with `dry_run: false`.
     """
-    return answer(await rooms.admin.clean_runs(**body.model_dump()))
+    return answer(await rooms.admin.clean_runs(**dict(body)))
 
 
 @router.get(

@@ -54,11 +54,12 @@ Key = Annotated[
         alias="Idempotency-Key", min_length=1, max_length=255, description="The same as `key` in the body."
     ),
 ]  # fmt: skip
-EVENTS = {
+LINE = {
     "type": "string",
     "contentMediaType": "application/json",
     "contentSchema": {"$ref": "#/components/schemas/JournalEntry"},
-}  # the data of each event
+}
+EVENT = {"type": "object", "properties": {"id": {"type": "string"}, "data": LINE}, "required": ["data"]}
 NO_DATA: dict[str, Any] = {}
 
 
@@ -337,7 +338,7 @@ async def get_at(
     operation_id="follow_lane",
     summary="The journal while it is written",
     response_class=StreamingResponse,
-    responses={200: {"content": {"text/event-stream": {"schema": EVENTS}}}, **refuses(404)},
+    responses={200: {"content": {"text/event-stream": {"schema": EVENT}}}, **refuses(404)},
 )
 async def follow(
     lane: LaneName,
