@@ -49,7 +49,8 @@ async def test_what_a_tenant_asked_for_during_a_restart_is_not_run_by_the_worker
         await ended(app, report)
         job = await held(app, wipe)
 
-    assert (job.state, job.held, job.held_for) == ("queued", "closed", "wipe-customer")
+    stored = verbs.get(app.world, job.id)
+    assert (job.state, job.held, stored.held_for) == ("queued", "closed", "wipe-customer")
     assert ran == ["report"]
     assert {each.name: each.tenants for each in find_definitions(app.world)} == {"report": True, "wipe-customer": False}
 
