@@ -57,6 +57,24 @@ def test_a_claim_waits_for_somebody_who_is_opening_the_handler(
     assert numbers(claimed) == [number]
 
 
+def test_opening_a_handler_releases_a_held_job_that_somebody_looks_at_just_now(
+    store: SqlStore, open_another: Callable[[], SqlStore]
+) -> None:
+    """A row that is locked for a moment is waited for: passed over, it would be held until somebody opened it again."""
+    [number] = put(store, a_new_job(owner="alice"))
+    assert take(store) == []
+    other = open_another()
+    opening = threading.Thread(target=declare, args=[other], daemon=True)
+    with store.driving() as driver:
+        driver.rows("SELECT id FROM horae_jobs WHERE id = %s" + store.dialect.waiting_lock, [number])
+        opening.start()
+        opening.join(A_MOMENT)
+        assert opening.is_alive()
+    opening.join(SOON)
+
+    assert look(store, number).held == ""
+
+
 def test_a_claim_of_system_jobs_asks_nothing_about_definitions(store: SqlStore) -> None:
     """The traffic of an application without tenants does not pay for them: no lock, no statement more."""
     put(store, *[a_new_job() for _ in range(3)])

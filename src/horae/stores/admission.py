@@ -60,7 +60,7 @@ class Admission:
         for start in range(0, len(names), CHUNK):
             chunk = names[start : start + CHUNK]
             sql = f"SELECT id, queue FROM horae_jobs WHERE held_for IN ({marks(len(chunk))}) AND held = '{CLOSED}' "
-            released += driver.rows(sql + "LIMIT %s" + self._dialect.locking, [*chunk, limit - len(released)])
+            released += driver.rows(sql + "LIMIT %s" + self._dialect.waiting_lock, [*chunk, limit - len(released)])
         self.take_back(driver, [row[0] for row in released])
         return len(released), {row[1] for row in released}
 
