@@ -449,8 +449,8 @@ def client_page() -> str:
         NOTE,
         "# Client",
         "`horae.Client(url, token)` room by room. `horae.AsyncClient` has the same: await each call, iterate listings "
-        "with `async for`. Answers are frozen dataclasses with the service's own words as fields; `raw` holds all that "
-        "it said. Errors are [those of the library](errors.md). [How to use it](../how-to/use-the-client.md).",
+        "with `async for`. Answers are frozen dataclasses with the service's own words as fields. "
+        "Errors are [those of the library](errors.md). [How to use it](../how-to/use-the-client.md).",
     ]
     with horae.Client("http://127.0.0.1") as client:
         rooms = [(name, room) for name, room in vars(client).items() if isinstance(room, Room)]

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from horae.actions.jobs import DEFAULT_QUEUE
+from horae.core.cursors import page_size
 from horae.core.jobs import ORDERS, Job, Lease, Order, renewal_pause
 from horae.core.machinery import queue_name
 from horae.core.payloads import decode, encode, label
@@ -34,8 +35,7 @@ def pull(
 
     With *owner* only that tenant's jobs are seen.
     """
-    if not 1 <= limit <= MAX_PULL:
-        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=MAX_PULL)
+    page_size(limit, MAX_PULL)
     check_lease(lease)
     if order is not None and order not in ORDERS:
         raise InvalidInput("choice_unknown", name="order", value=order, choices=list(ORDERS))

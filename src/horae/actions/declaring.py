@@ -17,9 +17,10 @@ from typing import TypeVar
 from horae.actions.definitions import store_definitions
 from horae.actions.moments import one_moment
 from horae.actions.running_limits import declare_limits
-from horae.actions.schedules import CHANGEABLE, MAX_PAGE, added, checked, find, locked, written
+from horae.actions.schedules import CHANGEABLE, added, checked, find, locked, written
 from horae.actions.toggles import DECLARED_BY as BY
 from horae.actions.toggles import forget_toggles
+from horae.core.cursors import MAX_PAGE
 from horae.core.fires import Schedule, first_fire
 from horae.core.jobs import SYSTEM
 from horae.core.running_limits import LimitSource

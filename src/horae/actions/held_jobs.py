@@ -10,6 +10,7 @@ from typing import Any, Literal
 from horae.actions.claims import DEFAULT_LEASE, MAX_PULL, check_lease, peek, renew
 from horae.actions.endings import lose_expired, settle
 from horae.actions.jobs import is_in_reach, shown
+from horae.core.cursors import page_size
 from horae.core.instants import aware
 from horae.core.jobs import Job, Lease, Outcome, State, job_number
 from horae.core.machinery import MACHINERY
@@ -92,7 +93,7 @@ def settle_held(
     world: World, endings: Sequence[Ending], *, owner: str | None = None, queues: Collection[str] = ()
 ) -> list[Settled]:
     """End jobs in one transaction; an ending that came too late, or is of somebody else's job, stops no other."""
-    _check_size(len(endings))
+    page_size(len(endings), MAX_PULL)
     found = _held(world, {each.job_id: each.token for each in endings}, owner, queues)
     outcomes = [(found[each.job_id], _outcome(world, each)) for each in endings if each.job_id in found]
     changes = settle(world, outcomes) if outcomes else {}
@@ -108,7 +109,7 @@ def renew_held(
     queues: Collection[str] = (),
 ) -> list[Renewal]:
     """Keep jobs for longer, counted from now."""
-    _check_size(len(holds))
+    page_size(len(holds), MAX_PULL)
     check_lease(lease)
     found = _held(world, {each.job_id: each.token for each in holds}, owner, queues)
     renewed = renew(world, [Lease(job.number, job.token) for job in found.values()], lease=lease)
@@ -165,8 +166,3 @@ def _settled(ending: Ending, found: dict[str, Job], changes: dict[str, Any]) -> 
     job = found.get(ending.job_id)
     change = None if job is None else changes[job.id]
     return Settled(ending.job_id, change is not None, None if change is None else change.state)
-
-
-def _check_size(size: int) -> None:
-    if not 1 <= size <= MAX_PULL:
-        raise InvalidInput("out_of_range", name="limit", value=size, least=1, most=MAX_PULL)

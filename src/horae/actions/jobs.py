@@ -13,6 +13,7 @@ from typing import Any
 from horae.actions.leases import with_wall_lease
 from horae.actions.moments import one_moment
 from horae.core.audit import Entry
+from horae.core.cursors import page_size
 from horae.core.instants import aware, instant, iso, later
 from horae.core.jobs import (
     JOB,
@@ -46,7 +47,6 @@ from horae.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from horae.ports import Placed, Tx, World
 
 DEFAULT_QUEUE = "default"
-MAX_PAGE = 1000
 MAX_TAGS = 50
 MAX_RUNNING = 1_000_000
 WINDOW = timedelta(days=1)
@@ -348,8 +348,7 @@ def runs(world: World, job_id: str, *, owner: str | None = None, queues: Collect
 
 def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before: str | None = None) -> list[Job]:
     """Jobs, newest first; *before* is the last id of the page before."""
-    if not 1 <= limit <= MAX_PAGE:
-        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=MAX_PAGE)
+    page_size(limit)
     wanted = wanted or Filter()
     unknown = set(wanted.states) - set(JOB.states)
     if unknown:

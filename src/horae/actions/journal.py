@@ -9,6 +9,7 @@ from typing import Any
 from horae.actions.lanes import CONTROL, get_lane
 from horae.actions.machinery import missing_in
 from horae.actions.moments import one_moment
+from horae.core.cursors import page_size
 from horae.core.jobs import SYSTEM
 from horae.core.lanes import Line, complaints, fold, picture
 from horae.core.payloads import encode
@@ -38,8 +39,7 @@ def read_journal(
     world: World, lane: str, *, owner: str = SYSTEM, since: int = 0, limit: int = 100, task: int | None = None
 ) -> list[Line]:
     """The lines after *since*, in order."""
-    if not 1 <= limit <= PAGE:
-        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=PAGE)
+    page_size(limit, PAGE)
     found, after = get_lane(world, lane, owner=owner), min(since, MAX_NUMBER)
     return world.route(owner=owner).store.read(
         lambda tx: tx.attention.lines(found.number, since=after, limit=limit, task=task)

@@ -11,18 +11,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from horae.core.audit import Entry
+from horae.core.cursors import LARGEST, MAX_PAGE, page_size
 from horae.core.instants import aware, iso
 from horae.core.jobs import SYSTEM
 from horae.errors import InvalidInput, NotFound
 from horae.ports import LogFilter, Logged, Tx, World
 
-MAX_PAGE = 1000
 BATCH = 100  # rows in one transaction, so that nobody waits for a clean-up
 MOST = 10_000  # rows in one call, so that no caller waits for ever
 KEEP = timedelta(days=14)
 OUTCOMES = ("running", "succeeded", "failed", "timed_out", "lost", "skipped", "cancelled", "snoozed", "released")
 _RUN = re.compile(r"job_([0-9]{1,19})\.([0-9]{1,19})")
-LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,7 @@ def page(
     world: World, wanted: LogFilter | None = None, *, limit: int = 50, before: tuple[int, int] | None = None
 ) -> list[Logged]:
     """Runs, newest first; *before* are the two numbers of the last one of the page before."""
-    if not 1 <= limit <= MAX_PAGE * 10:
-        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=MAX_PAGE * 10)
+    page_size(limit, MAX_PAGE * 10)
     told = wanted or LogFilter()
     unknown = sorted(set(told.outcomes) - set(OUTCOMES))
     if unknown:

@@ -9,12 +9,11 @@ from horae.actions.attending import task_number
 from horae.actions.lanes import find_lanes, get_lane
 from horae.actions.moments import one_moment
 from horae.core.attention import TASK
+from horae.core.cursors import MAX_PAGE, page_size
 from horae.core.jobs import SYSTEM
 from horae.core.lanes import Lane, Task, TaskWait, WaitKind
 from horae.errors import InvalidInput, NotFound
 from horae.ports import Tx, World
-
-MAX_PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ def find_tasks(
     unknown = next((each for each in wanted if each not in known), None)
     if unknown is not None:
         raise InvalidInput("choice_unknown", name="state", value=unknown, choices=sorted(known))
-    _bounded(limit)
+    page_size(limit)
     number = task_number(before) if before else None
     home = get_lane(world, lane, owner=owner)
     found = world.route(owner=owner).store.read(
@@ -65,7 +64,7 @@ def find_waits(
     world: World, lane: str, *, owner: str = SYSTEM, kind: WaitKind | None = None, limit: int = 100
 ) -> list[Waiting]:
     """What is waited for, the next deadline first; of the *kind* ``confirm`` is what a person must answer."""
-    _bounded(limit)
+    page_size(limit)
     home = get_lane(world, lane, owner=owner)
 
     def read(tx: Tx) -> list[Waiting]:
@@ -85,8 +84,3 @@ def lane_of_confirmation(world: World, number: int) -> Lane | None:
         return None if wait is None or wait.kind != "confirm" else tx.attention.lane_by_number(wait.lane)
 
     return world.route().store.read(read)
-
-
-def _bounded(limit: int) -> None:
-    if not 1 <= limit <= MAX_PAGE:
-        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=MAX_PAGE)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from horae.core.audit import Entry
+from horae.core.cursors import page_size
 from horae.core.jobs import SYSTEM
 from horae.core.owners import OwnerSettings
 from horae.core.payloads import label
-from horae.errors import InvalidInput
 from horae.ports import Tx, World
-
-MAX_PAGE = 1000
 
 
 def set_owner(
@@ -39,8 +37,7 @@ def get_owner(world: World, owner: str) -> OwnerSettings:
 
 def find_owners(world: World, *, limit: int = 100, after: str | None = None) -> list[tuple[str, OwnerSettings]]:
     """Tenants that have settings, secrets or tasks, by name."""
-    if not 1 <= limit <= MAX_PAGE:
-        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=MAX_PAGE)
+    page_size(limit)
 
     if after is not None:
         label(after, "owner")

@@ -16,6 +16,7 @@ from horae.actions.definitions import refuse_closed
 from horae.actions.leases import with_wall_lease
 from horae.actions.moments import one_moment
 from horae.actions.schedules import CHANGEABLE, checked, entry_for, told, written
+from horae.core.cursors import page_size
 from horae.core.fires import Schedule, first_fire, next_fire
 from horae.core.jobs import SYSTEM, Job, request_hash
 from horae.core.owners import OwnerSettings
@@ -39,7 +40,6 @@ from horae.core.standing import why_silent
 from horae.errors import Conflict, InvalidInput, KeyConflict, NotAllowed, NotFound, QuotaExceeded, VersionConflict
 from horae.ports import ScheduledTaskRun, Tx, World
 
-MAX_PAGE = 1000
 MAX_PREVIEW = 100
 SOURCE = "api"
 
@@ -234,7 +234,7 @@ def find(
     after: tuple[str, int, int] | None = None,
 ) -> list[Facts]:
     """Tasks, the last changed first (S1-14); *after* is owner, change and number of the last one told."""
-    _check_limit(limit)
+    page_size(limit)
 
     def look(tx: Tx) -> list[Facts]:
         page = tx.scheduled_tasks.find(owner, limit=limit, after=after, queues=queues)
@@ -258,7 +258,7 @@ def runs(
     before: tuple[int, int] | None = None,
 ) -> list[ScheduledTaskRun]:
     """What it ran, the newest first, the attempt under way among them (S1-12, S1-18)."""
-    _check_limit(limit)
+    page_size(limit)
 
     def look(tx: Tx) -> list[ScheduledTaskRun]:
         return tx.scheduled_tasks.runs(_found(tx, task_id, owner, queues).number, limit=limit, before=before)
@@ -370,11 +370,6 @@ def _locked(
     if versions is not None and found.version not in versions:
         raise VersionConflict("task_version_old", version=found.version)
     return found
-
-
-def _check_limit(limit: int) -> None:
-    if not 1 <= limit <= MAX_PAGE:
-        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=MAX_PAGE)
 
 
 def _checked_count(count: int) -> int:

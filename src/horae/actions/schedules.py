@@ -18,6 +18,7 @@ from typing import Any
 from horae.actions.definitions import refuse_closed
 from horae.actions.moments import one_moment
 from horae.core.audit import Entry
+from horae.core.cursors import MAX_PAGE, page_size
 from horae.core.deciding import coming, left_behind
 from horae.core.fires import Fire, Schedule, check, cycle, due_at, first_fire
 from horae.core.instants import MICROSECOND, iso
@@ -31,7 +32,6 @@ from horae.core.webhooks import refuse_credentials
 from horae.errors import Conflict, InvalidInput, NotFound, VersionConflict
 from horae.ports import ScheduleFilter, Tally, Tx, World
 
-MAX_PAGE = 1000
 LONGEST_ID = 255  # of what the audit can name
 # What a change may touch; everything else follows from it or is the system's own business.
 CHANGEABLE = tuple(
@@ -181,8 +181,7 @@ def find(
     world: World, wanted: ScheduleFilter | None = None, *, limit: int = 100, after: Schedule | str | None = None
 ) -> list[Schedule]:
     """Schedules by key; *after* is the last one of the page before (its key will do, within one owner)."""
-    if not 1 <= limit <= MAX_PAGE:
-        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=MAX_PAGE)
+    page_size(limit)
     return world.route().store.read(lambda tx: tx.schedules.find(wanted or ScheduleFilter(), limit=limit, after=after))
 
 

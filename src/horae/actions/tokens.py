@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from horae.core.access import ID_LENGTH, SECRET_LENGTH, Caller, Token, digest_of, is_secret_of, parse_token, scopes_from
 from horae.core.access import token_text as written_out
 from horae.core.audit import Entry
+from horae.core.cursors import page_size
 from horae.core.instants import iso, later
 from horae.core.jobs import SYSTEM
 from horae.core.machinery import queue_name
@@ -19,7 +20,6 @@ from horae.ports import Tx, World
 DEFAULT_LIFE = timedelta(days=90)
 SHORTEST_LIFE = timedelta(minutes=1)
 USED_EVERY = timedelta(minutes=1)  # how precisely "last used" is kept: not every call shall be a write
-MAX_PAGE = 1000
 
 
 def create_token(
@@ -100,8 +100,7 @@ def find_tokens(
     world: World, *, owner: str | None = None, limit: int = 100, after: tuple[datetime, str] | None = None
 ) -> list[Token]:
     """Tokens without their secrets, newest first; *after*: when the last of the page before was made, and its id."""
-    if not 1 <= limit <= MAX_PAGE:
-        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=MAX_PAGE)
+    page_size(limit)
     return world.route(owner=owner).store.read(lambda tx: tx.tokens.find(owner, limit=limit, after=after))
 
 

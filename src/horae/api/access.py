@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from horae.actions import owners, secrets, tokens
 from horae.api.access_values import Owner, Resealed, Secret, SecretMade, Token, TokenMade
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
-from horae.api.values import given, published
+from horae.api.values import enriched, given
 from horae.core import access as core
 from horae.core.cursors import cursor_from, not_ours, read_cursor
 from horae.core.instants import instant, micros
@@ -131,7 +132,7 @@ class Owners(Room[S]):
         def act(here: Here) -> Owner:
             return _owner(owner, owners.set_owner(here.world, owner, wanted, actor=here.actor, reason=reason))
 
-        body = given(**_settings(wanted), reason=reason or None)
+        body = given(**asdict(wanted), reason=reason or None)
         return Call(Owner, act, at={"owner": owner}, body=body)
 
 
@@ -220,11 +221,11 @@ def _facts(token: core.Token, now: datetime) -> dict[str, Any]:
 
 
 def _after(cursor: str | None) -> tuple[datetime, str] | None:
-    values = read_cursor(cursor, int, str)
+    values = read_cursor(cursor, int, str, most=LATEST)
     if values is None:
         return None
     made, token_id = values
-    if not 0 <= made <= LATEST or not TOKEN_ID.fullmatch(token_id):
+    if not TOKEN_ID.fullmatch(token_id):
         raise not_ours()
     return instant(made), token_id
 
@@ -236,16 +237,13 @@ def _for_the_house(here: Here) -> None:
 
 
 def _owner(owner: str, settings: OwnerSettings) -> Owner:
-    return Owner(owner=owner, **_settings(settings))
-
-
-def _settings(settings: OwnerSettings) -> dict[str, Any]:
-    return {name: getattr(settings, name) for name in OwnerSettings.__dataclass_fields__}
+    special: Owner = enriched(Owner, settings, owner=owner)
+    return special
 
 
 def _made(stored: Sealed, text: str | None) -> SecretMade:
-    plain: Secret = published(Secret, stored)
-    return SecretMade(**vars(plain), value=text)
+    made: SecretMade = enriched(SecretMade, stored, value=text)
+    return made
 
 
 def _sealer(here: Here) -> Sealer:

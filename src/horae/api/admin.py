@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -11,8 +11,8 @@ from horae.actions import definitions, logs, schedules
 from horae.api.here import Here
 from horae.api.jobs import Run
 from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
-from horae.api.values import PYDANTIC, given, published
-from horae.core.cursors import cursor_from, not_ours, read_cursor
+from horae.api.values import PYDANTIC, enriched, given, published
+from horae.core.cursors import cursor_from, read_cursor
 from horae.core.retry import span
 from horae.errors import Forbidden, InvalidInput
 from horae.ports import LogFilter, Logged, StoredDefinition
@@ -76,7 +76,9 @@ class Admin(Room[S]):
 
         def look(here: Here, cursor: str | None, size: int) -> tuple[list[LoggedRun], str | None]:
             wanted = _wanted(here, schedule, handler, owner, outcomes, started_after, started_before)
-            found = logs.page(here.world, wanted, limit=size + 1, before=_before(cursor))
+            begin = read_cursor(cursor, int, int)
+            before = None if begin is None else (begin[0], begin[1])
+            found = logs.page(here.world, wanted, limit=size + 1, before=before)
             last = found[size - 1].run if len(found) > size else None
             further = None if last is None else cursor_from([last.job_number, last.token])
             return [_logged(each) for each in found[:size]], further
@@ -169,23 +171,14 @@ def _wanted(
     return LogFilter(number, handler, here.caller.among(owner), outcomes, started_after, started_before)
 
 
-def _before(cursor: str | None) -> tuple[int, int] | None:
-    values = read_cursor(cursor, int, int)
-    if values is None:
-        return None
-    if not all(0 <= each <= logs.LARGEST for each in values):
-        raise not_ours()
-    return values[0], values[1]
-
-
 def _logged(line: Logged) -> LoggedRun:
-    run: Run = published(Run, line.run)
-    return LoggedRun(**vars(run), trigger=line.trigger, schedule=line.key)  # type: ignore[arg-type]
+    run: LoggedRun = enriched(LoggedRun, line.run, trigger=line.trigger, schedule=line.key)
+    return run
 
 
 def _definition(stored: StoredDefinition, *, whole: bool) -> Definition:
-    more = {"app": stored.app, "stored_at": stored.stored_at, "stored_by": stored.stored_by} if whole else {}
-    return Definition(name=stored.name, queue=stored.queue, tenants=stored.tenants, **more)  # type: ignore[arg-type]
+    seen: Definition = published(Definition, stored)
+    return seen if whole else replace(seen, app=None, stored_at=None, stored_by=None)
 
 
 def _new_definition(raw: Mapping[str, Any]) -> StoredDefinition:

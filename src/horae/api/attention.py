@@ -27,6 +27,7 @@ from horae.api.here import Here
 from horae.api.operation import GET, PAGES, POST, PUT, STREAM, Call, Listing, Page, Room, S
 from horae.api.values import given
 from horae.core.attention import NORMAL, TaskState
+from horae.core.cursors import LARGEST
 from horae.core.lanes import lane_name
 from horae.core.payloads import label
 from horae.core.retry import span
@@ -288,8 +289,8 @@ def _task(lane: str, task_id: str) -> dict[str, str | int]:
 
 
 def _number(value: int, least: int, what: str) -> int:
-    if not least <= value <= local.MOST:
-        raise InvalidInput(f"{what} {value} is outside {least} to {local.MOST}.")
+    if not least <= value <= LARGEST:
+        raise InvalidInput(f"{what} {value} is outside {least} to {LARGEST}.")
     return value
 
 

@@ -6,30 +6,25 @@ from dataclasses import replace
 from typing import Any
 
 from horae.actions import attending, journal, lanes, looking, waits
-from horae.actions.looking import MAX_PAGE
 from horae.api.attention_values import (
     AddedTask,
     Confirmation,
-    Event,
     LaneControl,
     LaneDetail,
     PastLane,
     PostedEvent,
-    TaskDetail,
-    Wait,
     control_of,
     past_lane,
 )
 from horae.api.here import Here
 from horae.api.operation import Tail
-from horae.api.values import extended, published
+from horae.api.values import enriched, published
 from horae.core import lanes as core
-from horae.core.cursors import cursor_from, read_cursor
+from horae.core.cursors import cursor_from, page_size, read_cursor
 from horae.core.instants import iso
 from horae.core.payloads import decode
-from horae.errors import Conflict, InvalidInput
+from horae.errors import Conflict
 
-MOST = 2**63 - 1
 FOLLOWED_AT_ONCE = 200
 Rows = tuple[list[Any], str | None]
 
@@ -39,18 +34,12 @@ def home(here: Here, owner: str | None) -> str:
     return here.owner if owner is None else here.caller.whose(owner)
 
 
-def bounded(limit: int) -> int:
-    if not 1 <= limit <= MAX_PAGE:
-        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")
-    return limit
-
-
 # -- look --------------------------------------------------------------------------------------------------------------
 
 
 def find_lanes(here: Here, owner: str | None, cursor: str | None, limit: int) -> Rows:
     after = _number(cursor) or 0
-    found = lanes.find_lanes(here.world, owner=here.caller.among(owner), limit=bounded(limit), after=after)
+    found = lanes.find_lanes(here.world, owner=here.caller.among(owner), limit=page_size(limit), after=after)
     return found, cursor_from([found[-1].number]) if len(found) == limit else None
 
 
@@ -67,7 +56,7 @@ def find_tasks(
 
 def snapshot(here: Here, lane: str, owner: str | None, limit: int) -> LaneDetail:
     """Return a lane with at most *limit* tasks of each kind."""
-    most = bounded(limit)
+    most = page_size(limit)
     seen: LaneDetail = published(LaneDetail, lanes.snapshot(here.world, lane, owner=home(here, owner)))
     return replace(
         seen, stack=seen.stack[:most], backlog=seen.backlog[:most], waiting=seen.waiting[:most],
@@ -81,7 +70,7 @@ def find_waits(here: Here, lane: str, owner: str | None, limit: int) -> list[cor
 
 def confirmations(here: Here, lane: str, owner: str | None, limit: int) -> list[Confirmation]:
     found = looking.find_waits(here.world, lane, owner=home(here, owner), kind="confirm", limit=limit)
-    return [extended(Confirmation, published(Wait, each.wait), task_kind=each.task.kind) for each in found]
+    return [enriched(Confirmation, each.wait, task_kind=each.task.kind) for each in found]
 
 
 # -- speak and decide --------------------------------------------------------------------------------------------------
@@ -89,14 +78,16 @@ def confirmations(here: Here, lane: str, owner: str | None, limit: int) -> list[
 
 def add(here: Here, lane: str, kind: str, payload: Any, owner: str | None, options: dict[str, Any]) -> AddedTask:
     made = attending.add(here.world, lane, kind, payload, owner=home(here, owner), actor=here.actor, **options)
-    return extended(AddedTask, published(TaskDetail, made.task), deduplicated=not made.created)
+    task: AddedTask = enriched(AddedTask, made.task, deduplicated=not made.created)
+    return task
 
 
 def post(here: Here, lane: str, key: str, data: Any, event_id: str | None, owner: str | None) -> PostedEvent:
     posted = attending.post(
         here.world, lane, key, data, event_id=event_id, owner=home(here, owner), actor=here.actor
     )  # fmt: skip
-    return extended(PostedEvent, published(Event, posted.event), deduplicated=not posted.is_new)
+    event: PostedEvent = enriched(PostedEvent, posted.event, deduplicated=not posted.is_new)
+    return event
 
 
 def confirm(here: Here, lane: str, wait: int, approve: bool, reason: str, owner: str | None) -> Confirmation:
@@ -104,7 +95,7 @@ def confirm(here: Here, lane: str, wait: int, approve: bool, reason: str, owner:
     found = waits.confirm(
         here.world, lane, wait, approve, actor=here.actor, reason=reason, owner=home(here, owner)
     )  # fmt: skip
-    answer = extended(Confirmation, published(Wait, found))
+    answer: Confirmation = enriched(Confirmation, found, task_kind=None)
     if answer.state == "timeout":
         raise Conflict(f"Nobody answered confirmation {wait} by {iso(answer.deadline)}, so it has timed out.")
     if answer.approved is None:
@@ -159,7 +150,5 @@ def follow(here: Here, lane: str, since: int | None, owner: str | None) -> Tail:
 
 
 def _number(cursor: str | None) -> int | None:
-    values = read_cursor(cursor, int)
-    if values is not None and not 1 <= values[0] <= MOST:
-        raise InvalidInput("Invalid cursor. Pass `next_cursor` from the previous page unchanged.")
+    values = read_cursor(cursor, int, least=1)
     return None if values is None else int(values[0])

@@ -15,7 +15,7 @@ from horae.actions.quotas import enqueue_within
 from horae.actions.reasons import why as explain
 from horae.api.here import Here
 from horae.api.values import PYDANTIC
-from horae.core.cursors import cursor_from, not_ours, read_cursor
+from horae.core.cursors import LARGEST, cursor_from, read_cursor
 from horae.core.instants import aware
 from horae.core.jobs import Filter, Job, Lease
 from horae.core.machinery import queue_name, refuse_own
@@ -24,7 +24,6 @@ from horae.core.reasons import Reason
 from horae.errors import InvalidInput
 from horae.ports import Node, World
 
-MOST = 2**63 - 1
 REVIVED_AT_ONCE = 1000
 MOST_PID = 2**31 - 1
 MOST_QUEUES = 100
@@ -132,9 +131,7 @@ def find(
     here: Here, wanted: Filter, cursor: str | None, limit: int, before: str | None = None
 ) -> tuple[list[Job], str | None]:
     """Return one page of the jobs that the caller sees, those older than *before*; a cursor wins over it."""
-    at = read_cursor(cursor, int)
-    if at is not None and not 0 < at[0] < MOST:
-        raise not_ours()
+    at = read_cursor(cursor, int, least=1, most=LARGEST - 1)
     after = before if at is None else f"job_{at[0]}"
     found = verbs.find(here.world, _checked(here, wanted), limit=limit, before=after)
     return found, cursor_from([found[-1].number]) if len(found) == limit else None

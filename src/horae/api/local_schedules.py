@@ -11,7 +11,6 @@ from horae.actions import firing, schedules
 from horae.actions.forecast import forecast as look_ahead
 from horae.api.here import Here
 from horae.api.jobs import Reason
-from horae.api.operation import MAX_PAGE
 from horae.api.schedule_values import (
     Backfilled,
     ChangedGroup,
@@ -25,7 +24,7 @@ from horae.api.schedule_values import (
 )
 from horae.api.values import enriched, published
 from horae.core.audit import Entry
-from horae.core.cursors import cursor_from, read_cursor
+from horae.core.cursors import MAX_PAGE, cursor_from, page_size, read_cursor
 from horae.core.fires import KINDS, MODES, Schedule
 from horae.core.instants import instant, micros
 from horae.core.payloads import label, name
@@ -35,7 +34,6 @@ from horae.ports import ScheduleFilter, World
 
 SHOWN = 1000  # fires of a backfill in one answer
 FARTHEST = 2**62 // 100  # microseconds: no row has a later instant
-BAD_CURSOR = "Invalid cursor. Pass next_cursor from the previous page unchanged."
 
 
 # -- look --------------------------------------------------------------------------------------------------------------
@@ -43,26 +41,19 @@ BAD_CURSOR = "Invalid cursor. Pass next_cursor from the previous page unchanged.
 
 def find(here: Here, wanted: ScheduleFilter, cursor: str | None, limit: int) -> tuple[list[Schedule], str | None]:
     """Return one page of the schedules that the caller sees, by key."""
-    begin = read_cursor(cursor, str, int)
-    after = None if begin is None else _mark(*begin)
-    size = min(_page_size(limit), schedules.MAX_PAGE - 1)
+    begin = read_cursor(cursor, str, int, longest=200)
+    after = None if begin is None else Schedule(begin[0], "-", "after", "", number=begin[1])  # as the store is told
+    size = min(page_size(limit), MAX_PAGE - 1)
     found = schedules.find(here.world, _checked(here, wanted), limit=size + 1, after=after)
     last = found[size - 1] if len(found) > size else None
     return found[:size], None if last is None else cursor_from([last.key, last.number])
-
-
-def _mark(key: str, number: int) -> Schedule:
-    """Return where the page before ended, as the store wants to be told."""
-    if not key.isprintable() or len(key) > 200 or not 0 <= number < 2**63:
-        raise InvalidInput(BAD_CURSOR)
-    return Schedule(key, "-", "after", "", number=number)
 
 
 def _checked(here: Here, wanted: ScheduleFilter) -> ScheduleFilter:
     """Return a filter as the caller may use it; what no schedule can have is refused."""
     for what, value, allowed in (("kind", wanted.kind, KINDS), ("mode", wanted.mode, MODES)):
         if value is not None and value not in allowed:
-            raise InvalidInput(f"{what}={value!r} is not known; choose one of {', '.join(allowed)}.")
+            raise InvalidInput("choice_unknown", name=what, value=str(value), choices=list(allowed))
     return replace(
         wanted,
         owner=here.caller.among(None if wanted.owner is None else label(wanted.owner, "owner")),
@@ -70,12 +61,6 @@ def _checked(here: Here, wanted: ScheduleFilter) -> ScheduleFilter:
         handler=None if wanted.handler is None else label(wanted.handler, "handler"),
         queues=tuple(sorted(here.caller.queues)),
     )
-
-
-def _page_size(limit: int) -> int:
-    if not 1 <= limit <= MAX_PAGE:
-        raise InvalidInput(f"limit {limit} is outside 1 to {MAX_PAGE}.")
-    return limit
 
 
 def _get(here: Here, key: str, owner: str | None) -> Schedule:
@@ -96,10 +81,8 @@ def history(
     here: Here, key: str, owner: str | None, cursor: str | None, limit: int
 ) -> tuple[list[Fire], str | None]:  # fmt: skip
     """Return one page of what became of each due fire, the newest first."""
-    begin = read_cursor(cursor, int)
-    if begin is not None and not 0 <= begin[0] <= FARTHEST:
-        raise InvalidInput(BAD_CURSOR)
-    before, size = None if begin is None else instant(begin[0]), _page_size(limit)
+    begin = read_cursor(cursor, int, most=FARTHEST)
+    before, size = None if begin is None else instant(begin[0]), page_size(limit)
     whose, queues = here.caller.whose(owner), here.caller.queues
     found = schedules.history(here.world, key, owner=whose, queues=queues, limit=size, before=before)
     more = cursor_from([micros(found[-1][0].fire_at)]) if len(found) >= size else None
@@ -108,7 +91,7 @@ def history(
 
 def versions(here: Here, key: str, owner: str | None, *, limit: int) -> list[Entry]:
     whose, queues = here.caller.whose(owner), here.caller.queues
-    return schedules.versions(here.world, key, owner=whose, queues=queues, limit=_page_size(limit))
+    return schedules.versions(here.world, key, owner=whose, queues=queues, limit=page_size(limit))
 
 
 def preview(here: Here, key: str, owner: str | None, *, count: int) -> Preview:
@@ -117,7 +100,7 @@ def preview(here: Here, key: str, owner: str | None, *, count: int) -> Preview:
 
 
 def forecast(here: Here, hours: float, owner: str | None, limit: int) -> Forecast:
-    since, size = here.world.clock.now(), _page_size(limit)
+    since, size = here.world.clock.now(), page_size(limit)
     whose, queues = here.caller.among(owner), here.caller.queues
     ahead = look_ahead(here.world, hours, owner=whose, queues=queues, limit=size)
     return Forecast(

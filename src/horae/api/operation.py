@@ -16,6 +16,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 from urllib.parse import quote
 
 from horae.api.here import Here
+from horae.core.cursors import MAX_PAGE
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -24,7 +25,6 @@ A = TypeVar("A")
 B = TypeVar("B")
 R = TypeVar("R")
 PAGE = 100  # rows asked for at once where nobody says how many
-MAX_PAGE = 1000
 
 
 @dataclass(frozen=True)

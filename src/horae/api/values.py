@@ -56,7 +56,7 @@ def publisher(public: Any, core: Any) -> Callable[[Any], Any]:
     return lambda value: public(**{name: get(value) for name, get in gets})
 
 
-def enriched(public: Any, value: Any, **more: Any) -> Any:
+def enriched(public: Any, value: Any, /, **more: Any) -> Any:
     """Make a public value of a core value, and of *more* that the core value does not know."""
     return public(**more, **{name: get(value) for name, get in _getters(public) if name not in more})
 
@@ -77,6 +77,7 @@ def extended(kind: type[T], value: Any, **more: Any) -> T:
 
 
 def is_value(kind: Any) -> bool:
+    """Return whether it is a public value, without narrowing the type of *kind*."""
     return is_dataclass(kind)
 
 
@@ -140,14 +141,14 @@ def from_json(hint: Any, raw: Any) -> Any:
         return tuple(from_json(inner[0], each) for each in raw)
     if origin is dict and raw is not None:
         return {name: from_json(inner[1], each) for name, each in raw.items()}
-    return _object(hint, raw) if is_dataclass(origin or hint) else raw
+    return _object(hint, raw) if is_value(origin or hint) else raw
 
 
 def _object(kind: Any, raw: Any) -> Any:
     title = getattr(kind, "__name__", str(kind))
     if not isinstance(raw, dict):
         raise Unreadable(f"a {title}", raw)
-    found: dict[str, Any] = {"raw": raw} if getattr(kind, "KEEPS_RAW", False) else {}
+    found: dict[str, Any] = {}
     for name, hint, is_needed in _fields(kind):
         if name in found:
             continue

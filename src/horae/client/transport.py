@@ -16,7 +16,6 @@ import httpx
 from horae.api.operation import Answer, Call
 from horae.api.values import Unreadable, from_json
 from horae.client.problems import error_from, retry_after
-from horae.client.reading import strange
 from horae.client.streams import Events
 from horae.clock import SystemClock, SystemDice, pause, pause_async
 from horae.errors import HoraeError, InvalidInput, ServiceUnavailable
@@ -320,3 +319,10 @@ def _parameters(query: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 def _shown(url: str) -> str:
     """Without what stands before the @."""
     return url.rpartition("@")[2]
+
+
+def strange(problem: Exception) -> ServiceUnavailable:
+    """Say that a service answered with something else than it should."""
+    return ServiceUnavailable(
+        f"The service answered {problem}. Is the URL that of a Horae service, and of a release that this client knows?"
+    )

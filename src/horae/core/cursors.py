@@ -12,6 +12,16 @@ from typing import Any
 
 from horae.errors import InvalidInput
 
+MAX_PAGE = 1000  # rows that are handed out at once
+LARGEST = 2**63 - 1  # what a column of numbers can hold
+
+
+def page_size(limit: int, most: int = MAX_PAGE) -> int:
+    """Return how many rows are wanted at once; none, or more than *most*, are refused."""
+    if not 1 <= limit <= most:
+        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=most)
+    return limit
+
 
 def cursor_from(values: list[Any]) -> str:
     """Write a cursor from the values by which the list is sorted."""
@@ -19,8 +29,13 @@ def cursor_from(values: list[Any]) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def read_cursor(cursor: str | None, *kinds: type) -> list[Any] | None:
-    """Return the values inside, each of its kind; None without a cursor. Anything else is refused."""
+def read_cursor(
+    cursor: str | None, *kinds: type, least: int = 0, most: int = LARGEST, longest: int = 255
+) -> list[Any] | None:
+    """Return the values inside, each of its kind and within the bounds; None without a cursor.
+
+    *least* and *most* bound the numbers, *longest* the texts; anything else is refused.
+    """
     if cursor is None:
         return None
     try:
@@ -30,6 +45,9 @@ def read_cursor(cursor: str | None, *kinds: type) -> list[Any] | None:
             raise ValueError(cursor)
     except (ValueError, UnicodeDecodeError):
         raise not_ours() from None
+    for value in values:
+        if not (value.isprintable() and len(value) <= longest if type(value) is str else least <= value <= most):
+            raise not_ours()
     return list(values)
 
 

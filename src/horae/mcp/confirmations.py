@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from pydantic import StrictBool
 
-from horae.actions.looking import MAX_PAGE, lane_of_confirmation
+from horae.actions.looking import lane_of_confirmation
 from horae.api.values import extended
+from horae.core.cursors import MAX_PAGE
 from horae.errors import NotFound
 from horae.mcp.arguments import Limit, Reason, WaitId
 from horae.mcp.here import Here

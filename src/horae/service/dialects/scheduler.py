@@ -12,6 +12,7 @@ from pydantic import AfterValidator
 from horae.actions import arranging, firing, jobs, logs, schedules, toggles
 from horae.actions.reasons import SILENT
 from horae.core.access import Caller
+from horae.core.cursors import MAX_PAGE
 from horae.core.fires import Schedule
 from horae.core.instants import EPOCH
 from horae.core.jobs import SYSTEM
@@ -116,7 +117,7 @@ def status(world: Here, service: How, caller: Admin) -> SchedulerStatus:
     now = world.clock.now()
     with world.store.moment():
         nodes = world.store.read(lambda tx: tx.nodes.all())
-        mine = schedules.find(world, ScheduleFilter(owner=caller.whose(None), enabled=True), limit=schedules.MAX_PAGE)
+        mine = schedules.find(world, ScheduleFilter(owner=caller.whose(None), enabled=True), limit=MAX_PAGE)
     return SchedulerStatus(
         is_running=any(node.seen_at > now - SILENT for node in nodes),
         jobs=[ScheduledJob.of(each) for each in mine if each.is_active],
