@@ -19,8 +19,8 @@ from zoneinfo import ZoneInfo
 from croniter import croniter
 from cronsim import CronSim
 
-from horae.core import cron_text
-from horae.core.cron import Cron
+from horae.core.time import cron_text
+from horae.core.time.cron import Cron
 
 NOW = datetime(2026, 5, 13, 12, 34, 56, tzinfo=UTC)
 CASES = (

@@ -28,10 +28,10 @@ from typing import Any
 from sqlalchemy import text
 
 from horae import Context, Horae, Retry
-from horae.actions import jobs as verbs
-from horae.actions import schedules
+from horae.actions.jobs import jobs as verbs
+from horae.actions.schedules import schedules
 from horae.ports import ScheduleFilter
-from horae.runtime.worker import WorkerSettings
+from horae.runtime.worker.worker import WorkerSettings
 from horae.stores.schema import migrate
 from horae.testing.builders import a_schedule
 from tests.support.fire_history import complaints, read_fires

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import text
 
 from horae import Context, Horae, Retry
-from horae.runtime.worker import WorkerSettings
+from horae.runtime.worker.worker import WorkerSettings
 
 LEASE = timedelta(seconds=5)
 EFFECT = text("INSERT INTO soak_effects (job, early) VALUES (:job, :early)")

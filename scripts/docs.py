@@ -23,27 +23,27 @@ import horae
 import horae.core
 import horae.testing
 from horae import errors
-from horae.api import attention_values as attention
-from horae.api.access_values import Token as PublicToken
-from horae.api.jobs import Job as PublicJob
-from horae.api.jobs import Run as PublicRun
+from horae.api.access.values import Token as PublicToken
+from horae.api.attention import values as attention
+from horae.api.jobs.room import Job as PublicJob
+from horae.api.jobs.room import Run as PublicRun
 from horae.api.operation import Method, Operation, Room
 from horae.api.queues import Queue as PublicQueue
 from horae.api.queues import RunningLimit as PublicLimit
-from horae.api.schedule_values import Fire as PublicFire
-from horae.api.schedule_values import Schedule as PublicSchedule
+from horae.api.schedules.values import Fire as PublicFire
+from horae.api.schedules.values import Schedule as PublicSchedule
 from horae.api.values import enriched, published, to_json
-from horae.cli.explaining import effect_shape
 from horae.cli.failures import CODES, MEANING
 from horae.cli.main import command_tree
+from horae.cli.schedules.explain import effect_shape
 from horae.cli.terminal import SHARED
-from horae.core.fires import Fire, Schedule
-from horae.core.jobs import Job, Run
-from horae.core.lanes import Event, Lane, Line, Task, TaskWait
+from horae.core.attention.lanes import Event, Lane, Line, Task, TaskWait
+from horae.core.jobs.job import Job, Run
+from horae.core.jobs.running_limits import RunningLimit
 from horae.core.machine import Machine
-from horae.core.notes import effects
-from horae.core.running_limits import RunningLimit
-from horae.core.schedules import Cron
+from horae.core.schedules.notes import effects
+from horae.core.schedules.rules import Cron
+from horae.core.schedules.schedule import Fire, Schedule
 from horae.ports import Queue
 from horae.service.problems import OWN_CODES
 from horae.settings import Settings
@@ -60,7 +60,7 @@ REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 
 def machines() -> Iterator[Machine[Any]]:
     """Every state machine of the core, in the order of its modules."""
-    for module in pkgutil.iter_modules(horae.core.__path__, "horae.core."):
+    for module in pkgutil.walk_packages(horae.core.__path__, "horae.core."):
         for value in vars(importlib.import_module(module.name)).values():
             if isinstance(value, Machine):
                 yield value

@@ -3,9 +3,9 @@
 import re
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from horae.configuration import KEYS
+from horae.declare.jobs_conf import KEYS
+from horae.declare.options import SECTIONS, JobOptions, Option, Span, options
 from horae.errors import StoreUnavailable
-from horae.job_options import SECTIONS, JobOptions, Option, Span, options
 from horae.service.asgi import build
 from scripts.markdown import NOTE, escaped
 

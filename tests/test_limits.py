@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from horae.core.figures import Spread
 from horae.core.limits import Limit
+from horae.core.metrics import Spread
 from horae.errors import ConfigurationError, DefinitionError, StoreUnavailable
 from horae.limits import RateLimiter
 from horae.limits.limiter import families
-from horae.stores.limits_memory import MemoryCalls
+from horae.stores.limits.memory import MemoryCalls
 from horae.testing.clock import VirtualClock
 
 

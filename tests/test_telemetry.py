@@ -15,14 +15,14 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from horae import Context, Horae, Retry, telemetry
-from horae.actions import jobs as verbs
+from horae.actions.jobs import jobs as verbs
 from horae.core.traces import Parent, origin_of, parent_of, trace_id_of
 from horae.errors import ConfigurationError
-from horae.outgoing.tracing import trace_headers
+from horae.outgoing.trace_context import trace_headers
 from horae.ports import World
 from horae.service.asgi import build
 from horae.service.options import Options
-from horae.service.tracing import trace_id_from
+from horae.service.trace_context import trace_id_from
 from tests.runtime.serving import ended, serving, until
 from tests.support.refusals import refused
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from benchmarks.contenders import POLL, Record, Until
 from horae import Horae
-from horae.runtime.worker import WorkerSettings
+from horae.runtime.worker.worker import WorkerSettings
 from horae.stores.schema import migrate
 
 SLOTS = int(os.environ.get("HORAE_BENCH_SLOTS", "500"))

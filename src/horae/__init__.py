@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 from horae.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from horae.api.jobs import Job, Run
+    from horae.api.jobs.room import Job, Run
     from horae.app import Horae
     from horae.client.client import AsyncClient, Client
-    from horae.core.cron import Cron
-    from horae.core.outcomes import Cancel, Snooze
-    from horae.core.retry import Retry
-    from horae.core.schedules import Every, Once
-    from horae.core.status import JobStatus
+    from horae.core.jobs.outcomes import Cancel, Snooze
+    from horae.core.jobs.retry import Retry
+    from horae.core.schedules.rules import Every, Once
+    from horae.core.schedules.status import JobStatus
+    from horae.core.time.cron import Cron
     from horae.core.timeouts import Timeouts
+    from horae.declare.handles import Blueprint, JobHandle
+    from horae.declare.tracker import ExecutionTracker
     from horae.errors import HoraeError
-    from horae.handles import Blueprint, JobHandle
     from horae.limits import RateLimiter
-    from horae.runtime.context import Context
-    from horae.runtime.listeners import JobExecutionListener
     from horae.runtime.logs import JobLogFilter
-    from horae.stores.sqlite import prepare_sqlite
-    from horae.tracker import ExecutionTracker
+    from horae.runtime.worker.context import Context
+    from horae.runtime.worker.listeners import JobExecutionListener
+    from horae.stores.databases.sqlite import prepare_sqlite
 
 __all__ = [
     "AsyncClient",
@@ -55,27 +55,27 @@ __all__ = [
 
 _PLACES = {
     "AsyncClient": "horae.client.client",
-    "Cancel": "horae.core.outcomes",
+    "Cancel": "horae.core.jobs.outcomes",
     "Client": "horae.client.client",
-    "Context": "horae.runtime.context",
-    "Cron": "horae.core.cron",
-    "Every": "horae.core.schedules",
-    "ExecutionTracker": "horae.tracker",
+    "Context": "horae.runtime.worker.context",
+    "Cron": "horae.core.time.cron",
+    "Every": "horae.core.schedules.rules",
+    "ExecutionTracker": "horae.declare.tracker",
     "Horae": "horae.app",
     "HoraeError": "horae.errors",
-    "Job": "horae.api.jobs",
-    "JobExecutionListener": "horae.runtime.listeners",
-    "JobHandle": "horae.handles",
+    "Job": "horae.api.jobs.room",
+    "JobExecutionListener": "horae.runtime.worker.listeners",
+    "JobHandle": "horae.declare.handles",
     "JobLogFilter": "horae.runtime.logs",
-    "JobStatus": "horae.core.status",
-    "Blueprint": "horae.handles",
-    "Once": "horae.core.schedules",
+    "JobStatus": "horae.core.schedules.status",
+    "Blueprint": "horae.declare.handles",
+    "Once": "horae.core.schedules.rules",
     "RateLimiter": "horae.limits.limiter",
-    "Retry": "horae.core.retry",
-    "Run": "horae.api.jobs",
-    "Snooze": "horae.core.outcomes",
+    "Retry": "horae.core.jobs.retry",
+    "Run": "horae.api.jobs.room",
+    "Snooze": "horae.core.jobs.outcomes",
     "Timeouts": "horae.core.timeouts",
-    "prepare_sqlite": "horae.stores.sqlite",
+    "prepare_sqlite": "horae.stores.databases.sqlite",
 }
 
 

@@ -15,46 +15,46 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from sqlalchemy import Engine
 
-from horae.actions import declaring
-from horae.actions import jobs as verbs
-from horae.actions.declaring import Plan
-from horae.actions.jobs import Enqueued, Request
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.jobs import Enqueued, Request
 from horae.actions.retention import Retention
-from horae.api import remote_jobs
-from horae.api.acting import Acting
+from horae.actions.schedules import declared as declaring
+from horae.actions.schedules.declared import Plan
+from horae.api.application import Acting
 from horae.api.here import Here, house, usual_terms
-from horae.api.jobs import Job
+from horae.api.jobs import remote
+from horae.api.jobs.room import Job
 from horae.api.rooms import Rooms
-from horae.checking import Seed, check_seed, needs_database, plan_of, problems_of, seeds_of
 from horae.clock import SystemClock, SystemDice, clock_of, pause, zone_database_version
-from horae.configuration import JobsFile, find_file, module_of, read_files
-from horae.core.figures import Family
-from horae.core.fires import Schedule
-from horae.core.jobs import SLOTS
-from horae.core.machinery import queue_name
-from horae.core.retry import Retry, span
-from horae.core.status import JobStatus
+from horae.core.jobs.job import SLOTS
+from horae.core.jobs.machinery import queue_name
+from horae.core.jobs.retry import Retry, span
+from horae.core.metrics import Family
+from horae.core.schedules.schedule import Schedule
+from horae.core.schedules.status import JobStatus
 from horae.core.timeouts import Timeouts
-from horae.declarations import Problem, raise_for
+from horae.declare.check import Seed, check_seed, needs_database, plan_of, problems_of, seeds_of
+from horae.declare.declarations import Problem, raise_for
+from horae.declare.handles import Blueprint, JobHandle, plain_connection
+from horae.declare.jobs_conf import JobsFile, find_file, module_of, read_files
+from horae.declare.opening import Opener
 from horae.errors import ConfigurationError, MissingExtra, NeedsDatabase, NotFound, StoreError
-from horae.handles import Blueprint, JobHandle, plain_connection
 from horae.limits.limiter import families as rate_limit_families
-from horae.locks import open_locks
-from horae.opening import Opener, sealer_here
-from horae.ports import Clock, Dice, JobSource, Limiter, LockManager, Store, Tracing, World
-from horae.runtime.children import Children
-from horae.runtime.declared import Declared
-from horae.runtime.hosted import Hosted
-from horae.runtime.janitor import CHORES, Chore
-from horae.runtime.listeners import DeadListener, JobExecutionListener, Listeners
-from horae.runtime.measuring import Measures
-from horae.runtime.services import Services
+from horae.limits.locks import open_locks
+from horae.ports import Clock, Dice, JobSource, Limiter, LockManager, Sealer, Store, Tracing, World
+from horae.runtime.chores.janitor import CHORES, Chore
+from horae.runtime.schedules.declared import Declared
 from horae.runtime.sources.http import HttpSource, NoStore
 from horae.runtime.sources.store import StoreSource
-from horae.runtime.worker import Worker, WorkerSettings
+from horae.runtime.worker.children import Children
+from horae.runtime.worker.hosted import Hosted
+from horae.runtime.worker.listeners import DeadListener, JobExecutionListener, Listeners
+from horae.runtime.worker.metrics import Measures
+from horae.runtime.worker.services import Services
+from horae.runtime.worker.worker import Worker, WorkerSettings
 from horae.settings import Settings, database_url, is_on, one_setting, timeouts
+from horae.stores.databases.sqlite import Synchronous
 from horae.stores.opening import create_store_engine, open_store
-from horae.stores.sqlite import Synchronous
 from horae.telemetry import OpenTelemetry
 from horae.version import VERSION
 
@@ -144,7 +144,7 @@ class Horae(Blueprint, Acting):
             self.world,
             house(f"app/{self.name}"),
             terms=lambda: self.definitions.task_terms(usual_terms()),
-            sealer=sealer_here,
+            sealer=_sealer,
         )
 
     def use_service(self, url: str, token: str | None = None) -> None:
@@ -307,7 +307,7 @@ class Horae(Blueprint, Acting):
         """Store jobs where this application acts; what handles and :meth:`enqueue_many` call."""
         if self._service is None:
             return verbs.enqueue_many(self.world, requests, connection=connection)
-        return remote_jobs.enqueue(self.jobs, self.world, list(requests), connection)
+        return remote.enqueue(self.jobs, self.world, list(requests), connection)
 
     def get(self, job_id: str) -> Job:
         """Return one job, live or finished."""
@@ -336,7 +336,7 @@ class Horae(Blueprint, Acting):
         Settings come from the environment; *options* (``horae.service.options.Options``) win over them.
         """
         try:
-            from horae.server import application
+            from horae.server.process import application
         except ModuleNotFoundError as problem:
             raise MissingExtra(
                 f"The service needs {problem.name!r}, which is not installed. Run: pip install 'horae[server]'"
@@ -447,3 +447,10 @@ class Horae(Blueprint, Acting):
         """For web frameworks: ``FastAPI(lifespan=app.lifespan)`` serves jobs while the web application runs."""
         async with self.running() as hosted:
             yield {"horae": hosted}
+
+
+def _sealer() -> Sealer | None:
+    """Return what seals secrets, as the environment says; imported when the first secret is kept."""
+    from horae.outgoing.encryption import sealer_from
+
+    return sealer_from(os.environ)

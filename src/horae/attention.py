@@ -31,13 +31,12 @@ from typing import Any, Literal, Self, TypeVar
 
 from sqlalchemy import Engine
 
-from horae.actions import attending, journal, lanes, waits
-from horae.actions.attending import Added, Posted
-from horae.actions.journal import Verified
-from horae.actions.lanes import Snapshot
+from horae.actions.attention import inbox, journal, lanes, waits
+from horae.actions.attention.inbox import Added, Posted
+from horae.actions.attention.journal import Verified
+from horae.actions.attention.lanes import Snapshot
 from horae.app import Horae
-from horae.core.attention import NORMAL, Control, Policy, Rule
-from horae.core.directives import (
+from horae.core.attention.directives import (
     EFFECTS,
     Act,
     Directive,
@@ -52,14 +51,15 @@ from horae.core.directives import (
     Wait,
     Yield,
 )
-from horae.core.jobs import SYSTEM
-from horae.core.lanes import Line, Task, TaskWait, lane_name
-from horae.core.payloads import label
-from horae.core.payloads import name as checked_name
+from horae.core.attention.lanes import Line, Task, TaskWait, lane_name
+from horae.core.attention.task import NORMAL, Control, Policy, Rule
+from horae.core.jobs.job import SYSTEM
+from horae.core.jobs.payloads import label
+from horae.core.jobs.payloads import name as checked_name
 from horae.errors import ConfigurationError, DefinitionError
 from horae.ports import World
-from horae.runtime.calling import is_generator_function
-from horae.runtime.lanes import ActionDef, LaneDriver, Mind, Step, Turn
+from horae.runtime.lanes.driver import ActionDef, LaneDriver, Mind, Step, Turn
+from horae.runtime.worker.calls import is_generator_function
 
 __all__ = [
     "Act", "Attention", "Control", "Directive", "Done", "Fact", "FactList", "Facts", "Fail", "Pending", "Policy",
@@ -178,7 +178,7 @@ class Attention:
         actor: str = SYSTEM,
     ) -> Added:
         """Give the agent something to attend to; the same key twice is the same task."""
-        return attending.add(
+        return inbox.add(
             self.world, self.name, kind, payload, priority=priority, key=key, start_at=start_at, delay=delay,
             due_by=due_by, expires_at=expires_at, owner=self.owner, actor=actor,
         )  # fmt: skip
@@ -191,13 +191,13 @@ class Attention:
         Where no rule is declared, as in a process that only posts, those of the agent's last driver decide.
         """
         rules: Sequence[Rule] | None = tuple(self._rules.values()) or None
-        return attending.post(
+        return inbox.post(
             self.world, self.name, event, data, event_id=event_id, rules=rules, owner=self.owner, actor=actor
         )
 
     def cancel(self, task_id: str, *, reason: str = "", graceful: bool = False, actor: str = SYSTEM) -> Task:
         """End a task; the one in focus ends at its next safe point."""
-        return attending.cancel(
+        return inbox.cancel(
             self.world, self.name, task_id, reason=reason, graceful=graceful, owner=self.owner, actor=actor,
             policy=self.policy,
         )  # fmt: skip

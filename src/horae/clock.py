@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from horae.core.boots import Boot, LeaseLine
+from horae.core.time.boots import Boot, LeaseLine
 
 if TYPE_CHECKING:
     from horae.ports import Clock, Store

@@ -56,7 +56,7 @@ The class is the family: it decides the HTTP status and the exit code. The reaso
 code. The sentence stands once, in the tables of :mod:`horae.words`, and is made when it is asked for. Any other text is
 taken for the sentence itself: ``HandlerFailed("The printer is on fire.")``.
 
-``Snooze`` and ``Cancel`` are not errors but ways out of a handler; they live in ``horae.core.outcomes``.
+``Snooze`` and ``Cancel`` are not errors but ways out of a handler; they live in ``horae.core.jobs.outcomes``.
 """
 
 # size: the whole family in one place, with its tree

@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from horae.core.access import Token
-from horae.core.audit import Entry
-from horae.core.boots import Boot, LeaseLine
-from horae.core.figures import Backlog, Ended
-from horae.core.fires import Fire, Firing, Schedule, Unfinished
-from horae.core.jobs import Change, Filter, Job, Lease, NewJob, Order, Outcome, Run, Settlement
-from horae.core.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
+from horae.core.access.callers import Token
+from horae.core.attention.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
+from horae.core.audit.entries import Entry
+from horae.core.jobs.job import Change, Filter, Job, Lease, NewJob, Order, Outcome, Run, Settlement
+from horae.core.jobs.locks import LockHolder
+from horae.core.jobs.reasons import Parent
+from horae.core.jobs.running_limits import LimitSource
 from horae.core.limits import Limit
-from horae.core.locks import LockHolder
-from horae.core.reasons import Parent
-from horae.core.running_limits import LimitSource
+from horae.core.metrics import Backlog, Ended
+from horae.core.schedules.schedule import Fire, Firing, Schedule, Unfinished
+from horae.core.time.boots import Boot, LeaseLine
 from horae.core.values import swift
 
 NOTICED = timedelta(seconds=1)  # smaller differences between the lease line and the wall clock are not converted

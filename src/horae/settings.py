@@ -56,8 +56,8 @@ def stale_timeout(environment: Mapping[str, str]) -> timedelta:
 
 def queues_from(text: str) -> dict[str, int]:
     """``mail=10,reports`` as the queues to serve and the slots of each; the default where none are given."""
-    from horae.core.jobs import SLOTS  # when asked for: --help must not wait for it
-    from horae.core.machinery import MACHINERY
+    from horae.core.jobs.job import SLOTS  # when asked for: --help must not wait for it
+    from horae.core.jobs.machinery import MACHINERY
 
     told: dict[str, int] = {}
     for part in (part.strip() for part in text.split(",")):

@@ -8,9 +8,9 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from horae.core.addresses import allow_list
-    from horae.core.signatures import SigningSecret, verify
-    from horae.core.targets import Rules
+    from horae.core.outgoing.addresses import allow_list
+    from horae.core.outgoing.signatures import SigningSecret, verify
+    from horae.core.outgoing.targets import Rules
     from horae.outgoing import MemoryKeyring, Outgoing, new_secret, register
 
 __all__ = ["MemoryKeyring", "Outgoing", "Rules", "SigningSecret", "allow_list", "new_secret", "register", "verify"]
@@ -18,12 +18,12 @@ __all__ = ["MemoryKeyring", "Outgoing", "Rules", "SigningSecret", "allow_list", 
 _PLACES = {
     "MemoryKeyring": "horae.outgoing",
     "Outgoing": "horae.outgoing",
-    "Rules": "horae.core.targets",
-    "SigningSecret": "horae.core.signatures",
-    "allow_list": "horae.core.addresses",
+    "Rules": "horae.core.outgoing.targets",
+    "SigningSecret": "horae.core.outgoing.signatures",
+    "allow_list": "horae.core.outgoing.addresses",
     "new_secret": "horae.outgoing",
     "register": "horae.outgoing",
-    "verify": "horae.core.signatures",
+    "verify": "horae.core.outgoing.signatures",
 }
 
 

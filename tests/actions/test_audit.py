@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import text
 
 from horae import Horae
+from horae.actions.access.tokens import create_token
 from horae.actions.audit import seal_audit, verify_audit
-from horae.actions.queues import pause_queue, resume_queue
-from horae.actions.tokens import create_token
+from horae.actions.jobs.queues import pause_queue, resume_queue
 
 
 def history(app: Horae) -> None:
@@ -64,7 +64,7 @@ def test_an_entry_that_was_touched_is_named(app: Horae, forged: str, named: str)
 
 
 def test_two_sealers_at_once_make_one_chain(app: Horae) -> None:
-    from horae.testing.conformance_support import at_once
+    from horae.testing.conformance.support import at_once
 
     with app:
         for _ in range(20):

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from horae.actions import firing, schedules
-from horae.actions.declaring import (
+from horae.actions.schedules import fires as firing
+from horae.actions.schedules import schedules
+from horae.actions.schedules.declared import (
     GONE,
     OFF_IN_CODE,
     OFF_IN_FILE,
@@ -18,7 +19,7 @@ from horae.actions.declaring import (
     retire,
     set_inactive,
 )
-from horae.core.fires import Schedule
+from horae.core.schedules.schedule import Schedule
 from horae.ports import Tx, World
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, VirtualClock

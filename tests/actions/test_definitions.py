@@ -7,10 +7,12 @@ from datetime import timedelta
 import pytest
 
 from horae import Horae
-from horae.actions import claims, endings, jobs, scheduled_tasks, schedules
-from horae.actions.definitions import find_definitions, release_held, store_definitions
-from horae.actions.reasons import why
-from horae.core.scheduled_tasks import Terms, Wish
+from horae.actions import scheduled_tasks
+from horae.actions.jobs import claims, endings, jobs
+from horae.actions.jobs.definitions import find_definitions, release_held, store_definitions
+from horae.actions.jobs.reasons import why
+from horae.actions.schedules import schedules
+from horae.core.scheduled_tasks.task import Terms, Wish
 from horae.errors import InvalidInput, InvalidName
 from horae.ports import StoredDefinition, Tx, World
 from horae.stores.schema import migrate
@@ -79,7 +81,7 @@ def test_opening_releases_all_that_was_held_and_wakes_their_queues(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In small transactions; more than one of them is needed here."""
-    monkeypatch.setattr("horae.actions.definitions.RELEASED_AT_ONCE", 10)
+    monkeypatch.setattr("horae.actions.jobs.definitions.RELEASED_AT_ONCE", 10)
     made = jobs.enqueue_many(world, [a_request(owner="alice", queue=queue) for queue in ("a", "b") * 13])
     assert pulled(world, queues=["a", "b"]) == []
     woken: set[str] = set()
@@ -149,13 +151,13 @@ def test_a_users_task_for_a_closed_handler_is_refused_when_it_is_made_changed_or
 
 
 def test_a_fire_and_a_trigger_of_a_tenant_pass_the_same_check(world: World, clock: VirtualClock) -> None:
-    from horae.actions import firing
+    from horae.actions.schedules import fires
 
     schedules.create(world, a_schedule(owner="alice", overlap="allow"))
-    firing.trigger(world, "minutely", owner="alice")
+    fires.trigger(world, "minutely", owner="alice")
     clock.advance(timedelta(minutes=3))
-    firing.fire_due(world)
-    firing.backfill(world, "minutely", clock.now() - timedelta(hours=1), clock.now(), owner="alice", dry_run=False)
+    fires.fire_due(world)
+    fires.backfill(world, "minutely", clock.now() - timedelta(hours=1), clock.now(), owner="alice", dry_run=False)
 
     assert pulled(world) == []
     held = jobs.find(world, limit=1000)

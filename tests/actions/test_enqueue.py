@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from horae.actions import claims, endings, jobs
-from horae.actions.jobs import Request
-from horae.core.retry import Retry
+from horae.actions.jobs import claims, endings, jobs
+from horae.actions.jobs.jobs import Request
+from horae.core.jobs.retry import Retry
 from horae.errors import HoraeError, InvalidInput, InvalidName, InvalidPayload, KeyConflict, PastDue
 from horae.ports import World
 from horae.testing.builders import a_request

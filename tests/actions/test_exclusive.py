@@ -4,15 +4,15 @@ from datetime import timedelta
 
 import pytest
 
-from horae.actions import claims, endings, jobs
-from horae.actions.exclusive import start_exclusively
-from horae.actions.jobs import Enqueued
-from horae.core.jobs import Job, Lease
+from horae.actions.jobs import claims, endings, jobs
+from horae.actions.jobs.jobs import Enqueued
+from horae.actions.schedules.exclusive import start_exclusively
+from horae.core.jobs.job import Job, Lease
 from horae.errors import AlreadyRunning, InvalidInput, LeaseLost
 from horae.ports import World
 from horae.testing.builders import a_request
 from horae.testing.clock import VirtualClock
-from horae.testing.conformance_support import at_once
+from horae.testing.conformance.support import at_once
 
 TEN_MINUTES = timedelta(minutes=10)
 LONG = timedelta(hours=9)

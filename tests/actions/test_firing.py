@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from horae.actions import claims, endings, firing, jobs, schedules
-from horae.core.fires import Schedule
-from horae.core.jobs import Job, Outcome
-from horae.core.retry import Retry
+from horae.actions.jobs import claims, endings, jobs
+from horae.actions.schedules import fires as firing
+from horae.actions.schedules import schedules
+from horae.core.jobs.job import Job, Outcome
+from horae.core.jobs.retry import Retry
+from horae.core.schedules.schedule import Schedule
 from horae.errors import InvalidInput, InvalidPayload, NotFound
 from horae.ports import Tx, World
 from horae.testing.builders import a_schedule

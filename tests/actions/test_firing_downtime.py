@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from horae.actions import firing
-from horae.actions.schedules import timed
-from horae.core.fires import Schedule
-from horae.core.instants import micros
+from horae.actions.schedules import fires as firing
+from horae.actions.schedules.schedules import timed
+from horae.core.schedules.schedule import Schedule
+from horae.core.time.instants import micros
 from horae.ports import Tx, World
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, VirtualClock

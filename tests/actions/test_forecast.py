@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from horae.actions import schedules
-from horae.actions.forecast import forecast
-from horae.core.retry import Retry
+from horae.actions.schedules import schedules
+from horae.actions.schedules.forecast import forecast
+from horae.core.jobs.retry import Retry
 from horae.errors import InvalidInput
 from horae.ports import World
 from horae.testing.builders import a_schedule
@@ -67,7 +67,7 @@ def test_a_tenant_sees_its_own(world: World) -> None:
 
 
 def test_a_long_list_is_cut_and_says_where(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("horae.actions.forecast.MOST_FIRES", 10)
+    monkeypatch.setattr("horae.actions.schedules.forecast.MOST_FIRES", 10)
     schedules.create(world, a_schedule())
 
     told = forecast(world, 1, limit=5)

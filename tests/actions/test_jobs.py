@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from horae.actions import claims, endings, jobs
-from horae.core.audit import Entry
-from horae.core.jobs import Filter, Job, Lease, Outcome
-from horae.core.retry import Retry
+from horae.actions.jobs import claims, endings, jobs
+from horae.core.audit.entries import Entry
+from horae.core.jobs.job import Filter, Job, Lease, Outcome
+from horae.core.jobs.retry import Retry
 from horae.errors import Conflict, InvalidInput, InvalidPayload, LeaseLost, NotAllowed, NotFound
 from horae.ports import World
 from horae.testing.builders import a_request

@@ -4,9 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from horae.actions import claims, endings, firing, jobs, logs, schedules, tracking
-from horae.core.jobs import Outcome
-from horae.core.retry import Retry
+from horae.actions import logs
+from horae.actions.jobs import claims, endings, jobs, outside_runs
+from horae.actions.schedules import fires, schedules
+from horae.core.jobs.job import Outcome
+from horae.core.jobs.retry import Retry
 from horae.errors import InvalidInput, NotFound
 from horae.ports import LogFilter, Logged, World
 from horae.testing.builders import a_request, a_schedule
@@ -20,7 +22,7 @@ def ran(world: World, clock: VirtualClock, times: int = 1, *, fails: bool = Fals
     names = []
     for _ in range(times):
         clock.advance(MINUTE)
-        firing.fire_due(world)
+        fires.fire_due(world)
         for job in claims.pull(world, worker_id="w"):
             clock.advance(timedelta(seconds=1))
             if fails:
@@ -50,7 +52,7 @@ def test_a_run_under_way_is_in_the_log(world: World, clock: VirtualClock) -> Non
     """C-26: the row is there from the start on."""
     schedules.create(world, a_schedule())
     clock.advance(MINUTE)
-    firing.fire_due(world)
+    fires.fire_due(world)
     [job] = claims.pull(world, worker_id="w")
 
     [line] = logs.page(world)
@@ -64,7 +66,7 @@ def test_a_run_under_way_is_in_the_log(world: World, clock: VirtualClock) -> Non
 def test_a_manual_run_says_so(world: World, clock: VirtualClock) -> None:
     """C-23."""
     schedules.create(world, a_schedule())
-    firing.trigger(world, "minutely")
+    fires.trigger(world, "minutely")
     [job] = claims.pull(world, worker_id="w")
     endings.ack(world, job.id, job.token)
 
@@ -113,8 +115,8 @@ def test_jobs_without_a_schedule_are_no_part_of_it_unless_asked_for(world: World
 
 def test_code_that_is_only_tracked_is_part_of_it(world: World) -> None:
     """S4-14."""
-    job = tracking.begin(world, "sync_by_hand", worker_id="w")
-    tracking.end(world, job, Outcome("succeeded"))
+    job = outside_runs.begin(world, "sync_by_hand", worker_id="w")
+    outside_runs.end(world, job, Outcome("succeeded"))
 
     [line] = logs.page(world)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from horae.actions import owners
-from horae.core.owners import OwnerSettings
+from horae.actions.access import owners
+from horae.core.access.owners import OwnerSettings
 from horae.errors import InvalidInput
 from horae.ports import World
 

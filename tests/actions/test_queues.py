@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from horae.actions import claims, jobs, queues
-from horae.core.audit import Entry
+from horae.actions.jobs import claims, jobs, queues
+from horae.core.audit.entries import Entry
 from horae.errors import InvalidInput
 from horae.ports import World
 from horae.testing.builders import a_request

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from horae import Horae
-from horae.actions import claims, endings, jobs
-from horae.actions.jobs import Enqueued, Request
-from horae.actions.quotas import enqueue_within
+from horae.actions.jobs import claims, endings, jobs
+from horae.actions.jobs.jobs import Enqueued, Request
+from horae.actions.jobs.quotas import enqueue_within
 from horae.actions.retention import Retention, clean
 from horae.errors import NotFound, PastDue, QuotaExceeded
 from horae.stores.schema import migrate
 from horae.testing.clock import VirtualClock
-from horae.testing.conformance_support import at_once
+from horae.testing.conformance.support import at_once
 
 
 def test_a_tenant_never_has_more_unfinished_jobs_than_allowed(database_url: str) -> None:

@@ -8,21 +8,24 @@ from datetime import timedelta
 import pytest
 
 from horae import Horae
-from horae.actions import claims, endings, firing, jobs, logs, schedules
+from horae.actions import logs
+from horae.actions.jobs import claims, endings, jobs
+from horae.actions.jobs.outside_runs import begin, end
 from horae.actions.retention import Retention, clean
-from horae.actions.tracking import begin, end
+from horae.actions.schedules import fires as firing
+from horae.actions.schedules import schedules
 from horae.clock import SystemDice
-from horae.core.fires import Schedule
-from horae.core.jobs import Outcome
-from horae.core.retry import Retry
+from horae.core.jobs.job import Outcome
+from horae.core.jobs.retry import Retry
+from horae.core.schedules.schedule import Schedule
 from horae.errors import ConfigurationError
 from horae.ports import Store, World
-from horae.runtime.worker import WorkerSettings
+from horae.runtime.worker.worker import WorkerSettings
 from horae.settings import Settings
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.testing.clock import VirtualClock
-from horae.testing.conformance_support import at_once
+from horae.testing.conformance.support import at_once
 
 MONTHS = timedelta(days=60)
 

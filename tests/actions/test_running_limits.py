@@ -5,13 +5,15 @@ from datetime import timedelta
 
 import pytest
 
-from horae.actions import claims, firing, jobs, queues, schedules
-from horae.actions.reasons import why
-from horae.actions.running_limits import declare_limits, list_limits, reset_limit, set_limit
+from horae.actions.jobs import claims, jobs, queues
+from horae.actions.jobs.reasons import why
+from horae.actions.jobs.running_limits import declare_limits, list_limits, reset_limit, set_limit
+from horae.actions.schedules import fires as firing
+from horae.actions.schedules import schedules
 from horae.clock import SystemDice
-from horae.core.fires import Schedule
-from horae.core.jobs import Filter
-from horae.core.running_limits import LimitSource, RunningLimit, Source
+from horae.core.jobs.job import Filter
+from horae.core.jobs.running_limits import LimitSource, RunningLimit, Source
+from horae.core.schedules.schedule import Schedule
 from horae.errors import InvalidInput, InvalidName
 from horae.ports import World
 from horae.stores.opening import create_store_engine, open_store

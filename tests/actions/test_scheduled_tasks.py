@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
-from horae.actions import claims, endings, firing, jobs, scheduled_tasks, schedules, toggles
-from horae.actions.forecast import forecast
-from horae.actions.owners import set_owner
+from horae.actions import scheduled_tasks
+from horae.actions.access.owners import set_owner
+from horae.actions.jobs import claims, endings, jobs
 from horae.actions.scheduled_tasks import Saved
+from horae.actions.schedules import fires as firing
+from horae.actions.schedules import schedules, toggles
+from horae.actions.schedules.forecast import forecast
 from horae.clock import SystemDice
-from horae.core.jobs import Job
-from horae.core.owners import OwnerSettings
-from horae.core.scheduled_tasks import RETRY, Facts, Terms, Wish
+from horae.core.access.owners import OwnerSettings
+from horae.core.jobs.job import Job
+from horae.core.scheduled_tasks.task import RETRY, Facts, Terms, Wish
 from horae.errors import (
     Conflict,
     InvalidInput,

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
-from horae.actions import claims, endings, firing, schedules
-from horae.core.audit import Entry
-from horae.core.fires import Schedule
-from horae.core.jobs import Outcome
-from horae.core.standing import standing
+from horae.actions.jobs import claims, endings
+from horae.actions.schedules import fires as firing
+from horae.actions.schedules import schedules
+from horae.core.audit.entries import Entry
+from horae.core.jobs.job import Outcome
+from horae.core.schedules.schedule import Schedule
+from horae.core.schedules.standing import standing
 from horae.errors import Conflict, HoraeError, InvalidInput, InvalidName, InvalidPayload, NotFound
 from horae.ports import ScheduleFilter, World
 from horae.testing.builders import a_schedule

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from horae.actions import secrets
-from horae.core.audit import Entry
-from horae.core.signatures import SigningSecret
+from horae.actions.access import secrets
+from horae.core.audit.entries import Entry
+from horae.core.outgoing.signatures import SigningSecret
 from horae.errors import InvalidInput, NotAllowed, NotFound, QuotaExceeded, SecretsLocked
-from horae.outgoing.sealing import KeySealer
+from horae.outgoing.encryption import KeySealer
 from horae.ports import World
 from horae.testing.clock import NOON, VirtualClock
 from tests.support.refusals import refused

@@ -4,11 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from horae.actions import firing, schedules
-from horae.actions.declaring import Plan, bring_in_line
-from horae.actions.toggles import switch
-from horae.core.fires import Schedule
-from horae.core.standing import why_silent
+from horae.actions.schedules import fires as firing
+from horae.actions.schedules import schedules
+from horae.actions.schedules.declared import Plan, bring_in_line
+from horae.actions.schedules.toggles import switch
+from horae.core.schedules.schedule import Schedule
+from horae.core.schedules.standing import why_silent
 from horae.errors import NotFound
 from horae.ports import ScheduleFilter, World
 from horae.testing.builders import a_schedule

@@ -6,15 +6,16 @@ from typing import Any, NoReturn
 
 import pytest
 
-from horae.actions import claims, endings, jobs, schedules, tracking
-from horae.actions.firing import fire_due, trigger
-from horae.core.fires import Schedule
-from horae.core.jobs import Filter, Outcome
+from horae.actions.jobs import claims, endings, jobs, outside_runs
+from horae.actions.schedules import schedules
+from horae.actions.schedules.fires import fire_due, trigger
+from horae.core.jobs.job import Filter, Outcome
+from horae.core.schedules.schedule import Schedule
+from horae.declare.tracker import ExecutionTracker
 from horae.errors import LeaseLost, StoreUnavailable
 from horae.ports import World
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, VirtualClock
-from horae.tracker import ExecutionTracker
 
 HOUR = timedelta(hours=1)
 
@@ -31,7 +32,7 @@ class Unspeakable(Exception):
 
 def runs(world: World) -> list[tuple[str, str, str | None]]:
     """Handler, outcome and error of every tracked run, the oldest first."""
-    found = jobs.find(world, Filter(queue=tracking.TRACKED_QUEUE))
+    found = jobs.find(world, Filter(queue=outside_runs.TRACKED_QUEUE))
     return [(run.handler, run.outcome, run.error) for job in reversed(found) for run in jobs.runs(world, job.id)]
 
 
@@ -116,7 +117,7 @@ def test_a_name_that_cannot_be_recorded_does_not_break_the_work_either(world: Wo
 
 
 def test_a_process_that_dies_leaves_a_run_that_is_closed_as_lost(world: World, clock: VirtualClock) -> None:
-    job = tracking.begin(world, "sync", worker_id="w", lease=HOUR)
+    job = outside_runs.begin(world, "sync", worker_id="w", lease=HOUR)
     clock.advance(HOUR + timedelta(seconds=1))
 
     endings.lose_expired(world)
@@ -124,16 +125,16 @@ def test_a_process_that_dies_leaves_a_run_that_is_closed_as_lost(world: World, c
     assert [(handler, outcome) for handler, outcome, _ in runs(world)] == [("sync", "lost")]
     assert jobs.get(world, job.id).state == "cancelled", "it belonged to a process that is gone: nobody tries again"
     with pytest.raises(LeaseLost):
-        tracking.end(world, job, Outcome("succeeded"))
+        outside_runs.end(world, job, Outcome("succeeded"))
 
 
 def test_a_tracked_run_is_never_handed_to_a_worker(world: World, clock: VirtualClock) -> None:
-    tracking.begin(world, "sync", worker_id="w", lease=HOUR)
+    outside_runs.begin(world, "sync", worker_id="w", lease=HOUR)
     clock.advance(2 * HOUR)
 
-    assert claims.pull(world, worker_id="v", queues=[tracking.TRACKED_QUEUE]) == []
+    assert claims.pull(world, worker_id="v", queues=[outside_runs.TRACKED_QUEUE]) == []
     endings.lose_expired(world)
-    assert claims.pull(world, worker_id="v", queues=[tracking.TRACKED_QUEUE]) == []
+    assert claims.pull(world, worker_id="v", queues=[outside_runs.TRACKED_QUEUE]) == []
 
 
 def test_the_lease_of_long_work_is_renewed(world: World) -> None:
@@ -168,8 +169,8 @@ def test_a_run_of_a_node_is_followed_when_it_succeeds(world: World, ending: Any,
     warm = on_every_node(world)
     schedules.create(world, a_schedule("report", "", kind="after", after=("warm",)))
 
-    job = tracking.begin(world, "greet", worker_id="w", schedule=warm, fire_at=NOON)
-    tracking.end(world, job, Outcome(ending))
+    job = outside_runs.begin(world, "greet", worker_id="w", schedule=warm, fire_at=NOON)
+    outside_runs.end(world, job, Outcome(ending))
 
     assert [firing.schedule.key for firing, _ in fire_due(world)] == followers
 
@@ -181,7 +182,7 @@ def test_the_end_of_a_run_gives_a_schedule_of_every_node_no_fire_in_the_store(wo
     trigger(world, "warm")
     [by_hand] = claims.pull(world, worker_id="w")
     endings.settle(world, [(by_hand, Outcome("succeeded"))])
-    job = tracking.begin(world, "greet", worker_id="w", schedule=warm, fire_at=NOON)
-    tracking.end(world, job, Outcome("succeeded"))
+    job = outside_runs.begin(world, "greet", worker_id="w", schedule=warm, fire_at=NOON)
+    outside_runs.end(world, job, Outcome("succeeded"))
 
     assert schedules.get(world, "warm").next_fire_at is None

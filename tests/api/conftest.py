@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import horae
-from horae.api.acting import Acting
+from horae.api.application import Acting
 from horae.api.here import Here, house
 from horae.api.operation import AsyncPages, Page
-from horae.outgoing.sealing import KeySealer
+from horae.outgoing.encryption import KeySealer
 from horae.service.options import Options
 from tests.support.serving import Served, serving
 

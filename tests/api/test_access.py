@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from horae import ports
-from horae.api import access
-from horae.api.access_values import Owner, Secret, SecretMade, Token, TokenMade
-from horae.core import access as core
-from horae.core.owners import OwnerSettings
+from horae.api.access import room
+from horae.api.access.values import Owner, Secret, SecretMade, Token, TokenMade
+from horae.core.access import callers as core
+from horae.core.access.owners import OwnerSettings
 from horae.errors import Forbidden, InvalidInput, NotAllowed, NotFound, SecretsLocked
 from tests.api.conftest import Sent
 
@@ -148,6 +148,6 @@ def test_every_stored_field_is_public_or_hidden() -> None:
     def names_of(kind: Any) -> set[str]:
         return {each.name for each in fields(kind)}
 
-    assert names_of(core.Token) - access.HIDDEN - {"token_id"} == names_of(Token) - {"id", "state"}
+    assert names_of(core.Token) - room.HIDDEN - {"token_id"} == names_of(Token) - {"id", "state"}
     assert names_of(OwnerSettings) == names_of(Owner) - {"owner"}
     assert names_of(ports.Sealed) - {"text", "previous"} == names_of(Secret)

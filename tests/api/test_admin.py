@@ -9,10 +9,10 @@ from itertools import count
 import pytest
 
 from horae import ports
-from horae.actions import schedules
+from horae.actions.schedules import schedules
 from horae.api.admin import Definition, LoggedRun, RunsCleaned
 from horae.api.health import Ready
-from horae.api.jobs import Run
+from horae.api.jobs.room import Run
 from horae.errors import Forbidden, InvalidInput, NotFound
 from horae.testing.builders import a_schedule
 from tests.api.conftest import Sent
@@ -31,9 +31,9 @@ def name(served: Served) -> str:
 
 def run_once(rooms: Sent, served: Served, name: str) -> str:
     """Trigger the schedule and let a worker over the room end the job well; returns the id of the run."""
-    from horae.actions import firing
+    from horae.actions.schedules import fires
 
-    firing.trigger(served.world, name)
+    fires.trigger(served.world, name)
     (job,) = rooms.house.jobs.claim("w", queues=[name])
     rooms.house.jobs.ack(job.id, job.token)
     return f"{job.id}.{job.token}"

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from horae.actions import lanes as lane_verbs
-from horae.actions import turns
-from horae.api import attention_values as public
-from horae.api.attention_values import (
+from horae.actions.attention import lanes as lane_verbs
+from horae.actions.attention import turns
+from horae.api.attention import values as public
+from horae.api.attention.values import (
     AddedTask,
     Confirmation,
     JournalEntry,
@@ -25,10 +25,10 @@ from horae.api.attention_values import (
     VerifiedJournal,
     Wait,
 )
-from horae.core import lanes as core
-from horae.core.attention import Control, Policy
-from horae.core.directives import Act, Directive
-from horae.core.directives import Wait as WaitFor
+from horae.core.attention import lanes as core
+from horae.core.attention.directives import Act, Directive
+from horae.core.attention.directives import Wait as WaitFor
+from horae.core.attention.task import Control, Policy
 from horae.errors import Conflict, Forbidden, InvalidInput, InvalidName, NotFound
 from tests.api.conftest import Sent
 from tests.support.serving import Served

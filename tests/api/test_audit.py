@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from horae.api.audit import AuditEntry, Verification
-from horae.core.audit import Entry
+from horae.core.audit.entries import Entry
 from horae.errors import Forbidden, InvalidInput, NotFound
 from tests.api.conftest import Sent
 

@@ -9,12 +9,12 @@ from itertools import count
 import pytest
 
 from horae import Retry
-from horae.actions.held_jobs import ASK_AGAIN, Ending, Hold
-from horae.actions.jobs import Request
-from horae.api import jobs as room
-from horae.api.jobs import Enqueued, Job, Run
-from horae.api.local_jobs import Heartbeat, Upcoming
-from horae.core import jobs as core
+from horae.actions.jobs.held_jobs import ASK_AGAIN, Ending, Hold
+from horae.actions.jobs.jobs import Request
+from horae.api.jobs import room
+from horae.api.jobs.local import Heartbeat, Upcoming
+from horae.api.jobs.room import Enqueued, Job, Run
+from horae.core.jobs import job as core
 from horae.errors import (
     Forbidden,
     InvalidInput,

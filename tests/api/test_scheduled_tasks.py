@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from horae.api.scheduled_task_values import ScheduledTask, ScheduledTaskRun, TaskTerms
-from horae.core.fires import Schedule
-from horae.core.scheduled_tasks import Wish
+from horae.api.scheduled_tasks.values import ScheduledTask, ScheduledTaskRun, TaskTerms
+from horae.core.scheduled_tasks.task import Wish
+from horae.core.schedules.schedule import Schedule
 from horae.errors import (
     Conflict,
     IntervalRefused,

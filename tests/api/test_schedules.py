@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from horae import Retry, ports
-from horae.api import schedule_values as values
-from horae.api.schedule_values import Fire, Schedule, ScheduleDetail, Version
-from horae.core import audit, fires
+from horae.api.schedules import values
+from horae.api.schedules.values import Fire, Schedule, ScheduleDetail, Version
+from horae.core.audit import entries
+from horae.core.schedules import schedule as fires
 from horae.errors import Conflict, Forbidden, InvalidInput, InvalidInterval, NotFound, VersionConflict
 from tests.api.conftest import Sent
 
@@ -241,7 +242,7 @@ def test_an_operator_names_a_tenant_and_a_tenant_changes_nothing(rooms: Sent, ke
         (values.Schedule, fires.Schedule, values.HIDDEN),
         (values.Fire, fires.Fire, set()),
         (values.RunSummary, ports.Tally, set()),
-        (values.Version, audit.Entry, values.HIDDEN_VERSION),
+        (values.Version, entries.Entry, values.HIDDEN_VERSION),
     ],
     ids=["schedule", "fire", "runs", "version"],
 )

@@ -22,12 +22,11 @@ SENTENCES: dict[str, int] = {
     "attention.py": 8,
     "cli": 55,
     "client": 7,
-    "configuration.py": 7,
-    "handles.py": 6,
+    "declare": 13,
     "mcp": 22,
     "outgoing": 1,
     "runtime": 21,
-    "server.py": 3,
+    "server": 3,
     "service": 43,
 }
 

@@ -12,12 +12,12 @@ SOURCE = Path(__file__).parents[2] / "src" / "horae"
 @dataclass(frozen=True)
 class Import:
     line: int
-    name: str  # dotted: `from horae.core import jobs` is "horae.core.jobs"
+    name: str  # dotted: `from horae.core import jobs` is "horae.core.jobs.job"
     is_relative: bool = False
 
 
 class Module:
-    """One source file. `place` is its path below the package, with slashes: "core/jobs.py"."""
+    """One source file. `place` is its path below the package, with slashes: "core/jobs/job.py"."""
 
     def __init__(self, path: Path, source: Path) -> None:
         self.place = path.relative_to(source).as_posix()

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from horae.actions import journal, lanes
-from horae.core.attention import FINAL, TASK, Control, Policy
-from horae.core.jobs import Filter, Job
-from horae.core.lanes import Event, Lane, Line, StoredFact, Task, TaskWait, complaints, picture
-from horae.core.machinery import MACHINERY, TIMEOUT
+from horae.actions.attention import journal, lanes
+from horae.core.attention.lanes import Event, Lane, Line, StoredFact, Task, TaskWait, complaints, picture
+from horae.core.attention.task import FINAL, TASK, Control, Policy
+from horae.core.jobs.job import Filter, Job
+from horae.core.jobs.machinery import MACHINERY, TIMEOUT
 from horae.ports import Tx, World
 
 LEGAL = {(before, after) for (before, _), after in TASK.arrows.items()} | {(None, "created")}

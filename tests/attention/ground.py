@@ -15,12 +15,12 @@ from typing import Any, Literal, TypeVar
 
 from sqlalchemy import event
 
-from horae.actions import lanes
+from horae.actions.attention import lanes
 from horae.app import Horae
 from horae.attention import Attention
 from horae.errors import StoreUnavailable
-from horae.runtime.lanes import LaneDriver, Mind
-from horae.stores.sqlite import create_sqlite_engine
+from horae.runtime.lanes.driver import LaneDriver, Mind
+from horae.stores.databases.sqlite import create_sqlite_engine
 from horae.testing.clock import NOON, LoadedDice
 from tests.support.templates import put_tables
 

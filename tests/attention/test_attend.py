@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from horae import Horae
-from horae.actions import attending, firing, jobs, schedules
-from horae.actions.jobs import Request
-from horae.actions.journal import read_journal
-from horae.attend import register
+from horae.actions.attention import inbox
+from horae.actions.attention.journal import read_journal
+from horae.actions.jobs import jobs
+from horae.actions.jobs.jobs import Request
+from horae.actions.schedules import fires, schedules
 from horae.attention import Attention, Done, Rule, Turn, Wait
-from horae.core.jobs import Filter
+from horae.core.jobs.job import Filter
+from horae.declare.attend import register
 from horae.errors import ReservedQueue
 from horae.testing import Lab
 from horae.testing.builders import a_schedule
@@ -28,7 +30,7 @@ async def test_a_fire_becomes_a_task_of_its_owner_once() -> None:
             "daily", handler="attend", payload={"lane": "ops", "kind": "report", "priority": 70}, owner="alice"
         )
         schedules.create(lab.world, made)
-        firing.trigger(lab.world, "daily", owner="alice")
+        fires.trigger(lab.world, "daily", owner="alice")
         await lab.settle()
         lane = lab.world.store.read(lambda tx: tx.attention.lane("ops", "alice"))
         assert lane is not None
@@ -62,7 +64,7 @@ async def test_a_job_that_only_looks_like_one_of_a_lane_changes_nothing() -> Non
     """
     app = Horae("sqlite://")
     async with Lab(app) as lab:
-        theirs = attending.add(lab.world, "ops", "report", due_by=lab.clock.now(), owner="alice").task
+        theirs = inbox.add(lab.world, "ops", "report", due_by=lab.clock.now(), owner="alice").task
         before = read_journal(lab.world, "ops", owner="alice")
         told: list[Any] = [
             {"lane": theirs.lane, "task": theirs.number}, {"lane": "x", "task": 1}, {"task": 1}, [1], {"lane": 2**70},

@@ -11,13 +11,13 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from horae.actions import attending, journal, lanes, looking, turns
-from horae.actions.machinery import serve_due
-from horae.actions.sealing import seal_left
+from horae.actions.attention import inbox, journal, lanes, queries, turns
+from horae.actions.attention.journal_chain import seal_left
+from horae.actions.jobs.machinery import serve_due
 from horae.app import Horae
 from horae.attention import Act, Attention, Control, Done, Facts, Policy, Turn
 from horae.core.timeouts import Timeouts
-from horae.runtime.lanes import Step
+from horae.runtime.lanes.driver import Step
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
 from horae.testing.clock import VirtualClock
@@ -178,8 +178,8 @@ def test_events_from_everywhere_at_once_are_all_kept(app: Horae) -> None:
 
 
 def test_what_happens_in_a_lane_that_nobody_drives_is_sealed_as_it_is_written(app: Horae) -> None:
-    attending.add(app.world, "a", "report")
-    attending.post(app.world, "a", "news")
+    inbox.add(app.world, "a", "report")
+    inbox.post(app.world, "a", "news")
 
     found = journal.verify(app.world, "a")
     assert (found.is_sound, found.sealed) == (True, found.lines)
@@ -189,7 +189,7 @@ def test_what_happens_in_a_lane_that_nobody_drives_is_sealed_as_it_is_written(ap
 def test_a_driver_seals_what_it_wrote_before_it_leaves(app: Horae) -> None:
     drive = lanes.acquire(app.world, "a", "d", lease=LEASE)
     assert drive is not None
-    attending.add(app.world, "a", "report")
+    inbox.add(app.world, "a", "report")
     assert journal.verify(app.world, "a").sealed < journal.verify(app.world, "a").lines
 
     lanes.let_go(app.world, drive)
@@ -202,7 +202,7 @@ def test_what_a_dead_driver_left_is_sealed_by_any_worker(app: Horae) -> None:
     """As one of its chores, where nobody writes in the lane again."""
     for lane in ("a", "b"):
         assert lanes.acquire(app.world, lane, "d", lease=LEASE) is not None
-        attending.add(app.world, lane, "report")
+        inbox.add(app.world, lane, "report")
 
     assert seal_left(app.world) == 4
     assert seal_left(app.world) == 0
@@ -212,7 +212,7 @@ def test_what_a_dead_driver_left_is_sealed_by_any_worker(app: Horae) -> None:
 
 
 def test_lines_after_any_number_are_none(app: Horae) -> None:
-    attending.add(app.world, "a", "report")
+    inbox.add(app.world, "a", "report")
 
     assert journal.read_journal(app.world, "a", since=10**30) == []
     assert len(journal.read_journal(app.world, "a", since=0)) == 2
@@ -278,13 +278,13 @@ def test_a_transactional_action_may_take_as_long_as_it_says(hasty: Horae) -> Non
     agent.add("any")
     agent.run()
 
-    assert [task.state for task in looking.find_tasks(hasty.world, "keeper")] == ["completed"]
+    assert [task.state for task in queries.find_tasks(hasty.world, "keeper")] == ["completed"]
 
 
 def test_a_lane_that_is_locked_keeps_no_other_lane_from_what_is_due(hasty: Horae, clock: VirtualClock) -> None:
     later = clock.now() + timedelta(minutes=1)
     for lane in ("frozen", "free"):
-        attending.add(hasty.world, lane, "report", start_at=later)
+        inbox.add(hasty.world, lane, "report", start_at=later)
     clock.advance(timedelta(minutes=2))
 
     with hasty.engine.begin() as connection:
@@ -292,9 +292,9 @@ def test_a_lane_that_is_locked_keeps_no_other_lane_from_what_is_due(hasty: Horae
         connection.execute(text(f"SELECT id FROM horae_lanes WHERE id = {number} FOR UPDATE"))
         assert serve_due(hasty.world, "driver") == 2
 
-        [free] = looking.find_tasks(hasty.world, "free")
+        [free] = queries.find_tasks(hasty.world, "free")
     clock.advance(timedelta(minutes=1))
     serve_due(hasty.world, "driver")
-    [frozen] = looking.find_tasks(hasty.world, "frozen")
+    [frozen] = queries.find_tasks(hasty.world, "frozen")
 
     assert (free.state, frozen.state) == ("ready", "ready")

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from horae.actions import attending, lanes, turns
-from horae.actions.looking import each_lane
+from horae.actions.attention import inbox, lanes, turns
+from horae.actions.attention.queries import each_lane
 from horae.attention import Act, Attention, Control, Done, Facts, Policy, Rule, Turn, Wait
-from horae.core.payloads import MAX_BYTES
+from horae.core.jobs.payloads import MAX_BYTES
 from horae.errors import DefinitionError, InvalidInput, NotFound
-from horae.runtime.lanes import Step
+from horae.runtime.lanes.driver import Step
 from tests.attention.checker import look, wrong_with
 from tests.attention.ground import LEASE, Ground, broken_ground
 
@@ -176,7 +176,7 @@ def test_a_deadline_that_is_handled_twice_is_told_once(agent: Attention, ground:
     ground.run(agent)
     ground.clock.jump(2 * MINUTE)
     ground.run(agent)
-    assert attending.pass_deadline(agent.world, 1, 1) is None
+    assert inbox.pass_deadline(agent.world, 1, 1) is None
     ground.run(agent)
 
     assert heard == ["started", "deadline_passed"]
@@ -227,7 +227,7 @@ def test_invariant_17_a_hard_cancel_does_not_wait_for_a_graceful_one(agent: Atte
 
 def test_the_journal_says_who_ended_a_task_also_where_a_reason_is_given(agent: Attention) -> None:
     """S2-35: whoever takes something from an agent is accountable for it."""
-    for ends in (attending.cancel, attending.kill):
+    for ends in (inbox.cancel, inbox.kill):
         task = agent.add("k").task
         ends(agent.world, "ops", task.id, reason="not now", actor="user/ann")
 
@@ -396,7 +396,7 @@ def test_an_agent_that_cannot_work_cannot_be_declared(ground: Ground, told: dict
 
 def test_whoever_verifies_every_lane_misses_none_beyond_a_page(ground: Ground) -> None:
     for number in range(5):
-        attending.add(ground.app.world, f"lane-{number}", "report", owner="alice" if number == 3 else "system")
+        inbox.add(ground.app.world, f"lane-{number}", "report", owner="alice" if number == 3 else "system")
 
     assert [lane.name for lane in each_lane(ground.app.world, page=2)] == [f"lane-{number}" for number in range(5)]
     assert [lane.name for lane in each_lane(ground.app.world, owner="alice", page=2)] == ["lane-3"]

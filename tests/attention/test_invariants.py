@@ -15,16 +15,16 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from horae.actions import attending, lanes, turns
-from horae.actions.machinery import serve_due
+from horae.actions.attention import inbox, lanes, turns
+from horae.actions.jobs.machinery import serve_due
 from horae.attention import Act, Attention, Control, Done, Facts, Pending, Policy, Proceed, Rule, Turn, Wait, Yield
-from horae.core.attention import TASK, Weighed, choose
-from horae.core.directives import check_answer, step_key
-from horae.core.jobs import SYSTEM
-from horae.core.lanes import Task
-from horae.core.machinery import TIMEOUT
+from horae.core.attention.directives import check_answer, step_key
+from horae.core.attention.lanes import Task
+from horae.core.attention.task import TASK, Weighed, choose
+from horae.core.jobs.job import SYSTEM
+from horae.core.jobs.machinery import TIMEOUT
 from horae.errors import InvalidInput, LaneLost, NotAllowed, NotFound
-from horae.runtime.lanes import Step
+from horae.runtime.lanes.driver import Step
 from tests.attention.checker import Scene, look, unaccounted, unfinished, wrong_with
 from tests.attention.ground import LEASE, Death, Ground, broken_ground
 from tests.support.refusals import refused
@@ -724,7 +724,7 @@ def test_invariant_22_a_job_that_is_handled_too_early_by_another_clock_comes_aga
     agent.add("wait a")
     agent.run()
     (wait,) = agent.scene().waits
-    again = attending.come_due(agent.ground.app.world, TIMEOUT, {"lane": wait.lane, "wait": wait.number}, owner=SYSTEM)
+    again = inbox.come_due(agent.ground.app.world, TIMEOUT, {"lane": wait.lane, "wait": wait.number}, owner=SYSTEM)
 
     assert again == wait.deadline
     assert agent.is_sound()

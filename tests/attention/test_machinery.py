@@ -12,26 +12,28 @@ import pytest
 from sqlalchemy import text
 
 from horae import Horae
-from horae.actions import attending, claims, endings, firing, jobs, machinery, queues, schedules
-from horae.actions.jobs import Request
+from horae.actions.access.tokens import create_token
+from horae.actions.attention import inbox
+from horae.actions.jobs import claims, endings, jobs, machinery, queues
+from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.reasons import why
+from horae.actions.jobs.running_limits import set_limit
 from horae.actions.metrics import survey
-from horae.actions.reasons import why
-from horae.actions.running_limits import set_limit
-from horae.actions.tokens import create_token
+from horae.actions.schedules import fires, schedules
 from horae.alerts import watch
 from horae.attention import Act, Attention, Control, Done, Facts, Turn, Wait
-from horae.core.jobs import Filter, Job
-from horae.core.machinery import BEFORE, MACHINERY
+from horae.core.jobs.job import Filter, Job
+from horae.core.jobs.machinery import BEFORE, MACHINERY
 from horae.errors import InvalidInput, InvalidName, ReservedQueue
 from horae.limits import RateLimiter
 from horae.ports import Node
-from horae.runtime.worker import WorkerSettings
+from horae.runtime.worker.worker import WorkerSettings
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
 from horae.testing import Lab
 from horae.testing.builders import a_schedule
 from horae.testing.clock import VirtualClock
-from horae.testing.conformance_support import take
+from horae.testing.conformance.support import take
 from tests.support.migrations import go_back
 from tests.support.refusals import refused
 
@@ -438,7 +440,7 @@ def test_a_schedule_that_is_on_and_has_no_next_fire_gets_one(app: Horae, clock: 
     anchor: Any = "finish" if kind == "every" else "start"
     made = schedules.create(app.world, a_schedule("s", expression, kind=kind, anchor=anchor))
     if kind == "every":
-        firing.fire_due(app.world)
+        fires.fire_due(app.world)
         assert machinery.repair(app.world) == 0  # its job is unfinished
     change(app, "DELETE FROM horae_jobs")
     change(app, "UPDATE horae_schedules SET next_fire_at = NULL, next_due_at = NULL")
@@ -461,9 +463,9 @@ def test_schedules_that_have_come_to_their_end_are_left_alone(app: Horae, clock:
     schedules.create(app.world, a_schedule("follows", "", kind="after", after=("once",)))
     schedules.create(app.world, a_schedule("everywhere", mode="ALL_NODES"))
     schedules.pause(app.world, "paused")
-    firing.fire_due(app.world)
+    fires.fire_due(app.world)
     clock.advance(timedelta(minutes=5))
-    firing.fire_due(app.world)
+    fires.fire_due(app.world)
     change(app, "DELETE FROM horae_jobs")
 
     assert machinery.missing(app.world).told() == []
@@ -523,4 +525,4 @@ def test_a_stranger_cannot_come_due_in_somebody_elses_lane(small: Horae, clock: 
     agent.run()
 
     with pytest.raises(LookupError):
-        attending.come_due(small.world, "attention.timeout", {"lane": 1, "wait": 1}, owner="mallory")
+        inbox.come_due(small.world, "attention.timeout", {"lane": 1, "wait": 1}, owner="mallory")

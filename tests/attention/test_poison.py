@@ -13,8 +13,8 @@ from sqlalchemy import text
 
 from horae import Horae
 from horae.attention import Act, Attention, Control, Done, Facts, Fail, Pending, Turn, Yield
-from horae.core.directives import Directive
-from horae.core.payloads import decode
+from horae.core.attention.directives import Directive
+from horae.core.jobs.payloads import decode
 from horae.errors import DefinitionError
 from horae.testing.clock import VirtualClock
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from horae.actions import attending, waits
-from horae.actions.machinery import serve_due
+from horae.actions.attention import inbox, waits
+from horae.actions.jobs.machinery import serve_due
 from horae.attention import (
     Act,
     Attention,
@@ -33,12 +33,12 @@ from horae.attention import (
     Wait,
     Yield,
 )
-from horae.core.directives import step_key
-from horae.core.lanes import Line
-from horae.core.machinery import TIMEOUT
-from horae.core.payloads import decode
+from horae.core.attention.directives import step_key
+from horae.core.attention.lanes import Line
+from horae.core.jobs.machinery import TIMEOUT
+from horae.core.jobs.payloads import decode
 from horae.errors import StoreError
-from horae.runtime.lanes import Step
+from horae.runtime.lanes.driver import Step
 from tests.attention.checker import Scene, look, unaccounted, unfinished, wrong_with
 from tests.attention.ground import FAULTS, LEASE, Death, Fault, Ground, PlainDriver, broken_ground
 
@@ -359,7 +359,7 @@ def test_the_scripted_race_of_an_event_and_its_time_out(ground: Ground) -> None:
         return real(*given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attending, "time_out", late)
+        patch.setattr(inbox, "time_out", late)
         serve_due(ground.app.world, "somebody")
     life.to_the_end()
 

@@ -13,7 +13,7 @@ import pytest
 
 from horae.app import Horae
 from horae.attention import Act, Attention, Done, Facts, Turn, Wait
-from horae.core.lanes import Task
+from horae.core.attention.lanes import Task
 from horae.testing.clock import VirtualClock
 from tests.attention.stories import MINUTES, an_agent, trace
 
@@ -168,7 +168,7 @@ def test_a_driver_that_died_inside_an_action_leaves_it_unknown(app: Horae, clock
 
 def _die_inside_an_action(agent: Attention, driver: Any) -> None:
     """Decide to page, write the intent down, and never come back."""
-    from horae.actions import lanes, turns
+    from horae.actions.attention import lanes, turns
 
     drive = lanes.acquire(agent.world, agent.name, driver.name, lease=timedelta(seconds=30))
     assert drive is not None
@@ -182,7 +182,7 @@ def _die_inside_an_action(agent: Attention, driver: Any) -> None:
 
 def test_the_word_of_an_older_driver_changes_nothing(app: Horae, clock: VirtualClock) -> None:
     """Invariant 16."""
-    from horae.actions import lanes, turns
+    from horae.actions.attention import lanes, turns
     from horae.errors import LaneLost
 
     agent, _ = an_agent(app)

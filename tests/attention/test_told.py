@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from horae.actions import lanes, turns, waits
-from horae.actions.looking import find_tasks, get_task
+from horae.actions.attention import lanes, turns, waits
+from horae.actions.attention.queries import find_tasks, get_task
 from horae.app import Horae
 from horae.attention import Act, Attention, Control, Done, Facts, Policy, Rule, Turn, Wait, Yield
-from horae.core.lanes import StoredFact
+from horae.core.attention.lanes import StoredFact
 from horae.errors import InvalidInput
-from horae.runtime.lanes import Step
+from horae.runtime.lanes.driver import Step
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
 from horae.testing.clock import NOON, VirtualClock

@@ -16,9 +16,9 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from horae import Horae
-from horae.actions import endings, jobs
-from horae.actions.jobs import Request
-from horae.core.jobs import Lease
+from horae.actions.jobs import endings, jobs
+from horae.actions.jobs.jobs import Request
+from horae.core.jobs.job import Lease
 from horae.errors import InvalidInput, LeaseLost, StoreFull
 from horae.ports import Claim
 from horae.stores import backup, schema

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from horae.cli.demo_telling import Narrator, Row
+from horae.cli.demo.journal import Narrator, Row
 from tests.cli.conftest import Command
 
 OPENING = "t1 writes a report (priority 40), t2 is an alert (priority 90). Simulated time.\n\n"
@@ -112,8 +112,8 @@ def test_events_as_json_lines(horae: Command) -> None:
 
 def test_on_the_wall_clock_the_same_way_is_gone(horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what happens, not when: real time is nobody's to promise."""
-    from horae.cli import demo_running
-    from horae.cli.demo_story import Spans
+    from horae.cli.demo import run as demo_running
+    from horae.cli.demo.story import Spans
 
     monkeypatch.setattr(demo_running, "SHORT", Spans(timedelta(seconds=0.2)))
     events = [json.loads(line) for line in horae("demo", "attention", "--real", "--json").out.splitlines()]
@@ -125,8 +125,8 @@ def test_on_the_wall_clock_the_same_way_is_gone(horae: Command, monkeypatch: pyt
 
 def test_on_the_wall_clock_nothing_that_happened_is_left_out(horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the end comes while somebody is about to tell what came before it."""
-    from horae.cli import demo_running
-    from horae.cli.demo_story import Spans
+    from horae.cli.demo import run as demo_running
+    from horae.cli.demo.story import Spans
 
     at_once = Narrator.rows
 
@@ -165,9 +165,9 @@ def test_without_a_name_the_demos_are_listed(horae: Command) -> None:
 
 def test_a_view_of_four_lines_counts_down(environment: Path) -> None:
     """What a terminal shows below the rows."""
-    from horae.api.attention_values import past_lane
-    from horae.cli.attention_showing import four_lines, view_after
-    from horae.cli.demo_running import Switches, Telling
+    from horae.api.attention.values import past_lane
+    from horae.cli.attention.screen import four_lines, view_after
+    from horae.cli.demo.run import Switches, Telling
     from horae.cli.terminal import Terminal
     from horae.settings import Settings
 

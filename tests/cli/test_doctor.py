@@ -18,17 +18,19 @@ import pytest
 from sqlalchemy import create_engine
 
 from horae import Horae
-from horae.actions import attending, claims, endings, jobs, queues, schedules
-from horae.actions.jobs import Request
-from horae.actions.tokens import create_token
-from horae.checks import machine
-from horae.checks.bundle import redacted
-from horae.checks.engine import limits
-from horae.core.fires import Schedule
-from horae.core.jobs import Lease
-from horae.core.retry import Retry
+from horae.actions.access.tokens import create_token
+from horae.actions.attention import inbox
+from horae.actions.jobs import claims, endings, jobs, queues
+from horae.actions.jobs.jobs import Request
+from horae.actions.schedules import schedules
+from horae.core.jobs.job import Lease
+from horae.core.jobs.retry import Retry
+from horae.core.schedules.schedule import Schedule
+from horae.doctor import machine
+from horae.doctor.bundle import redacted
+from horae.doctor.engine import limits
 from horae.ports import Claim, Node, Sealed, World
-from horae.stores.durability import has_wal_reset_bug
+from horae.stores.databases.durability import has_wal_reset_bug
 from horae.stores.opening import create_store_engine
 from tests.cli.conftest import Command, Ended
 from tests.support.commands import commands_in
@@ -223,7 +225,7 @@ def test_a_job_that_waits_for_ever_for_a_dead_one(world: World, horae: Command) 
 
 
 def test_a_wait_without_its_timeout(world: World, horae: Command) -> None:
-    attending.add(world, "ops", "report", delay=timedelta(hours=1))
+    inbox.add(world, "ops", "report", delay=timedelta(hours=1))
     assert levels(horae("doctor", "--json"))["promises"] == "ok"
     with sqlite3.connect(LIVE) as connection:
         connection.execute("DELETE FROM horae_jobs")
@@ -327,7 +329,7 @@ def test_a_service_that_listens_to_others_while_nobody_has_a_token(
 
 
 def test_a_secret_without_its_key(world: World, horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    from horae.outgoing.sealing import KeySealer
+    from horae.outgoing.encryption import KeySealer
 
     now = world.clock.now()
     key = bytes(range(32))
@@ -522,7 +524,7 @@ FULL_DISK = """
 import json, subprocess, sys
 from pathlib import Path
 from horae import Horae
-from horae.actions.jobs import Request, enqueue
+from horae.actions.jobs.jobs import Request, enqueue
 
 folder, closed = Path(sys.argv[1]), sys.argv[2] == "closed"
 app = Horae(f"sqlite:///{folder}/horae.db")

@@ -46,7 +46,9 @@ def test_listing_jobs_imports_nothing_heavy_beyond_typer_and_sqlalchemy(database
     found = loaded(RUN, "job", "list", "--db", database)
 
     assert not found & HEAVY - loaded(THEIRS)
-    assert not {name for name in found if name in ("horae.app", "horae.runtime.worker", "horae.cli.server")}
+    assert not {
+        name for name in found if name in ("horae.app", "horae.runtime.worker.worker", "horae.cli.process.server")
+    }
     assert not {
         name for name in found if name.startswith(("sqlalchemy.dialects.mysql", "sqlalchemy.dialects.postgresql"))
     }

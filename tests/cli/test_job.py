@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from horae.actions import claims, endings, jobs, queues
+from horae.actions.jobs import claims, endings, jobs, queues
 from horae.app import Horae
 from tests.cli.conftest import Command
 

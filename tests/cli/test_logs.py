@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from horae.cli.logs import JsonLines, TextLines
-from horae.core.access import token_text
+from horae.core.access.callers import token_text
 
 SECRET = "5e" * 32
 TOKEN = token_text("6f1c0d2b9a47", SECRET)

@@ -26,7 +26,7 @@ def test_nobody_stops_horaes_own_jobs_from_a_shell(database: Path, horae: Comman
                     ["job", "enqueue", "work", "--queue", "horae"]):  # fmt: skip
         refused = horae(*command)
         assert (refused.code, "Horae's own" in refused.err) == (4, True), command
-    assert horae("worker", "horae.cli.example:app", "--queues", "horae=1").code == 2
+    assert horae("worker", "horae.cli.demo.example:app", "--queues", "horae=1").code == 2
 
 
 def test_migrate_makes_the_tables_and_a_second_time_changes_nothing(horae: Command) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from horae.actions import claims, endings
+from horae.actions.jobs import claims, endings
 from tests.cli.conftest import Command, Ended
 from tests.support.serving import Served, serving
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from horae.api.schedule_values import ScheduleDetail
-from horae.core.standing import Standing
+from horae.api.schedules.values import ScheduleDetail
+from horae.core.schedules.standing import Standing
 from tests.cli.conftest import Command, Process
 
 WEEKDAYS = ("--cron", "0 9 * * 1-5", "--tz", "Asia/Shanghai")

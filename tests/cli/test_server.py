@@ -17,8 +17,8 @@ import httpx
 import pytest
 
 from horae import Horae
-from horae.actions.owners import set_owner
-from horae.core.owners import OwnerSettings
+from horae.actions.access.owners import set_owner
+from horae.core.access.owners import OwnerSettings
 from tests.cli.conftest import Command, Process
 
 Start = Callable[..., Process]

@@ -14,7 +14,7 @@ import pytest
         ("httpx", "from horae.client import Client", "client"),
         ("httpx", "from horae.outgoing import register", "server"),
         ("cryptography", "from horae.outgoing import register", "server"),
-        ("redis", "from horae.stores.limits_redis import RedisCalls", "redis"),
+        ("redis", "from horae.stores.limits.redis import RedisCalls", "redis"),
         ("fastapi", "from horae import Horae; Horae('sqlite://').asgi()", "server"),
         ("psycopg", "from horae import Horae; Horae('postgresql://localhost/x').engine", "postgres"),
         ("pymysql", "from horae import Horae; Horae('mysql://localhost/x').engine", "mysql"),

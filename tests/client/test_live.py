@@ -11,8 +11,8 @@ import pytest
 
 import horae
 from horae import errors
-from horae.actions.jobs import Request
-from horae.outgoing.sealing import KeySealer
+from horae.actions.jobs.jobs import Request
+from horae.outgoing.encryption import KeySealer
 from horae.service.options import Options
 from tests.support.serving import Served, serving
 

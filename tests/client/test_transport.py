@@ -13,7 +13,7 @@ from horae import errors
 from horae.api.operation import Answer, Call, Listing, Page, Pages
 from horae.client import AsyncClient, Client
 from horae.client.transport import Blocking, Patience, Place, is_loopback
-from horae.core.access import token_text
+from horae.core.access.callers import token_text
 from tests.client.conftest import BROKEN_OFF, Reply, Says
 from tests.support.refusals import refused
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from horae.core.cron import Cron
+from horae.core.time.cron import Cron
 
 DEPTH = int(os.environ.get("HORAE_TEST_DEPTH", "1"))  # multiplies the number of random cases
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from horae.core.addresses import Address, Network, allow_list, faces, host_of, is_public, refusal
+from horae.core.outgoing.addresses import Address, Network, allow_list, faces, host_of, is_public, refusal
 from horae.errors import AddressRefused
 
 PUBLIC = ["8.8.8.8", "93.184.216.34", "2606:4700::1111", "64:ff9b::808:808", "192.31.196.1", "2001:4860:4860::8888"]

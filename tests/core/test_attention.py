@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.attention import (
+from horae.core.attention.task import (
     CLOSED,
     FINAL,
     TASK,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.circuits import CIRCUIT, Circuit, Patience, after_failure, after_nothing, after_success, asked
+from horae.core.outgoing.circuits import CIRCUIT, Circuit, Patience, after_failure, after_nothing, after_success, asked
 from horae.errors import NotAllowed
 
 NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.cron import Cron
-from horae.core.schedules import Every, Once, Rule
+from horae.core.schedules.rules import Every, Once, Rule
+from horae.core.time.cron import Cron
 from tests.core.cron_oracle import DEPTH, ZONES
 from tests.core.test_cron_oracle import a_cron, a_window
 

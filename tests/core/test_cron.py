@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from horae.core.cron import Cron
+from horae.core.time.cron import Cron
 from horae.errors import HoraeError, InvalidCron, InvalidInput, NeverFires, UnknownZone
 from tests.core.cron_oracle import at, fires
 from tests.support.refusals import refused

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from horae.core.cron import Cron
+from horae.core.time.cron import Cron
 from tests.core.cron_oracle import at, fires
 
 BERLIN, NEW_YORK, HOWE = "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"

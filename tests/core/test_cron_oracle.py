@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from horae.core.cron import Cron
+from horae.core.time.cron import Cron
 from horae.errors import NeverFires
 from tests.core.cron_oracle import DEPTH, ZONES, Oracle, a_field, an_expression, changes, date_matches
 

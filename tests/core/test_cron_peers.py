@@ -11,7 +11,7 @@ import pytest
 from croniter import croniter
 from cronsim import CronSim
 
-from horae.core.cron import Cron
+from horae.core.time.cron import Cron
 from horae.errors import NeverFires
 from tests.core.cron_oracle import DEPTH, an_expression
 

@@ -10,7 +10,7 @@ from zoneinfo import TZPATH, ZoneInfo, available_timezones
 
 import pytest
 
-from horae.core.zones import span_at, spans_of, zone_named
+from horae.core.time.zones import span_at, spans_of, zone_named
 from tests.core.cron_oracle import DEPTH, ZONES
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

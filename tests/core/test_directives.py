@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from horae.core.attention import Policy
-from horae.core.directives import (
+from horae.core.attention.directives import (
     Act,
     Done,
     Fact,
@@ -23,6 +22,7 @@ from horae.core.directives import (
     step_key,
     wait_keys,
 )
+from horae.core.attention.task import Policy
 from horae.errors import HoraeError, InvalidInput
 from horae.testing.clock import NOON
 from tests.support.refusals import refused

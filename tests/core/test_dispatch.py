@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.dispatch import KEPT_BYTES, ROUTING, Routing, answer_of, kept, question, without_routing
-from horae.core.payloads import encode
+from horae.core.jobs.payloads import encode
+from horae.core.outgoing.dispatch import KEPT_BYTES, ROUTING, Routing, answer_of, kept, question, without_routing
 from horae.errors import DispatchFailed, InvalidPayload
 from tests.support.refusals import refused
 

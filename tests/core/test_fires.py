@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from horae.core.deciding import admits, decide, left_behind
-from horae.core.fires import (
+from horae.core.schedules.decisions import admits, decide, left_behind
+from horae.core.schedules.schedule import (
     Fire,
     Firing,
     Schedule,

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from horae.core.deciding import decide
-from horae.core.fires import Fire, Firing, Schedule, Unfinished, due_at, first_fire, next_fire
+from horae.core.schedules.decisions import decide
+from horae.core.schedules.schedule import Fire, Firing, Schedule, Unfinished, due_at, first_fire, next_fire
 
 START = datetime(2030, 3, 30, tzinfo=UTC)  # the night before Paris and Berlin change the hour
 TICK = timedelta(microseconds=1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.instants import aware, from_iso, instant, iso, micros
+from horae.core.time.instants import aware, from_iso, instant, iso, micros
 from horae.errors import InvalidInput
 from horae.testing.clock import NOON
 from tests.support.refusals import refused

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from horae.core.jobs import (
+from horae.core.jobs.job import (
     JOB,
     Change,
     Ending,
@@ -23,7 +23,7 @@ from horae.core.jobs import (
     request_hash,
     settlement,
 )
-from horae.core.retry import Retry
+from horae.core.jobs.retry import Retry
 from horae.errors import InvalidInput, NotFound, PastDue
 from horae.testing.builders import a_job
 from horae.testing.clock import NOON

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from horae.core.jobs import Job
-from horae.core.locks import LockHolder
+from horae.core.jobs.job import Job
+from horae.core.jobs.locks import LockHolder
 
 RANDOM = "0123456789abcdef" * 2
 NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)

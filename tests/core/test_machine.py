@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from horae.core.jobs import JOB
+from horae.core.jobs.job import JOB
 from horae.core.machine import Machine
 from horae.errors import NotAllowed
 from tests.support.refusals import refused

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.masking import MASK, hidden
+from horae.core.access.masking import MASK, hidden
 
 SECRET = 'k3Y-+/=?~ü"\\5f3a9c1e-Zz'
 PLAIN = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from horae.core.notes import Effect, Note, changes, effects, warnings
-from horae.core.notes_words import TEXTS, say, say_change, say_effect
-from horae.core.schedules import Cron, Every, Once, Rule
+from horae.core.schedules.notes import Effect, Note, changes, effects, warnings
+from horae.core.schedules.notes_words import TEXTS, say, say_change, say_effect
+from horae.core.schedules.rules import Cron, Every, Once, Rule
 from horae.errors import InvalidInput
 from tests.support.refusals import refused
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.payloads import MAX_BYTES, MAX_DEPTH, decode, depth, encode, label, name
+from horae.core.jobs.payloads import MAX_BYTES, MAX_DEPTH, decode, depth, encode, label, name
 from horae.errors import InvalidName, InvalidPayload
 from tests.support.refusals import refused
 

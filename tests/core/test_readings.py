@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from horae.core.readings import instant_from, local, second_of
+from horae.core.time.readings import instant_from, local, second_of
 from horae.errors import InvalidInput, UnknownZone
 from tests.support.refusals import refused
 

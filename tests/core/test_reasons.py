@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
-from horae.core.jobs import Job, Run
-from horae.core.reasons import Around, why
+from horae.core.jobs.job import Job, Run
+from horae.core.jobs.reasons import Around, why
 
 NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)
 

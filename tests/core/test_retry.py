@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.retry import LONGEST, MAX_ATTEMPTS, Retry, time_limit
+from horae.core.jobs.retry import LONGEST, MAX_ATTEMPTS, Retry, time_limit
 from horae.errors import DefinitionError, InvalidInput
 from tests.support.refusals import refused
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from horae.core.fires import Schedule, first_fire
-from horae.core.jobs import Run
-from horae.core.retry import Retry
-from horae.core.scheduled_task_rules import EVERY_MINUTE, raised
-from horae.core.scheduled_tasks import (
+from horae.core.jobs.job import Run
+from horae.core.jobs.retry import Retry
+from horae.core.outgoing.targets import Rules
+from horae.core.scheduled_tasks.rules import EVERY_MINUTE, raised
+from horae.core.scheduled_tasks.task import (
     RETRY,
     Facts,
     Plan,
@@ -22,7 +22,7 @@ from horae.core.scheduled_tasks import (
     is_task_id,
     plan,
 )
-from horae.core.targets import Rules
+from horae.core.schedules.schedule import Schedule, first_fire
 from horae.errors import (
     HoraeError,
     IntervalRefused,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.schedules import Cron, Every, Once, Rule
+from horae.core.schedules.rules import Cron, Every, Once, Rule
 from horae.errors import InvalidInput, InvalidInterval
 from tests.support.refusals import refused
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.secrets import MASK, hidden, references, resolved, secret_text
+from horae.core.access.secrets import MASK, hidden, references, resolved, secret_text
 from horae.errors import InvalidInput
 
 CANARY = "CANARY-5f3a-secret"

@@ -8,7 +8,7 @@ import standardwebhooks
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.signatures import SigningSecret, signed_headers, verify
+from horae.core.outgoing.signatures import SigningSecret, signed_headers, verify
 from horae.errors import InvalidInput, SignatureRefused
 
 NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from horae.core.fires import Schedule
-from horae.core.standing import standing, why_silent
+from horae.core.schedules.schedule import Schedule
+from horae.core.schedules.standing import standing, why_silent
 from horae.testing.clock import NOON
 
 LATER = NOON + timedelta(hours=1)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.addresses import allow_list
-from horae.core.targets import LONGEST_URL, OPERATOR, Rules, target_of
+from horae.core.outgoing.addresses import allow_list
+from horae.core.outgoing.targets import LONGEST_URL, OPERATOR, Rules, target_of
 from horae.errors import AddressRefused
 
 TENANT = Rules()

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from horae.core.targets import Rules
-from horae.core.webhooks import check_webhook
+from horae.core.outgoing.targets import Rules
+from horae.core.outgoing.webhooks import check_webhook
 from horae.errors import InvalidInput
 
 CANARY = "CANARY-5f3a"

@@ -12,10 +12,22 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from horae.core.cron import Cron
-from horae.core.phrases import AtTimes, Choice, Days, OnClock, Rhythm, Run, Sentence, Steps, Time, Values, Weekdays
-from horae.core.schedules import Every, Once
-from horae.core.words import sentence
+from horae.core.schedules.phrases import (
+    AtTimes,
+    Choice,
+    Days,
+    OnClock,
+    Rhythm,
+    Run,
+    Sentence,
+    Steps,
+    Time,
+    Values,
+    Weekdays,
+)
+from horae.core.schedules.rules import Every, Once
+from horae.core.schedules.words import sentence
+from horae.core.time.cron import Cron
 from horae.errors import InvalidInput, NeverFires
 from tests.core.cron_oracle import DEPTH, a_field, an_expression
 from tests.support.refusals import refused

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from horae import Blueprint, Context, Horae, JobStatus
-from horae.actions.running_limits import list_limits, set_limit
-from horae.core.fires import Schedule
+from horae.actions.jobs.running_limits import list_limits, set_limit
+from horae.core.schedules.schedule import Schedule
 from horae.errors import ConfigurationError, DefinitionError, InvalidInput
 
 

@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 
 from horae import Blueprint, Context, Horae, Retry
-from horae.core.fires import Schedule
-from horae.declarations import collecting
+from horae.core.schedules.schedule import Schedule
+from horae.declare.declarations import collecting
 from horae.errors import (
     ConfigurationError,
     DefinitionError,

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from horae import Context, Horae, RateLimiter, Retry
-from horae.actions import jobs as verbs
+from horae.actions.jobs import jobs as verbs
 from horae.errors import AlreadyRunning, ConfigurationError, DefinitionError
-from horae.runtime.worker import WorkerSettings
+from horae.runtime.worker.worker import WorkerSettings
 from horae.settings import stale_timeout
 from horae.testing import Lab
 

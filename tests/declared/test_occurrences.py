@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from horae import Context, Horae, JobExecutionListener, Retry
-from horae.actions import jobs as verbs
-from horae.actions import schedules
-from horae.core.jobs import Job
-from horae.core.locks import LockHolder
+from horae.actions.jobs import jobs as verbs
+from horae.actions.schedules import schedules
+from horae.core.jobs.job import Job
+from horae.core.jobs.locks import LockHolder
 from horae.errors import InvalidArguments, NotFound
 from horae.ports import AttemptLocks
 from horae.testing import Lab

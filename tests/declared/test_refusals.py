@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from horae import Horae, Retry
-from horae.actions import firing, schedules
-from horae.actions.jobs import Request, enqueue
+from horae.actions.jobs.jobs import Request, enqueue
+from horae.actions.schedules import fires, schedules
 from horae.errors import DefinitionError, InvalidInput
-from horae.runtime.worker import WorkerSettings
+from horae.runtime.worker.worker import WorkerSettings
 from horae.testing.builders import a_schedule
 
 
@@ -25,7 +25,7 @@ def app(tmp_path: Path) -> Iterator[Horae]:
 
 
 def using(app: Horae, **options: Any) -> Any:
-    from horae.handles import JobHandle
+    from horae.declare.handles import JobHandle
 
     return JobHandle[Any, Any](app, app.definitions.get("work")).using(**options)
 
@@ -59,7 +59,7 @@ DOORS: dict[str, Door] = {
     "keys of a checkpoint": lambda app: enqueue(app.world, Request("work", checkpoint={1: 2})),
     "keys of a schedule": lambda app: schedules.create(app.world, a_schedule("new", payload=COLLIDING)),
     "keys of a changed schedule": lambda app: schedules.change(app.world, "known", {"payload": COLLIDING}),
-    "keys of a trigger": lambda app: firing.trigger(app.world, "known", COLLIDING),
+    "keys of a trigger": lambda app: fires.trigger(app.world, "known", COLLIDING),
     "keys of declared arguments": lambda app: app.job("other", every=5, arguments=COLLIDING)(lambda value: None),
 }
 

@@ -15,14 +15,14 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from horae import Context, Horae
-from horae.actions import jobs as verbs
-from horae.actions import schedules
+from horae.actions.jobs import jobs as verbs
+from horae.actions.schedules import schedules
 from horae.clock import SystemClock, SystemDice
-from horae.core.jobs import LOCAL, Filter, Run
+from horae.core.jobs.job import LOCAL, Filter, Run
 from horae.errors import ConfigurationError, DefinitionError, StoreUnavailable
-from horae.runtime.locking import LockKeeper
-from horae.stores.locks import HeldLock
-from horae.stores.locks_memory import MemoryLocks
+from horae.runtime.schedules.locks import LockKeeper
+from horae.stores.locks.base import HeldLock
+from horae.stores.locks.memory import MemoryLocks
 from horae.testing.builders import a_schedule
 from horae.testing.clock import LoadedDice, VirtualClock
 from tests.declared import program

@@ -7,7 +7,7 @@ import pytest
 
 from horae import Context, Horae
 from horae.errors import ConfigurationError
-from horae.runtime.services import Services
+from horae.runtime.worker.services import Services
 from horae.testing import Lab
 
 

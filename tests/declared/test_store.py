@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from horae import Horae
-from horae.actions import claims, endings, schedules
-from horae.core.fires import Schedule
+from horae.actions.jobs import claims, endings
+from horae.actions.schedules import schedules
+from horae.core.schedules.schedule import Schedule
 from horae.errors import DefinitionError, StoreUnavailable
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from horae import Horae
-from horae.actions import schedules
-from horae.actions.toggles import switch
+from horae.actions.schedules import schedules
+from horae.actions.schedules.toggles import switch
 from tests.declared.conftest import eventually
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from horae.runtime.worker import WorkerSettings
+from horae.runtime.worker.worker import WorkerSettings
 from horae.settings import Settings, unknown_names
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import KNOWN, VERSION_TABLE, inspect_schema, migrate

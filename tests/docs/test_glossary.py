@@ -16,12 +16,12 @@ import horae.attention
 from horae import Client, HoraeError
 from horae.api.operation import Room
 from horae.api.queues import Worker
-from horae.core.access import Token
-from horae.core.attention import TaskState
-from horae.core.fires import Verdict
-from horae.core.jobs import Ending, State
-from horae.core.lanes import EventState, WaitState
-from horae.core.standing import Standing
+from horae.core.access.callers import Token
+from horae.core.attention.lanes import EventState, WaitState
+from horae.core.attention.task import TaskState
+from horae.core.jobs.job import Ending, State
+from horae.core.schedules.schedule import Verdict
+from horae.core.schedules.standing import Standing
 from scripts.docs import REFERENCE, machines
 
 TEXT = (REFERENCE / "glossary.md").read_text(encoding="utf-8")

@@ -5,10 +5,10 @@ from dataclasses import MISSING, fields
 from typing import Any, get_type_hints
 
 from horae import Horae
-from horae.configuration import KEYS
-from horae.core.fires import Schedule
-from horae.definitions import define
-from horae.job_options import SECTIONS, JobOptions, options
+from horae.core.schedules.schedule import Schedule
+from horae.declare.definitions import define
+from horae.declare.jobs_conf import KEYS
+from horae.declare.options import SECTIONS, JobOptions, options
 from scripts.job_options import HTTP_NAMES, of_new_schedules
 
 OPTIONS = dict(options())

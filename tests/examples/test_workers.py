@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from horae.actions import jobs as verbs
-from horae.actions.jobs import Request
-from horae.core.jobs import Job
-from horae.core.retry import Retry
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.jobs import Request
+from horae.core.jobs.job import Job
+from horae.core.jobs.retry import Retry
 from horae.service.dialects.job_shapes import SCHEDULER
 from tests.conftest import needs
 from tests.support import programs

@@ -18,9 +18,9 @@ import pytest
 from sqlalchemy import text
 
 from horae import Horae
-from horae.actions import jobs as verbs
-from horae.actions.jobs import Enqueued, Request
-from horae.core.jobs import Run
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.jobs import Enqueued, Request
+from horae.core.jobs.job import Run
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
 from tests.journeys.program import build

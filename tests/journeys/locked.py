@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from horae import Context, Horae
-from horae.runtime.worker import WorkerSettings
+from horae.runtime.worker.worker import WorkerSettings
 from tests.journeys.program import PATIENCE, home, write_down
 
 

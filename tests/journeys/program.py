@@ -23,9 +23,9 @@ from sqlalchemy import Connection, text
 
 import horae.clock
 from horae import Context, Horae, Retry
-from horae.actions import jobs as verbs
+from horae.actions.jobs import jobs as verbs
 from horae.errors import LeaseLost
-from horae.runtime.worker import WorkerSettings
+from horae.runtime.worker.worker import WorkerSettings
 from tests.support.history import Effect
 
 PATIENCE = 60.0

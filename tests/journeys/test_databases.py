@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from horae.actions import jobs as verbs
+from horae.actions.jobs import jobs as verbs
 from horae.errors import StoreUnavailable
-from horae.stores.jobs import Jobs
+from horae.stores.jobs.jobs import Jobs
 from horae.testing.builders import a_new_job
 from tests.journeys.conftest import LIMIT, Journey, eventually, setting_out
 from tests.support.servers import MariaDBServer, PostgresServer, Server

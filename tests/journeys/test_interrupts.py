@@ -4,9 +4,9 @@ import signal
 
 import pytest
 
-from horae.actions import jobs as verbs
-from horae.actions.jobs import Enqueued, Request
-from horae.core.retry import Retry
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.jobs import Enqueued, Request
+from horae.core.jobs.retry import Retry
 from tests.journeys.conftest import Journey, Member, eventually
 
 

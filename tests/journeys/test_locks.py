@@ -5,9 +5,9 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from horae.actions import jobs as verbs
-from horae.actions import schedules
-from horae.core.jobs import Filter, Job
+from horae.actions.jobs import jobs as verbs
+from horae.actions.schedules import schedules
+from horae.core.jobs.job import Filter, Job
 from tests.journeys.conftest import Journey, Member, eventually
 from tests.support.servers import RedisServer
 

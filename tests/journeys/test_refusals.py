@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from horae import Horae, HoraeError
-from horae.actions import jobs as verbs
+from horae.actions.jobs import jobs as verbs
 from horae.errors import InvalidArguments, InvalidInput, InvalidName, InvalidPayload, PastDue
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from horae.actions.tokens import create_token
+from horae.actions.access.tokens import create_token
 from tests.journeys.conftest import LEASE, STEADY, Journey, Member, eventually, setting_out
 from tests.support.proxy import Proxy
 

@@ -9,9 +9,10 @@ from collections import Counter
 from datetime import timedelta
 from typing import Any
 
-from horae.actions import firing, schedules
-from horae.actions import jobs as verbs
-from horae.core.fires import Schedule
+from horae.actions.jobs import jobs as verbs
+from horae.actions.schedules import fires as firing
+from horae.actions.schedules import schedules
+from horae.core.schedules.schedule import Schedule
 from horae.ports import ScheduleFilter
 from horae.testing.builders import a_schedule
 from tests.journeys.conftest import Journey, eventually

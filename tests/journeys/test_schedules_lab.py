@@ -6,7 +6,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from horae import Context, Horae, Retry
-from horae.actions import firing, schedules
+from horae.actions.schedules import fires as firing
+from horae.actions.schedules import schedules
 from horae.testing import Lab
 from horae.testing.builders import a_schedule
 

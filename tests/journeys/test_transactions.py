@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from horae import Horae, prepare_sqlite
-from horae.actions import jobs as verbs
+from horae.actions.jobs import jobs as verbs
 from tests.journeys.conftest import Journey
 
 ASYNC_DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg_async", "mysql": "mysql+aiomysql"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from horae.actions.journal import verify
+from horae.actions.attention.journal import verify
 from horae.app import Horae
 from horae.errors import QuotaExceeded
 from horae.mcp.here import Here

@@ -14,16 +14,16 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from horae.actions import lanes
-from horae.actions.tokens import create_token, revoke_token
+from horae.actions.access.tokens import create_token, revoke_token
+from horae.actions.attention import lanes
 from horae.app import Horae
 from horae.errors import ConfigurationError, InvalidInput
-from horae.listening import listen
 from horae.mcp.here import Here
 from horae.mcp.http import GRACE, application
 from horae.mcp.server import agent_server, operator_server
 from horae.ports import World
-from horae.serving import HttpServer
+from horae.server.http_server import HttpServer
+from horae.server.socket import listen
 from horae.stores.schema import migrate
 from tests.mcp.conftest import Host
 

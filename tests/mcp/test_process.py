@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
-from horae.actions import lanes
-from horae.actions.tokens import create_token
+from horae.actions.access.tokens import create_token
+from horae.actions.attention import lanes
 from horae.app import Horae
 from horae.stores.schema import migrate
 from tests.mcp.conftest import Host

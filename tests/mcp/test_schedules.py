@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from horae.actions import firing, schedules
+from horae.actions.schedules import fires, schedules
 from horae.app import Horae
-from horae.attend import register
+from horae.declare.attend import register
 from horae.mcp.schedules import MOST
 from horae.ports import World
 from horae.testing import Lab
@@ -38,7 +38,7 @@ async def test_a_fire_puts_the_goal_into_the_backlog_of_its_owner() -> None:
     register(app)
     async with Lab(app) as lab, agent(lab.world) as host:
         made = await host.call("schedule_create", **{**DAILY, "priority": 70})
-        firing.trigger(lab.world, made["schedule_id"], owner="alice")
+        fires.trigger(lab.world, made["schedule_id"], owner="alice")
         await lab.settle()
         told = await host.call("safe_point")
         assert (told["task"]["goal"], told["task"]["priority"]) == ("read the news", 70)

@@ -10,8 +10,8 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from horae.actions import attending
-from horae.actions.journal import verify
+from horae.actions.attention import inbox
+from horae.actions.attention.journal import verify
 from horae.api.values import to_json
 from horae.mcp.here import Here
 from horae.mcp.server import MINIMAL, agent_server
@@ -147,7 +147,7 @@ async def test_a_task_may_start_later_and_never_both_ways(world: World) -> None:
 async def test_an_agent_that_adds_without_end_is_stopped(world: World) -> None:
     async with agent(world) as host:
         for number in range(MOST_TASKS):
-            attending.add(world, "main", "goal", {"goal": "x"}, key=f"k{number}", owner="alice")
+            inbox.add(world, "main", "goal", {"goal": "x"}, key=f"k{number}", owner="alice")
         assert "(quota_exceeded)" in await host.refused("task_add", goal="x", idempotency_key="one more")
         assert (await host.call("task_add", goal="x", idempotency_key="k0"))["deduplicated"] is True
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from horae.actions import attending, lanes, turns
-from horae.actions.journal import verify
+from horae.actions.attention import inbox, lanes, turns
+from horae.actions.attention.journal import verify
 from horae.app import Horae
 from horae.attention import Act, Attention, Control, Done, Turn
-from horae.core.attention import Policy
+from horae.core.attention.task import Policy
 from horae.mcp.here import Here
-from horae.mcp.seats import LEASE, SILENCE, Seats
+from horae.mcp.lane_sessions import LEASE, SILENCE, Seats
 from horae.mcp.server import agent_server
 from horae.ports import World
 from horae.testing import Lab
@@ -284,7 +284,7 @@ async def test_a_server_that_lost_its_lane_says_so_and_can_come_back(world: Worl
 async def test_a_killed_task_is_gone_for_the_host(world: World) -> None:
     async with agent(world) as host:
         task = await host.focus("x")
-        attending.kill(world, "main", task, reason="operator", owner="alice", actor="user/olga")
+        inbox.kill(world, "main", task, reason="operator", owner="alice", actor="user/olga")
         assert "(lane_lost)" in await host.refused("wait_for", task_id=task, keys=["a"], timeout_s=5)
         assert (await host.call("safe_point"))["answer"] == "idle"
 
@@ -310,7 +310,7 @@ async def test_a_step_that_a_program_left_open_is_told_to_the_host_as_failed() -
 
 
 def _left_open(world: World) -> lanes.Drive:
-    attending.add(world, "main", "goal", {"goal": "x"})
+    inbox.add(world, "main", "goal", {"goal": "x"})
     drive = lanes.acquire(world, "main", "program", lease=LEASE)
     assert drive is not None
     think = turns.next_work(world, drive, Control(), Policy())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from horae.app import Horae
-from horae.core.targets import Rules
+from horae.core.outgoing.targets import Rules
 from horae.outgoing import Calls, MemoryKeyring, Outgoing, Registered, register
 from horae.testing import Lab
 from tests.outgoing.ground import HookServer, Names

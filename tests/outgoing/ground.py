@@ -11,8 +11,8 @@ from typing import Any
 
 import httpcore
 
-from horae.core.addresses import allow_list
-from horae.core.targets import Rules, Target, target_of
+from horae.core.outgoing.addresses import allow_list
+from horae.core.outgoing.targets import Rules, Target, target_of
 
 CANARY = "CANARY-5f3a"
 LOOPBACK = ("127.0.0.0/8",)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from horae.core.circuits import Patience
+from horae.core.outgoing.circuits import Patience
 from horae.outgoing import Breakers, Calls
 from tests.outgoing.conftest import Telling
 from tests.outgoing.ground import Names, Received, serving

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.addresses import allow_list
-from horae.core.targets import OPERATOR, Rules, target_of
+from horae.core.outgoing.addresses import allow_list
+from horae.core.outgoing.targets import OPERATOR, Rules, target_of
 from horae.errors import AddressRefused, CallFailed
 from horae.outgoing import Calls, CheckedTransport, Limits
 from tests.outgoing.authority import certificates

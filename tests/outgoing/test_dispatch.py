@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from examples.orchestrator.orchestrator import Server
-from horae.core.targets import target_of
+from horae.core.outgoing.targets import target_of
 from horae.errors import ConfigurationError
 from horae.outgoing import Limits, Orchestrator
 from tests.outgoing.conftest import Story, Telling

@@ -12,8 +12,8 @@ import pytest
 
 from examples.orchestrator.orchestrator import FAILURES
 from horae.actions import scheduled_tasks
-from horae.core.jobs import Job
-from horae.core.scheduled_tasks import Terms, Wish
+from horae.core.jobs.job import Job
+from horae.core.scheduled_tasks.task import Terms, Wish
 from horae.outgoing import Limits
 from horae.ports import World
 from horae.testing import Lab

@@ -9,7 +9,7 @@ import pytest
 from horae import Context, Horae
 from horae.errors import ConfigurationError
 from horae.outgoing import Calls, Outgoing, register
-from horae.outgoing.tracing import trace_headers
+from horae.outgoing.trace_context import trace_headers
 from horae.testing.builders import a_job
 from tests.outgoing.conftest import Telling
 from tests.outgoing.ground import Names, answering, serving

@@ -13,9 +13,9 @@ from urllib.parse import quote
 
 import pytest
 
-from horae.actions import owners, secrets
-from horae.core.owners import OwnerSettings
-from horae.core.signatures import SigningSecret, verify
+from horae.actions.access import owners, secrets
+from horae.core.access.owners import OwnerSettings
+from horae.core.outgoing.signatures import SigningSecret, verify
 from horae.errors import SignatureRefused
 from horae.outgoing import KeySealer
 from tests.outgoing.conftest import Story, Telling

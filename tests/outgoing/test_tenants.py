@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import pytest
 
 from horae import Horae
-from horae.actions import owners, schedules
-from horae.core.owners import OwnerSettings
+from horae.actions.access import owners
+from horae.actions.schedules import schedules
+from horae.core.access.owners import OwnerSettings
 from horae.outgoing import StoreRules, StoreTasks
 from horae.ports import World
 from horae.testing.builders import a_job, a_schedule

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from horae.actions import firing, scheduled_tasks, schedules
-from horae.actions import jobs as verbs
-from horae.actions.jobs import Request
-from horae.core.retry import Retry
-from horae.core.scheduled_tasks import Terms, Wish
-from horae.core.signatures import SigningSecret, verify
-from horae.core.webhooks import checked_headers
+from horae.actions import scheduled_tasks
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.jobs import Request
+from horae.actions.schedules import fires, schedules
+from horae.core.jobs.retry import Retry
+from horae.core.outgoing.signatures import SigningSecret, verify
+from horae.core.outgoing.webhooks import checked_headers
+from horae.core.scheduled_tasks.task import Terms, Wish
 from horae.errors import HoraeError, InvalidInput
 from horae.outgoing import new_secret
 from horae.outgoing.webhook import retry_after
@@ -276,7 +277,7 @@ async def test_credentials_in_plain_text_are_never_stored(payload: dict[str, Any
             lambda: verbs.enqueue(world, Request("webhook", asked, owner="alice")),
             lambda: schedules.create(world, replace(schedule, key="other", payload=asked)),
             lambda: schedules.change(world, "told", {"payload": asked}, owner="alice"),
-            lambda: firing.trigger(world, "told", payload, owner="alice"),
+            lambda: fires.trigger(world, "told", payload, owner="alice"),
             lambda: scheduled_tasks.create(world, Wish(handler="webhook", payload=asked), owner="alice", terms=Terms()),
             lambda: scheduled_tasks.consider(
                 world, Wish(handler="webhook", payload=asked), owner="alice", terms=Terms()

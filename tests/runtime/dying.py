@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from horae import Context, Horae, Retry
-from horae.runtime.worker import WorkerSettings
+from horae.runtime.worker.worker import WorkerSettings
 
 app = Horae()
 AT_ONCE = Retry.fixed(0, attempts=3)

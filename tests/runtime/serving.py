@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Any
 
 from horae import Horae, Job
-from horae.actions import jobs as verbs
-from horae.actions.jobs import Enqueued
-from horae.runtime.worker import Worker, WorkerSettings
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.jobs import Enqueued
+from horae.runtime.worker.worker import Worker, WorkerSettings
 
 LIMIT = 60.0  # seconds; how long anything may take on a slow machine before we call it never
 LIVE = ("queued", "running")

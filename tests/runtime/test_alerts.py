@@ -8,17 +8,18 @@ from typing import Any
 import pytest
 
 from horae import Horae
-from horae.actions import alerts, claims, endings, jobs, queues
+from horae.actions import alerts
 from horae.actions.alerts import Alerts, look_round
+from horae.actions.jobs import claims, endings, jobs, queues
 from horae.actions.retention import Retention
-from horae.alerts import QUEUE, sender, watch
-from horae.cli.server import add_built_in
-from horae.core.jobs import Filter
-from horae.core.retry import Retry
+from horae.alerts.rules import QUEUE, sender, watch
+from horae.cli.process.server import add_built_in
+from horae.core.jobs.job import Filter
+from horae.core.jobs.retry import Retry
 from horae.errors import StoreUnavailable
 from horae.ports import Node, World
+from horae.runtime.chores.janitor import CHORES, Chore, Janitor
 from horae.runtime.database import DatabaseThreads
-from horae.runtime.janitor import CHORES, Chore, Janitor
 from horae.settings import Settings
 from horae.stores.opening import create_store_engine, open_store
 from horae.testing import Lab

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from sqlalchemy import text
 
 from horae import Horae
-from horae.actions import jobs as verbs
-from horae.actions.jobs import Enqueued, Request
-from horae.core.retry import Retry
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.jobs import Enqueued, Request
+from horae.core.jobs.retry import Retry
 from tests.runtime.serving import LIMIT, LIVE
 
 AT_ONCE = Retry.fixed(0, attempts=3)

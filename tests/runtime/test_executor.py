@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from horae import Cancel, Context, Horae, Retry, Snooze
-from horae.actions import jobs as verbs
-from horae.actions.reasons import why
-from horae.core.jobs import Job
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.reasons import why
+from horae.core.jobs.job import Job
 from tests.runtime.serving import LIMIT, ended, outcomes, serving, until
 
 NEVER = Retry.none()

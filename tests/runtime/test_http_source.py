@@ -12,10 +12,10 @@ import pytest
 
 import horae
 from horae import Context, Horae, Retry
-from horae.core.jobs import Outcome
+from horae.core.jobs.job import Outcome
 from horae.errors import ConfigurationError, NeedsDatabase, ServiceUnavailable
 from horae.limits import RateLimiter
-from horae.runtime.worker import WorkerSettings
+from horae.runtime.worker.worker import WorkerSettings
 from horae.service.options import Options
 from horae.testing.builders import a_job
 from tests.runtime.serving import until

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from horae import Horae, Retry
-from horae.actions.jobs import Enqueued
+from horae.actions.jobs.jobs import Enqueued
 from horae.errors import StoreUnavailable
-from horae.runtime.faults import Faults
-from horae.runtime.worker import Worker, WorkerSettings
+from horae.runtime.worker.faults import Faults
+from horae.runtime.worker.worker import Worker, WorkerSettings
 from tests.runtime.fickle import fickle_world
 from tests.runtime.serving import LIMIT, ended, outcomes, running, serving, until
 

@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 import pytest
 
 from horae import Horae
-from horae.actions import lanes
-from horae.actions.lanes import Drive
-from horae.core.attention import Policy
+from horae.actions.attention import lanes
+from horae.actions.attention.lanes import Drive
+from horae.core.attention.task import Policy
 from horae.ports import World
-from horae.runtime.keeping import Keeper
+from horae.runtime.lanes.lease import Keeper
 
 SHORT = timedelta(milliseconds=30)
 SOON = 20.0

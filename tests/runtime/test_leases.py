@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from horae import Context, Horae
-from horae.actions import claims, endings
-from horae.actions import jobs as verbs
-from horae.actions.jobs import Enqueued
-from horae.core.jobs import Job, Lease
+from horae.actions.jobs import claims, endings
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.jobs import Enqueued
+from horae.core.jobs.job import Job, Lease
 from horae.errors import StoreUnavailable
 from horae.ports import Renewed
-from horae.runtime.renewer import Renewer
 from horae.runtime.sources.store import StoreSource
-from horae.runtime.watchdog import LONGEST
+from horae.runtime.worker.renewer import Renewer
+from horae.runtime.worker.watchdog import LONGEST
 from tests.runtime.serving import LIMIT, ended, outcomes, running, serving, until
 
 LEASE = 4.0  # seconds: short enough to outlast in a test, long enough to be renewed in time by a busy machine

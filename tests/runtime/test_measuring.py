@@ -5,9 +5,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 from horae import Horae, Retry
-from horae.core.figures import MOST, OTHER, Family, Spread
-from horae.core.jobs import Job
-from horae.runtime.measuring import DELAYS, Measures
+from horae.core.jobs.job import Job
+from horae.core.metrics import MOST, OTHER, Family, Spread
+from horae.runtime.worker.metrics import DELAYS, Measures
 from horae.testing.clock import NOON, VirtualClock
 from tests.runtime.serving import ended, serving
 

@@ -13,12 +13,12 @@ import pytest
 from sqlalchemy import text
 
 from horae import Horae, Retry
-from horae.actions import jobs as verbs
+from horae.actions.jobs import jobs as verbs
 from horae.errors import ConfigurationError
-from horae.runtime import child
-from horae.runtime.children import Children
-from horae.runtime.executor import Executor
-from horae.runtime.worker import Worker
+from horae.runtime.worker import child
+from horae.runtime.worker.children import Children
+from horae.runtime.worker.executor import Executor
+from horae.runtime.worker.worker import Worker
 from tests.runtime import processes
 from tests.runtime.serving import ended, outcomes, running, serving, until
 

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from horae import Horae
-from horae.actions import schedules
-from horae.core.fires import Firing
+from horae.actions.schedules import schedules
+from horae.core.schedules.schedule import Firing
 from horae.ports import World
 from horae.runtime.database import DatabaseThreads
-from horae.runtime.scheduler import Scheduler
+from horae.runtime.schedules.scheduler import Scheduler
 from horae.stores.opening import create_store_engine, open_store
 from horae.testing.builders import a_schedule
 from horae.testing.clock import LoadedDice

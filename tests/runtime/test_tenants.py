@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from horae import Horae, Retry
-from horae.actions import claims
-from horae.actions import jobs as verbs
-from horae.actions.definitions import find_definitions
-from horae.actions.jobs import Enqueued, Request
-from horae.attend import register as register_attention
-from horae.core.jobs import OPEN_HANDLERS, Job
-from horae.core.machinery import DEADLINE, START, TIMEOUT
+from horae.actions.jobs import claims
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.definitions import find_definitions
+from horae.actions.jobs.jobs import Enqueued, Request
+from horae.core.jobs.job import OPEN_HANDLERS, Job
+from horae.core.jobs.machinery import DEADLINE, START, TIMEOUT
+from horae.declare.attend import register as register_attention
 from horae.outgoing import register as register_outgoing
 from horae.testing import Lab
 from tests.runtime.serving import ended, serving, until

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from horae import Context, Horae, JobExecutionListener, Retry
-from horae.actions import jobs as verbs
+from horae.actions.jobs import jobs as verbs
 from horae.errors import DefinitionError
-from horae.runtime.janitor import Chore
+from horae.runtime.chores.janitor import Chore
 from tests.runtime.serving import ended, outcomes, running, serving, until
 
 NEVER = Retry.none()

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from horae import Cancel, Context, Horae, Job, Retry
-from horae.actions import claims, queues
-from horae.actions import jobs as verbs
+from horae.actions.jobs import claims, queues
+from horae.actions.jobs import jobs as verbs
 from horae.errors import ConfigurationError, StoreBusy, StoreError, StoreUnavailable
-from horae.runtime.attempts import FIRST_WAIT
-from horae.runtime.faults import Faults
+from horae.runtime.worker.attempts import FIRST_WAIT
+from horae.runtime.worker.faults import Faults
 from tests.runtime.fickle import fickle_world
 from tests.runtime.serving import LIMIT, ended, outcomes, running, serving, until
 

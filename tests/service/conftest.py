@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from horae import Horae
-from horae.actions.tokens import create_token
+from horae.actions.access.tokens import create_token
 from horae.errors import StoreUnavailable
 from horae.ports import World
 from horae.service.asgi import build

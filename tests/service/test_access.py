@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from horae.actions.tokens import create_token, find_tokens, recognise, revoke_token
-from horae.core.access import masked, parse_token
+from horae.actions.access.tokens import create_token, find_tokens, recognise, revoke_token
+from horae.core.access.callers import masked, parse_token
 from horae.errors import InvalidInput, NotFound, Unauthorized
 from horae.ports import World
 from horae.service import problems

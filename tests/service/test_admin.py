@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from horae.actions import claims, endings, firing, schedules
-from horae.actions.declaring import Plan, bring_in_line
+from horae.actions.jobs import claims, endings
+from horae.actions.schedules import fires, schedules
+from horae.actions.schedules.declared import Plan, bring_in_line
 from horae.ports import World
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, VirtualClock
@@ -20,7 +21,7 @@ def ran(world: World, clock: VirtualClock, times: int = 1, *, error: str | None 
     names = []
     for _ in range(times):
         clock.advance(MINUTE)
-        firing.fire_due(world)
+        fires.fire_due(world)
         for job in claims.pull(world, worker_id="w"):
             clock.advance(timedelta(milliseconds=1500))
             if error is None:

@@ -12,11 +12,11 @@ from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from horae import Horae
-from horae.actions import lanes, turns
-from horae.actions.tokens import create_token
-from horae.attend import register
+from horae.actions.access.tokens import create_token
+from horae.actions.attention import lanes, turns
 from horae.attention import Act, Attention, Control, Done, Facts, Fail, Proceed, Rule, Turn, Wait
-from horae.core.lanes import ADDRESSED
+from horae.core.attention.lanes import ADDRESSED
+from horae.declare.attend import register
 from horae.ports import World
 from horae.service.asgi import build
 from horae.service.options import Options

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from horae.actions import queues, schedules
+from horae.actions.jobs import queues
+from horae.actions.schedules import schedules
 from horae.ports import World
 from horae.testing.builders import a_schedule
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from horae.actions import claims, endings, firing, jobs, schedules
+from horae.actions.jobs import claims, endings, jobs
+from horae.actions.schedules import fires, schedules
 from horae.ports import Node, World
 from horae.service.options import Options
 from horae.testing.builders import a_schedule
@@ -34,7 +35,7 @@ def test_start_makes_an_interval_that_fires_and_stays(world: World, clock: Virtu
     made = schedules.get(world, "sync_daily")
     assert (made.kind, made.expression, made.handler, made.queue) == ("every", "2700", "sync_daily", "etl")
     assert (told["status"], told["enabled"], told["trigger"]) == ("started", True, "interval: 2700 s")
-    assert len(firing.fire_due(world)) == 1
+    assert len(fires.fire_due(world)) == 1
     assert schedules.get(world, "sync_daily").next_fire_at == NOON + 45 * MINUTE
 
 
@@ -68,7 +69,7 @@ def test_stop_keeps_the_times_and_fires_no_more(world: World, clock: VirtualCloc
     clock.advance(5 * MINUTE)
 
     assert (told["status"], told["enabled"], told["next_run_time"]) == ("stopped", False, None)
-    assert firing.fire_due(world) == []
+    assert fires.fire_due(world) == []
     assert schedules.get(world, "sync_daily").expression == "60"
 
 
@@ -186,7 +187,7 @@ def ran(world: World, clock: VirtualClock, times: int) -> list[str]:
     names = []
     for _ in range(times):
         clock.advance(MINUTE)
-        firing.fire_due(world)
+        fires.fire_due(world)
         [job] = claims.pull(world, worker_id="w")
         endings.ack(world, job.id, job.token)
         names.append(job.run_id)

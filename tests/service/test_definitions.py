@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from horae.actions.definitions import find_definitions
+from horae.actions.jobs.definitions import find_definitions
 from horae.ports import World
 from tests.service.conftest import Connect
 

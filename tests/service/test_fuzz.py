@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from horae.outgoing.sealing import sealer_from
+from horae.outgoing.encryption import sealer_from
 from horae.service.options import Options
 from tests.support.serving import Served, serving
 

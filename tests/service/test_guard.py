@@ -14,7 +14,7 @@ from starlette.responses import StreamingResponse
 
 from horae.ports import World
 from horae.service.asgi import build
-from horae.service.bodies import DEEPEST, fault_of
+from horae.service.guard.bodies import DEEPEST, fault_of
 from horae.service.options import Options
 from tests.service.conftest import Connect
 

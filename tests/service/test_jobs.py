@@ -9,17 +9,17 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
-from horae.actions import claims
-from horae.actions import jobs as verbs
-from horae.actions.definitions import store_definitions
-from horae.actions.tokens import create_token
-from horae.core.access import Caller
-from horae.core.instants import iso
-from horae.core.jobs import Job
+from horae.actions.access.tokens import create_token
+from horae.actions.jobs import claims
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.definitions import store_definitions
+from horae.core.access.callers import Caller
+from horae.core.jobs.job import Job
+from horae.core.time.instants import iso
 from horae.ports import Node, StoredDefinition, World
+from horae.service.auth.holders import Holders
 from horae.service.dialects.job_shapes import EXAMPLE as EXAMPLE_JOB
 from horae.service.dialects.job_shapes import JobShape
-from horae.service.holders import Holders
 from horae.testing.builders import a_job
 from horae.testing.clock import VirtualClock
 from tests.support.serving import serving

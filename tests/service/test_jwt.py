@@ -13,11 +13,11 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from fastapi.testclient import TestClient
 
-from horae.core.access import Caller
+from horae.core.access.callers import Caller
 from horae.errors import ConfigurationError, KeysUnavailable, Unauthorized
 from horae.ports import World
-from horae.server import application
-from horae.service.jwt import Recogniser, Rules, keys_from
+from horae.server.process import application
+from horae.service.auth.jwt import Recogniser, Rules, keys_from
 from horae.settings import Settings
 from horae.testing.clock import VirtualClock
 from tests.service.conftest import Connect

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from fastapi.testclient import TestClient
 
-from horae.core.access import Caller
+from horae.core.access.callers import Caller
 from horae.errors import TooManyRequests
-from horae.service.limits import Buckets, Limits, Rates, neighbourhood
+from horae.service.guard.limits import Buckets, Limits, Rates, neighbourhood
 from horae.testing.clock import VirtualClock
 from tests.service.conftest import Connect
 

@@ -10,15 +10,15 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from horae import Horae
-from horae.actions import claims, endings
-from horae.actions import jobs as verbs
-from horae.actions.jobs import Request
+from horae.actions.jobs import claims, endings
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.jobs import Request
 from horae.actions.metrics import families, survey
-from horae.core.figures import MOST, Family
-from horae.core.retry import Retry
+from horae.core.jobs.retry import Retry
+from horae.core.metrics import MOST, Family
 from horae.errors import StoreUnavailable
 from horae.ports import Node, World
-from horae.runtime.measuring import Measures
+from horae.runtime.worker.metrics import Measures
 from horae.service.asgi import build
 from horae.service.options import Options
 from horae.stores.schema import migrate

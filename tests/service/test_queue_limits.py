@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from horae.actions import schedules
+from horae.actions.schedules import schedules
 from horae.ports import World
 from horae.service.documents import example_of, operations
 from horae.testing.builders import a_schedule

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from horae.actions import attending, jobs
+from horae.actions.attention import inbox
+from horae.actions.jobs import jobs
 from horae.ports import Node, World
 from horae.testing.builders import a_request
 from horae.testing.clock import NOON, VirtualClock
@@ -15,7 +16,7 @@ from horae.testing.clock import NOON, VirtualClock
 def test_the_queue_of_horaes_own_jobs_is_hidden_and_nobody_touches_it(
     operator: TestClient, alice: TestClient, world: World
 ) -> None:
-    attending.add(world, "ops", "report", delay=timedelta(hours=1), owner="alice")
+    inbox.add(world, "ops", "report", delay=timedelta(hours=1), owner="alice")
     (own,) = operator.get("/scheduler/jobs?queue=horae").json()["jobs"]
 
     assert operator.get("/queues").json()["items"] == []

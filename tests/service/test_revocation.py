@@ -13,11 +13,11 @@ import httpx
 import pytest
 
 from horae import Horae
-from horae.actions import attending
-from horae.actions import jobs as verbs
-from horae.actions.jobs import Request
-from horae.actions.tokens import create_token, revoke_token
-from horae.core.access import Caller, Token, digest_of, token_text
+from horae.actions.access.tokens import create_token, revoke_token
+from horae.actions.attention import inbox
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.jobs import Request
+from horae.core.access.callers import Caller, Token, digest_of, token_text
 from horae.ports import World
 from horae.service.dialects.job_shapes import SCHEDULER
 from horae.service.options import Options
@@ -117,7 +117,7 @@ def test_a_pull_that_waits_is_refused_when_its_token_expires(
 
 def test_a_stream_ends_when_its_token_is_revoked_elsewhere(database_url: str, callers: ThreadPoolExecutor) -> None:
     with serving(database_url) as served, Horae(database_url) as elsewhere:
-        attending.add(served.world, "ops", "report", owner="alice")
+        inbox.add(served.world, "ops", "report", owner="alice")
         token_id, text = made(served.world)
         followed = following(served, callers, text)
         until(lambda: waits(served) == 1)
@@ -134,7 +134,7 @@ def test_a_stream_ends_when_a_jwt_expires(sqlite_database_url: str, callers: Thr
         ends = app.world.clock.now() + SOON
     user = Caller("alice", frozenset({"tasks"}), "user/alice", expires_at=ends)
     with serving(sqlite_database_url, Options(version="test", recognisers=(lambda _: user,))) as served:
-        attending.add(served.world, "ops", "report", owner="alice")
+        inbox.add(served.world, "ops", "report", owner="alice")
 
         following(served, callers, "a.b.c").result(PATIENCE)
 
@@ -143,7 +143,7 @@ def test_a_stream_that_nobody_reads_is_cut_off_when_its_token_is_revoked(sqlite_
     """Its writer waits for room in the connection, and must not do so for ever."""
     with serving(sqlite_database_url) as served:
         for _ in range(120):
-            attending.add(served.world, "ops", "report", {"x": "y" * 200_000}, owner="alice")
+            inbox.add(served.world, "ops", "report", {"x": "y" * 200_000}, owner="alice")
         token_id, text = made(served.world)
         place = urlsplit(served.url)
         with socket.create_connection((place.hostname, place.port)) as silent:

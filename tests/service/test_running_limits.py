@@ -3,8 +3,8 @@
 import pytest
 from fastapi.testclient import TestClient
 
-from horae.actions.running_limits import declare_limits
-from horae.core.running_limits import LimitSource
+from horae.actions.jobs.running_limits import declare_limits
+from horae.core.jobs.running_limits import LimitSource
 from horae.ports import World
 
 

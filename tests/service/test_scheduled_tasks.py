@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from horae.actions import claims, endings, firing, jobs
-from horae.core.jobs import Ending, Job, Outcome
+from horae.actions.jobs import claims, endings, jobs
+from horae.actions.schedules import fires
+from horae.core.jobs.job import Ending, Job, Outcome
 from horae.ports import World
 from horae.service.dialects.scheduled_tasks import preferred, versions_from
 from horae.testing.clock import VirtualClock
@@ -48,7 +49,7 @@ def made(client: TestClient, **body: Any) -> dict[str, Any]:
 
 
 def fired(world: World) -> list[Job]:
-    firing.fire_due(world)
+    fires.fire_due(world)
     return claims.pull(world, worker_id="w1")
 
 

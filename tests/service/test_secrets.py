@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from horae.actions.secrets import open_secret
-from horae.core.signatures import SigningSecret
-from horae.outgoing.sealing import KeySealer
+from horae.actions.access.secrets import open_secret
+from horae.core.outgoing.signatures import SigningSecret
+from horae.outgoing.encryption import KeySealer
 from horae.ports import World
 from horae.service.options import Options
 from horae.testing.clock import VirtualClock

@@ -15,9 +15,9 @@ from fastapi.testclient import TestClient
 from starlette.routing import compile_path
 
 from horae import Horae
-from horae.actions.tokens import create_token
+from horae.actions.access.tokens import create_token
 from horae.attention import Attention
-from horae.core.directives import Done
+from horae.core.attention.directives import Done
 from horae.ports import World
 from horae.service.asgi import build
 from horae.service.documents import METHODS, example_of, operations

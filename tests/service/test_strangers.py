@@ -22,8 +22,8 @@ import pytest
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from horae.listening import listen
-from horae.serving import LONGEST_HEAD, bounded
+from horae.server.http_server import LONGEST_HEAD, bounded
+from horae.server.socket import listen
 from tests.support.serving import Served, serving
 
 pytestmark = pytest.mark.slow  # real sockets, real waits and one process

@@ -13,11 +13,11 @@ import httpx
 import pytest
 
 from horae import Horae, errors
-from horae.actions import attending
-from horae.actions.journal import read_journal
+from horae.actions.attention import inbox
+from horae.actions.attention.journal import read_journal
 from horae.attention import Attention, Done, Turn
 from horae.client import Client
-from horae.service import streaming, waiting
+from horae.service import event_stream, long_poll
 from tests.service.test_waiting import until, waits
 from tests.support.serving import Served, serving
 
@@ -38,7 +38,7 @@ def callers() -> Iterator[ThreadPoolExecutor]:
 
 
 def add(where: Served | Horae, kind: str = "report", owner: str = "alice") -> str:
-    return attending.add(where.world, "ops", kind, owner=owner).task.id
+    return inbox.add(where.world, "ops", kind, owner=owner).task.id
 
 
 def headers(served: Served, owner: str = "alice") -> dict[str, str]:
@@ -119,8 +119,8 @@ def test_many_readers_of_one_lane_all_hear_it(served: Served, callers: ThreadPoo
 
 
 def test_a_silent_stream_shows_that_it_lives(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "HEARTBEAT", timedelta(milliseconds=20))
-    monkeypatch.setattr(streaming, "LOOK", timedelta(milliseconds=10))
+    monkeypatch.setattr(event_stream, "HEARTBEAT", timedelta(milliseconds=20))
+    monkeypatch.setattr(event_stream, "LOOK", timedelta(milliseconds=10))
     add(served)
     with httpx.stream("GET", served.url + STREAM, headers=headers(served), timeout=PATIENCE) as answer:
         lines = answer.iter_lines()
@@ -137,7 +137,7 @@ def test_a_stream_ends_with_its_time_and_with_the_service(
 
     with serving(sqlite_database_url) as served:
         add(served)
-        monkeypatch.setattr(streaming, "LONGEST", timedelta(milliseconds=50))
+        monkeypatch.setattr(event_stream, "LONGEST", timedelta(milliseconds=50))
         assert read_to_the_end(served).result(PATIENCE) == 200
         monkeypatch.undo()
         lasting = read_to_the_end(served)
@@ -147,7 +147,7 @@ def test_a_stream_ends_with_its_time_and_with_the_service(
 
 
 def test_nobody_keeps_all_places_for_himself(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "MOST_OF_ONE", 0)
+    monkeypatch.setattr(long_poll, "MOST_OF_ONE", 0)
     add(served)
     told = httpx.get(served.url + STREAM, headers=headers(served), timeout=PATIENCE)
     assert (told.status_code, told.json()["code"]) == (429, "too_many_requests")
@@ -166,7 +166,7 @@ def test_an_id_that_was_never_given_is_refused(served: Served, told: str) -> Non
 
 def test_a_client_follows_across_a_break(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each connection lives for a moment only; no line is missed, none comes twice."""
-    monkeypatch.setattr(streaming, "LONGEST", timedelta(milliseconds=50))
+    monkeypatch.setattr(event_stream, "LONGEST", timedelta(milliseconds=50))
     add(served)
     done = threading.Event()
 

@@ -10,7 +10,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
-from horae.actions.tokens import create_token
+from horae.actions.access.tokens import create_token
 from horae.core.cursors import cursor_from
 from horae.ports import World
 from horae.service.asgi import build

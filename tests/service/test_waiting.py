@@ -13,14 +13,14 @@ import httpx
 import pytest
 
 from horae import Horae
-from horae.actions import claims
-from horae.actions import jobs as verbs
-from horae.actions.jobs import Request
-from horae.core.jobs import Job
+from horae.actions.jobs import claims
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.jobs import Request
+from horae.core.jobs.job import Job
 from horae.ports import World
-from horae.service import waiting
+from horae.service import long_poll
 from horae.service.dialects.job_shapes import SCHEDULER
-from horae.service.waiting import Room, Want
+from horae.service.long_poll import Room, Want
 from tests.support.serving import Served, serving
 
 PULL = "/scheduler/jobs/pull"
@@ -83,13 +83,13 @@ def test_a_pull_that_waits_is_woken_by_another_process(database_url: str, caller
 
 def test_a_pull_that_waits_rises_when_a_job_falls_due(served: Served, callers: ThreadPoolExecutor) -> None:
     """Nobody gives a hint at that moment."""
-    job = put(served.world, run_at=served.world.clock.now() + waiting.BLOCKED)
+    job = put(served.world, run_at=served.world.clock.now() + long_poll.BLOCKED)
     assert ids(pulling(served, callers)) == [job]
 
 
 def test_a_pull_that_waits_takes_over_what_a_silent_worker_held(served: Served, callers: ThreadPoolExecutor) -> None:
     job = put(served.world)
-    claims.pull(served.world, worker_id="silent", queues=[SCHEDULER], lease=waiting.BLOCKED)
+    claims.pull(served.world, worker_id="silent", queues=[SCHEDULER], lease=long_poll.BLOCKED)
     assert ids(pulling(served, callers)) == [job]
 
 
@@ -120,8 +120,8 @@ def test_one_job_does_not_wake_a_crowd(
         looks.append(want)
         return take(world, want)
 
-    take = waiting.take
-    monkeypatch.setattr(waiting, "take", counted)
+    take = long_poll.take
+    monkeypatch.setattr(long_poll, "take", counted)
     job = put(served.world)
     until(lambda: waits(served) == 29)
     assert [ids(pulled) for pulled in pulls if pulled.done()] in ([[job]], [])
@@ -161,8 +161,8 @@ def test_what_was_claimed_while_the_caller_hung_up_is_given_back(
         may_claim.wait(PATIENCE)
         return take(world, want)
 
-    take = waiting.take
-    monkeypatch.setattr(waiting, "take", slow)
+    take = long_poll.take
+    monkeypatch.setattr(long_poll, "take", slow)
     hang_up_after(served, entered.is_set)
     room: Room = served.server.config.app.state.waiting  # type: ignore[union-attr]
     (line,) = room._lines.values()
@@ -176,7 +176,7 @@ def test_what_was_claimed_while_the_caller_hung_up_is_given_back(
 
 
 def test_only_so_many_may_wait(served: Served, callers: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "MOST_OF_ONE", 1)
+    monkeypatch.setattr(long_poll, "MOST_OF_ONE", 1)
     pulled = pulling(served, callers)
     until(lambda: waits(served) == 1)
     refused = pulling(served, callers).result(60)

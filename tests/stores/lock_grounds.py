@@ -8,10 +8,10 @@ from datetime import timedelta
 import redis
 
 from horae.clock import SystemClock, SystemDice, pause
-from horae.stores.locks import Locks
-from horae.stores.locks_database import DatabaseLocks
-from horae.stores.locks_memory import MemoryLocks
-from horae.stores.locks_redis import RedisLocks
+from horae.stores.locks.base import Locks
+from horae.stores.locks.database import DatabaseLocks
+from horae.stores.locks.memory import MemoryLocks
+from horae.stores.locks.redis import RedisLocks
 from horae.stores.store import SqlStore
 from horae.testing.clock import VirtualClock
 from tests.stores.conftest import opened

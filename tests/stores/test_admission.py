@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 from horae.ports import Claim, StoredDefinition
-from horae.stores.definitions import Definitions
+from horae.stores.jobs.definitions import Definitions
 from horae.stores.store import SqlStore
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON
-from horae.testing.conformance_support import declare, look, numbers, put, take
+from horae.testing.conformance.support import declare, look, numbers, put, take
 
 A_MOMENT = 0.3  # seconds that we look for what must not happen: shorter would only notice a mistake less surely
 SOON = 60.0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from horae.stores.arrays import arrays
+from horae.stores.databases.arrays import arrays
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON

@@ -10,11 +10,11 @@ from sqlalchemy.orm import Session
 
 from horae.errors import KeyConflict, StoreBusy
 from horae.ports import Placed
-from horae.stores.sqlite import prepare_sqlite
+from horae.stores.databases.sqlite import prepare_sqlite
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON
-from horae.testing.conformance_support import put, take
+from horae.testing.conformance.support import put, take
 from tests.stores.conftest import KINDS
 from tests.support.refusals import refused
 

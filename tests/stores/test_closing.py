@@ -12,9 +12,9 @@ from sqlalchemy import create_engine, text
 
 from horae import Horae
 from horae.errors import SchemaTooNew, StoreError
+from horae.stores.databases.sqlite import SqliteStore, prepare_sqlite
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
-from horae.stores.sqlite import SqliteStore, prepare_sqlite
 from tests.support.templates import put_tables
 
 FILES = Path("/proc/self/fd")

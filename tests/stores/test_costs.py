@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, text
 
-from horae.actions import firing
-from horae.actions.schedules import timed
-from horae.core.jobs import Ending, Job, Outcome, settlement
+from horae.actions.schedules import fires as firing
+from horae.actions.schedules.schedules import timed
+from horae.core.jobs.job import Ending, Job, Outcome, settlement
 from horae.ports import Tx, World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
@@ -24,7 +24,7 @@ from horae.stores.store import SqlStore
 from horae.stores.tables import metadata
 from horae.testing.builders import a_new_job, a_schedule
 from horae.testing.clock import NOON, LoadedDice, VirtualClock
-from horae.testing.conformance_support import lease_of, put, take
+from horae.testing.conformance.support import lease_of, put, take
 from tests.support.traffic import Count, Traffic
 
 TEN = 10

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import MetaData, Table, create_engine, insert, select
 
-from horae.core.jobs import Filter, Job, NewJob
+from horae.core.jobs.job import Filter, Job, NewJob
 from horae.ports import ScheduleFilter
 from horae.stores.codecs import COUNT, FLAG, INSTANT, NAME, ROW_NUMBER, SPAN, WORDS, Codec
 from horae.stores.declaration import Field, Mark, Reader, Writer
@@ -15,7 +15,7 @@ from horae.stores.store import SqlStore
 from horae.stores.tables import ATTEMPT, FINISHED_JOBS, INSERT_COLUMNS, JOBS, SCHEDULES, SNAPSHOT, jobs, runs
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON
-from horae.testing.conformance_support import end, look, put, take
+from horae.testing.conformance.support import end, look, put, take
 
 # What a new job says that has no column of the job's row: it goes into other tables, or nowhere.
 NOT_IN_THE_ROW = {"after", "on_parent_dead", "request_hash", "typed_key"}

@@ -8,15 +8,17 @@ from datetime import timedelta
 
 from sqlalchemy import text
 
-from horae.actions import firing, jobs, schedules
-from horae.actions.declaring import declare
-from horae.actions.schedules import timed
-from horae.core.retry import Retry
+from horae.actions.jobs import jobs
+from horae.actions.schedules import fires as firing
+from horae.actions.schedules import schedules
+from horae.actions.schedules.declared import declare
+from horae.actions.schedules.schedules import timed
+from horae.core.jobs.retry import Retry
 from horae.ports import Tx, World
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, LoadedDice, VirtualClock
-from horae.testing.conformance_support import at_once, end, take
+from horae.testing.conformance.support import at_once, end, take
 
 COUNT = 1000
 MINUTE = timedelta(minutes=1)

@@ -8,18 +8,18 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from horae.actions import endings
-from horae.actions import jobs as verbs
-from horae.core.jobs import Job, Lease, Outcome, settlement
+from horae.actions.jobs import endings
+from horae.actions.jobs import jobs as verbs
+from horae.core.jobs.job import Job, Lease, Outcome, settlement
 from horae.core.timeouts import Timeouts
 from horae.errors import StoreBusy
 from horae.ports import World
-from horae.stores.jobs import Jobs
+from horae.stores.jobs.jobs import Jobs
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.store import SqlStore
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON, LoadedDice, VirtualClock
-from horae.testing.conformance_support import look, put, take
+from horae.testing.conformance.support import look, put, take
 from tests.stores.conftest import url_of
 from tests.support.proxy import Proxy
 

@@ -12,15 +12,15 @@ from fastapi.testclient import TestClient
 from sqlalchemy import event, text
 
 from horae import Horae
-from horae.actions.jobs import Request, enqueue
-from horae.actions.tokens import create_token, recognise
+from horae.actions.access.tokens import create_token, recognise
+from horae.actions.jobs.jobs import Request, enqueue
 from horae.errors import StoreError, StoreFull
 from horae.ports import World
 from horae.service.asgi import build
 from horae.service.options import Options
 from horae.stores.opening import create_store_engine, store_on
 from horae.testing.builders import a_new_job
-from horae.testing.conformance_support import put
+from horae.testing.conformance.support import put
 from tests.stores.conftest import opened
 from tests.support.mounting import on_small_disk
 from tests.support.refusals import refused
@@ -109,7 +109,7 @@ SMALL_DISK = """
 import json, sqlite3, sys
 from pathlib import Path
 from horae import Horae
-from horae.actions.jobs import Request, counts, enqueue
+from horae.actions.jobs.jobs import Request, counts, enqueue
 from horae.errors import StoreError
 
 folder = Path(sys.argv[1])

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from horae.core.jobs import Job, Outcome, settlement
+from horae.core.jobs.job import Job, Outcome, settlement
 from horae.ports import Claim
-from horae.stores.hints import LASTS
-from horae.stores.postgres import PostgresStore
+from horae.stores.databases.postgres import PostgresStore
+from horae.stores.jobs.hints import LASTS
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON
 from tests.stores.conftest import opened

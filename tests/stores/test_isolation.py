@@ -9,10 +9,10 @@ from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from horae import Horae
-from horae.actions import claims, endings, jobs
-from horae.actions.jobs import Request
+from horae.actions.jobs import claims, endings, jobs
+from horae.actions.jobs.jobs import Request
 from horae.errors import ConfigurationError, StoreError
-from horae.stores.isolation import isolate
+from horae.stores.databases.isolation import isolate
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
 from horae.stores.tables import metadata

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from horae.actions import attending, claims, endings, lanes, looking
-from horae.actions import jobs as verbs
+from horae.actions.attention import inbox, lanes, queries
+from horae.actions.jobs import claims, endings
+from horae.actions.jobs import jobs as verbs
 from horae.clock import SystemClock, clock_of
-from horae.core.boots import Boot, LeaseLine
-from horae.core.jobs import Job, Lease
-from horae.locks import open_locks
+from horae.core.jobs.job import Job, Lease
+from horae.core.time.boots import Boot, LeaseLine
+from horae.limits.locks import open_locks
 from horae.ports import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.store import SqlStore
@@ -185,7 +186,7 @@ def test_people_see_when_a_lease_ends_by_the_clock_that_they_read(host: Host, st
 def test_after_a_restart_of_the_host_the_leases_of_the_boot_before_have_ended(host: Host, start: Start) -> None:
     before = start()
     placed = verbs.enqueue(before.world, verbs.Request("a"))
-    attending.add(before.world, "ops", "report")
+    inbox.add(before.world, "ops", "report")
     before.take()
     assert lanes.acquire(before.world, "ops", "driver", lease=HOUR) is not None
     assert open_locks("database", before.world).try_lock("job:a", HOUR) is not None
@@ -211,7 +212,7 @@ def test_a_second_process_of_the_same_boot_ends_nothing(host: Host, start: Start
 @STEPS
 def test_a_lane_and_a_lock_are_held_however_the_clock_is_set(host: Host, start: Start, step: timedelta) -> None:
     holder = start()
-    attending.add(holder.world, "ops", "report")
+    inbox.add(holder.world, "ops", "report")
     drive = lanes.acquire(holder.world, "ops", "driver", lease=LEASE)
     lock = open_locks("database", holder.world).try_lock("job:a", LEASE)
     assert drive is not None
@@ -226,7 +227,7 @@ def test_a_lane_and_a_lock_are_held_however_the_clock_is_set(host: Host, start: 
     host.pass_time(LEASE + SECOND)
     assert lanes.acquire(heir.world, "ops", "another", lease=LEASE) is not None
     assert open_locks("database", heir.world).try_lock("job:a", LEASE) is not None
-    assert [lane.leased_until for lane in looking.each_lane(heir.world)] == [host.wall + LEASE]
+    assert [lane.leased_until for lane in queries.each_lane(heir.world)] == [host.wall + LEASE]
 
 
 def test_a_host_that_does_not_name_its_boots_goes_by_its_clock(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ from horae.core.limits import Limit
 from horae.errors import ConfigurationError, StoreUnavailable
 from horae.limits import RateLimiter
 from horae.ports import CallLog
-from horae.stores.limits_database import DatabaseCalls
-from horae.stores.limits_memory import MemoryCalls
-from horae.stores.limits_redis import RedisCalls
+from horae.stores.limits.database import DatabaseCalls
+from horae.stores.limits.memory import MemoryCalls
+from horae.stores.limits.redis import RedisCalls
 from horae.testing.clock import VirtualClock
 from tests.stores.conftest import opened, url_of
 from tests.support.refusals import refused
@@ -272,8 +272,8 @@ CHILD = """
 import sys
 from horae.clock import SystemClock
 from horae.limits import RateLimiter
-from horae.stores.limits_database import DatabaseCalls
-from horae.stores.limits_redis import RedisCalls
+from horae.stores.limits.database import DatabaseCalls
+from horae.stores.limits.redis import RedisCalls
 from tests.stores.conftest import opened, url_of
 url = sys.argv[1]
 calls = RedisCalls(url) if url.startswith("redis") else DatabaseCalls(opened(url), SystemClock())

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import pytest
 
-from horae.core.locks import LockHolder
+from horae.core.jobs.locks import LockHolder
 from horae.errors import InvalidInput, InvalidName, LockNotAcquired
 from horae.ports import Lock, LockManager
 from tests.stores.conftest import opened, url_of

@@ -9,7 +9,7 @@ import redis
 from horae import Horae
 from horae.clock import SystemClock, SystemDice, pause
 from horae.errors import ConfigurationError, InvalidName, StoreUnavailable
-from horae.stores.locks_redis import RedisLocks
+from horae.stores.locks.redis import RedisLocks
 from tests.support.refusals import refused
 from tests.support.servers import RedisServer
 

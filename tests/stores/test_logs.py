@@ -2,7 +2,9 @@
 
 from datetime import timedelta
 
-from horae.actions import claims, endings, firing, jobs, logs, schedules, toggles
+from horae.actions import logs
+from horae.actions.jobs import claims, endings, jobs
+from horae.actions.schedules import fires, schedules, toggles
 from horae.ports import LogFilter, ScheduleFilter, World
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_request, a_schedule
@@ -18,11 +20,11 @@ def test_the_log_reads_alike_everywhere(store: SqlStore) -> None:
     names = []
     for _ in range(3):
         clock.advance(MINUTE)
-        firing.fire_due(world)
+        fires.fire_due(world)
         [job] = claims.pull(world, worker_id="w")
         endings.ack(world, job.id, job.token)
         names.append(job.run_id)
-    firing.trigger(world, "minutely")
+    fires.trigger(world, "minutely")
     [running] = claims.pull(world, worker_id="w")
 
     told = logs.page(world)
@@ -88,7 +90,7 @@ def test_whose_last_fire_led_to_no_run_is_found_everywhere(store: SqlStore) -> N
     made = [schedules.create(world, a_schedule(key)).number for key in ("busy", "idle")]
     for _ in range(2):
         clock.advance(MINUTE)
-        firing.fire_due(world)
+        fires.fire_due(world)
         for job in claims.pull(world, worker_id="w"):
             if job.schedule_id == made[1]:
                 endings.ack(world, job.id, job.token)

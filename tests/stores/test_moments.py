@@ -9,29 +9,21 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from horae.actions import (
-    attending,
-    declaring,
-    jobs,
-    journal,
-    lanes,
-    looking,
-    metrics,
-    queues,
-    scheduled_tasks,
-    schedules,
-    turns,
-)
-from horae.actions.declaring import Plan
-from horae.actions.forecast import forecast
-from horae.core.attention import Control, Policy
-from horae.core.directives import Wait
+from horae.actions import metrics, scheduled_tasks
+from horae.actions.attention import inbox, journal, lanes, queries, turns
+from horae.actions.jobs import jobs, queues
+from horae.actions.schedules import declared as declaring
+from horae.actions.schedules import schedules
+from horae.actions.schedules.declared import Plan
+from horae.actions.schedules.forecast import forecast
+from horae.core.attention.directives import Wait
+from horae.core.attention.task import Control, Policy
 from horae.errors import StoreError
 from horae.ports import Tx, World
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_new_job, a_schedule
 from horae.testing.clock import LoadedDice, VirtualClock
-from horae.testing.conformance_support import put
+from horae.testing.conformance.support import put
 
 LANE = "ops"
 
@@ -113,11 +105,11 @@ def between(world: World, table: str, act: Callable[[], object]) -> Iterator[Non
 
 
 def test_a_lane_that_works_while_it_is_verified_is_sound(world: World, other: World) -> None:
-    attending.add(world, LANE, "report")
-    attending.add(world, LANE, "report")
+    inbox.add(world, LANE, "report")
+    inbox.add(world, LANE, "report")
 
     for table in ("horae_lanes", "horae_journal", "horae_tasks"):
-        with between(world, table, lambda: attending.add(other, LANE, "report")):
+        with between(world, table, lambda: inbox.add(other, LANE, "report")):
             found = journal.verify(world, LANE)
 
         assert found.complaints == ()
@@ -125,10 +117,10 @@ def test_a_lane_that_works_while_it_is_verified_is_sound(world: World, other: Wo
 
 
 def test_a_snapshot_shows_every_wait_with_its_task(world: World, other: World) -> None:
-    attending.add(world, LANE, "report")
+    inbox.add(world, LANE, "report")
     park(world)
 
-    with between(world, "horae_tasks", lambda: attending.post(other, LANE, "word", {})):
+    with between(world, "horae_tasks", lambda: inbox.post(other, LANE, "word", {})):
         seen = lanes.snapshot(world, LANE)
 
     [(task, waits)] = seen.waiting
@@ -166,9 +158,9 @@ PICTURES: dict[str, Callable[[World, Made], object]] = {
     "a journal": lambda world, _: journal.read_journal(world, LANE),
     "a journal verified": lambda world, _: journal.verify(world, LANE),
     "a lane as it was": lambda world, _: journal.at(world, LANE, 1),
-    "the tasks of a lane": lambda world, _: looking.find_tasks(world, LANE),
-    "a task of a lane": lambda world, made: looking.get_task(world, LANE, made.task),
-    "the waits of a lane": lambda world, _: looking.find_waits(world, LANE),
+    "the tasks of a lane": lambda world, _: queries.find_tasks(world, LANE),
+    "a task of a lane": lambda world, made: queries.get_task(world, LANE, made.task),
+    "the waits of a lane": lambda world, _: queries.find_waits(world, LANE),
     "the tasks of users": lambda world, _: scheduled_tasks.find(world, owner=None),
 }
 
@@ -177,7 +169,7 @@ def test_every_picture_is_read_in_one_transaction(world: World) -> None:
     """Of each, counted in connections asked for: whoever asks twice shows two moments."""
     [number] = put(world.store, a_new_job())
     schedules.create(world, a_schedule())
-    made = Made(f"job_{number}", attending.add(world, LANE, "report").task.id)
+    made = Made(f"job_{number}", inbox.add(world, LANE, "report").task.id)
     asked: list[object] = []
     event.listen(world.store.engine, "checkout", lambda *_: asked.append(1))  # type: ignore[attr-defined]
 

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from horae.actions import jobs as verbs
-from horae.actions.jobs import Request
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.jobs import Request
 from horae.actions.retention import Retention, clean
-from horae.core.retry import Retry
+from horae.core.jobs.retry import Retry
 from horae.ports import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.stores.store import SqlStore
 from horae.testing.clock import LoadedDice, VirtualClock
-from horae.testing.conformance_support import end, take
+from horae.testing.conformance.support import end, take
 from tests.support.migrations import go_back
 
 ONCE = Retry.none()

@@ -15,15 +15,15 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from horae.core.instants import micros
+from horae.core.time.instants import micros
 from horae.ports import Claim
-from horae.stores.driver import Driver, translated
-from horae.stores.hints import HEAD
-from horae.stores.postgres import claim_sql
+from horae.stores.databases.driver import Driver, translated
+from horae.stores.databases.postgres import claim_sql
+from horae.stores.jobs.hints import HEAD
 from horae.stores.store import SqlStore
 from horae.testing.builders import LEASE
 from horae.testing.clock import NOON
-from horae.testing.conformance_support import declare
+from horae.testing.conformance.support import declare
 from tests.stores.conftest import KINDS, empty, opened
 
 CROWD = 100_000

@@ -15,7 +15,7 @@ from tests.stores.conftest import opened
 HAMMER = """
 import json, sys, threading, time
 from datetime import UTC, datetime, timedelta
-from horae.core.jobs import Outcome, settlement
+from horae.core.jobs.job import Outcome, settlement
 from horae.ports import Claim
 from horae.stores.opening import create_store_engine, open_store
 from horae.testing.builders import a_new_job

@@ -11,13 +11,13 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Engine, Integer, MetaData, Table, inspect, text
 
-from horae.core.running_limits import LimitSource
+from horae.core.jobs.running_limits import LimitSource
 from horae.errors import SchemaMissing, SchemaTooNew, StoreUnavailable
 from horae.stores.opening import create_store_engine, open_store, store_on
 from horae.stores.schema import HEAD, KNOWN, SCRIPTS, create_all, inspect_schema, migrate, require_current
 from horae.stores.tables import metadata
 from horae.testing.builders import a_new_job
-from horae.testing.conformance_support import put, take
+from horae.testing.conformance.support import put, take
 from tests.support.migrations import go_back
 from tests.support.refusals import refused
 
@@ -213,7 +213,7 @@ def test_a_database_that_is_not_there_is_told_in_our_words(url: str, verb: Any) 
 
 
 def _engine_in_a_folder_that_cannot_be(url: str) -> Engine:
-    from horae.stores.sqlite import create_sqlite_engine
+    from horae.stores.databases.sqlite import create_sqlite_engine
 
     return create_sqlite_engine(url)
 

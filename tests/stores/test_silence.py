@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from horae import Horae
-from horae.core.jobs import Lease
+from horae.core.jobs.job import Lease
 from horae.core.timeouts import Timeouts
 from horae.errors import ConfigurationError, StoreBusy, StoreUnavailable
 from horae.settings import Settings
@@ -24,7 +24,7 @@ from horae.stores.store import SqlStore
 from horae.stores.transaction import Transaction
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON
-from horae.testing.conformance_support import at_once, put, take
+from horae.testing.conformance.support import at_once, put, take
 from tests.stores.conftest import url_of
 from tests.support.proxy import Deaf, Proxy
 from tests.support.refusals import refused

@@ -16,13 +16,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from horae.core.jobs import Ending, Filter, Job, Outcome, settlement
+from horae.core.jobs.job import Ending, Filter, Job, Outcome, settlement
 from horae.errors import KeyConflict
 from horae.ports import Queue
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON
-from horae.testing.conformance_support import attempts, end, lease_of, look, put, take
+from horae.testing.conformance.support import attempts, end, lease_of, look, put, take
 from tests.stores.conftest import empty, opened
 
 QUEUES = ("a", "b")

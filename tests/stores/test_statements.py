@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from horae.core.jobs import Outcome, settlement
-from horae.core.payloads import encode
-from horae.stores.driver import Driver
+from horae.core.jobs.job import Outcome, settlement
+from horae.core.jobs.payloads import encode
+from horae.stores.databases.driver import Driver
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON
-from horae.testing.conformance_support import look, put, take
+from horae.testing.conformance.support import look, put, take
 
 HANDFUL = 100
 

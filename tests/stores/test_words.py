@@ -13,13 +13,13 @@ from sqlalchemy.pool import QueuePool
 
 from horae.errors import ConfigurationError, SchemaMissing, StoreBusy, StoreUnavailable
 from horae.ports import Claim
-from horae.stores import sqlite as sqlite_store
+from horae.stores.databases import sqlite as sqlite_store
 from horae.stores.opening import create_store_engine, open_store, store_on
 from horae.stores.schema import migrate
 from horae.stores.store import SqlStore
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON
-from horae.testing.conformance_support import at_once, put, take
+from horae.testing.conformance.support import at_once, put, take
 from tests.stores.conftest import KINDS, opened
 from tests.support.refusals import refused
 from tests.support.servers import MariaDBServer, PostgresServer, Server

@@ -12,8 +12,8 @@ from typing import Any
 
 from sqlalchemy import text
 
-from horae.core.fires import Schedule, first_fire, next_fire
-from horae.core.instants import instant, micros
+from horae.core.schedules.schedule import Schedule, first_fire, next_fire
+from horae.core.time.instants import instant, micros
 from horae.ports import ScheduleFilter, World
 
 

@@ -25,7 +25,7 @@ from sqlalchemy import text
 
 from horae import Horae
 from horae.attention import Act, Attention, Done, Facts, Rule, Step, Turn, Wait
-from horae.core.attention import FINAL, Policy
+from horae.core.attention.task import FINAL, Policy
 from horae.errors import StoreError
 from horae.stores.schema import migrate
 

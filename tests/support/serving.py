@@ -16,10 +16,10 @@ from datetime import timedelta
 from typing import Any
 
 from horae import Horae
-from horae.actions.tokens import create_token
-from horae.listening import listen, url_of
+from horae.actions.access.tokens import create_token
 from horae.ports import World
-from horae.server import ServiceServer
+from horae.server.process import ServiceServer
+from horae.server.socket import listen, url_of
 from horae.service.asgi import build
 from horae.service.options import Options
 from horae.stores.schema import migrate

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from horae.core.fires import Schedule
-from horae.core.instants import micros
+from horae.core.schedules.schedule import Schedule
+from horae.core.time.instants import micros
 from tests.support.fire_history import Fires, Told, complaints
 
 NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)

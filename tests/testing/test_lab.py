@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from horae import Cancel, Context, Horae, Retry, Snooze
-from horae.actions import jobs as verbs
-from horae.actions import queues
-from horae.core.jobs import Job
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs import queues
+from horae.core.jobs.job import Job
 from horae.errors import LeaseLost, StoreUnavailable
 from horae.testing import Lab
 from horae.testing.trace import Happening

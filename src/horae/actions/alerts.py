@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
-from horae.actions.jobs import Request, enqueue
-from horae.actions.reasons import SILENT
-from horae.core.instants import iso
-from horae.core.jobs import SYSTEM, Job
-from horae.core.machinery import MACHINERY
-from horae.core.retry import Retry
+from horae.actions.jobs.jobs import Request, enqueue
+from horae.actions.jobs.reasons import SILENT
+from horae.core.jobs.job import SYSTEM, Job
+from horae.core.jobs.machinery import MACHINERY
+from horae.core.jobs.retry import Retry
+from horae.core.time.instants import iso
 from horae.errors import KeyConflict
 from horae.ports import Tx, Waiting, World
 

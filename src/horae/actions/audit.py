@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from horae.core.audit import Entry, chained
-from horae.core.chain import GENESIS
+from horae.core.audit.chain import GENESIS
+from horae.core.audit.entries import Entry, chained
 from horae.ports import Tx, World
 
 BATCH = 500

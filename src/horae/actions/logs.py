@@ -10,10 +10,10 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from horae.core.audit import Entry
+from horae.core.audit.entries import Entry
 from horae.core.cursors import LARGEST, MAX_PAGE, page_size
-from horae.core.instants import aware, iso
-from horae.core.jobs import SYSTEM
+from horae.core.jobs.job import SYSTEM
+from horae.core.time.instants import aware, iso
 from horae.errors import InvalidInput, NotFound
 from horae.ports import LogFilter, Logged, Tx, World
 

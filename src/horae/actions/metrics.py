@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from horae.actions.jobs import metrics
-from horae.actions.moments import one_moment
-from horae.core.figures import Backlog, Ended, Family, gathered, kept
+from horae.actions.consistency import one_moment
+from horae.actions.jobs.jobs import metrics
+from horae.core.metrics import Backlog, Ended, Family, gathered, kept
 from horae.ports import Node, Tx, World
 
 RATES_WINDOW = timedelta(hours=1)  # for the rates of S0-31 and S0-32

@@ -11,19 +11,20 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from horae.actions import endings, firing, reasons, schedules
-from horae.actions.definitions import refuse_closed
-from horae.actions.leases import with_wall_lease
-from horae.actions.moments import one_moment
-from horae.actions.schedules import CHANGEABLE, checked, entry_for, told, written
+from horae.actions.consistency import one_moment
+from horae.actions.jobs import endings, reasons
+from horae.actions.jobs.definitions import refuse_closed
+from horae.actions.jobs.leases import with_wall_lease
+from horae.actions.schedules import fires as firing
+from horae.actions.schedules import schedules
+from horae.actions.schedules.schedules import CHANGEABLE, checked, entry_for, told, written
+from horae.core.access.owners import OwnerSettings
 from horae.core.cursors import page_size
-from horae.core.fires import Schedule, first_fire, next_fire
-from horae.core.jobs import SYSTEM, Job, request_hash
-from horae.core.owners import OwnerSettings
-from horae.core.payloads import label
-from horae.core.reasons import Reason
-from horae.core.scheduled_task_rules import PREFIX
-from horae.core.scheduled_tasks import (
+from horae.core.jobs.job import SYSTEM, Job, request_hash
+from horae.core.jobs.payloads import label
+from horae.core.jobs.reasons import Reason
+from horae.core.scheduled_tasks.rules import PREFIX
+from horae.core.scheduled_tasks.task import (
     BY_KEY,
     ID_LENGTH,
     Facts,
@@ -36,7 +37,8 @@ from horae.core.scheduled_tasks import (
     is_task_id,
     plan,
 )
-from horae.core.standing import why_silent
+from horae.core.schedules.schedule import Schedule, first_fire, next_fire
+from horae.core.schedules.standing import why_silent
 from horae.errors import Conflict, InvalidInput, KeyConflict, NotAllowed, NotFound, QuotaExceeded, VersionConflict
 from horae.ports import ScheduledTaskRun, Tx, World
 

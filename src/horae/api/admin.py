@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from horae.actions import definitions, logs, schedules
+from horae.actions import logs
+from horae.actions.jobs import definitions
+from horae.actions.schedules import schedules
 from horae.api.here import Here
-from horae.api.jobs import Run
+from horae.api.jobs.room import Run
 from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
 from horae.api.values import PYDANTIC, enriched, given, published
 from horae.core.cursors import cursor_from, read_cursor
-from horae.core.retry import span
+from horae.core.jobs.retry import span
 from horae.errors import Forbidden, InvalidInput
 from horae.ports import LogFilter, Logged, StoredDefinition
 

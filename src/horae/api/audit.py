@@ -10,7 +10,7 @@ from horae.actions.audit import find_entries, seal_audit, verify_audit
 from horae.api.here import Here
 from horae.api.operation import PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import PYDANTIC, given, published
-from horae.core.audit import Entry
+from horae.core.audit.entries import Entry
 from horae.core.cursors import cursor_from, read_cursor
 
 ADMIN = ("admin",)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from horae.core.access import SCOPES, Caller, Reach
-from horae.core.jobs import SYSTEM
+from horae.core.access.callers import SCOPES, Caller, Reach
+from horae.core.jobs.job import SYSTEM
 from horae.ports import Sealer, World
 
 
@@ -17,13 +17,13 @@ def no_sealer() -> Sealer | None:
 
 
 if TYPE_CHECKING:
-    from horae.core.scheduled_tasks import Terms
+    from horae.core.scheduled_tasks.task import Terms
 
 
 def usual_terms() -> Terms:
     """Return what holds for users' tasks where the operator has decided nothing."""
-    from horae.core.scheduled_tasks import ATTEND, DISPATCH, Terms
-    from horae.core.webhooks import WEBHOOK
+    from horae.core.outgoing.webhooks import WEBHOOK
+    from horae.core.scheduled_tasks.task import ATTEND, DISPATCH, Terms
 
     return Terms(handlers=(DISPATCH, WEBHOOK, ATTEND))
 

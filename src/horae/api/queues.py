@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Literal
 
-from horae.actions import nodes, queues, running_limits
+from horae.actions.jobs import nodes, queues, running_limits
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, POST, PUT, Call, Room, S
 from horae.api.values import PYDANTIC, Get, given
-from horae.core.jobs import Order
+from horae.core.jobs.job import Order
 
 ADMIN = ("admin",)
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Generic
 
-from horae.api.access import Owners, Secrets, Tokens
+from horae.api.access.room import Owners, Secrets, Tokens
 from horae.api.admin import Admin
-from horae.api.attention import Attention
+from horae.api.attention.room import Attention
 from horae.api.audit import Audit
 from horae.api.health import Health
-from horae.api.jobs import Jobs
+from horae.api.jobs.room import Jobs
 from horae.api.operation import S
 from horae.api.queues import Limits, Queues, Workers
-from horae.api.scheduled_tasks import ScheduledTasks
-from horae.api.schedules import Schedules
+from horae.api.scheduled_tasks.room import ScheduledTasks
+from horae.api.schedules.room import Schedules
 
 
 class Rooms(Generic[S]):

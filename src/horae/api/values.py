@@ -13,7 +13,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from horae.core.instants import aware, from_iso, iso
+from horae.core.time.instants import aware, from_iso, iso
 from horae.errors import DefinitionError
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ import sys
 from datetime import datetime
 from typing import Any
 
-from horae.core.instants import from_iso
+from horae.core.time.instants import from_iso
 from horae.errors import InvalidInput
 
 PRIORITIES = ("high", "medium", "low")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from horae.core.access import masked
-from horae.core.instants import iso
+from horae.core.access.callers import masked
+from horae.core.time.instants import iso
 from horae.errors import InvalidInput
 from horae.settings import LEVELS
 

@@ -43,6 +43,26 @@ GROUPS = {
     "demo": "See Horae at work: stories that need nothing set up.",
 }
 
+PLACES = {
+    "worker": "process.worker",
+    "server": "process.server",
+    "check": "installation.check",
+    "doctor": "installation.doctor",
+    "reload": "process.reload",
+    "up": "process.up",
+    "mcp": "process.mcp",
+    "job": "jobs.job",
+    "schedule": "schedules.schedule",
+    "queue": "jobs.queue",
+    "limit": "jobs.limit",
+    "db": "installation.db",
+    "config": "installation.config",
+    "token": "access.token",
+    "attention": "attention.attention",
+    "audit": "access.audit",
+    "demo": "demo.command",
+}
+
 
 def command_tree(typed: str | None = None) -> typer.Typer:
     """Build the tree of commands: whole, or only the command that was *typed* and one line for each other."""
@@ -63,9 +83,9 @@ def command_tree(typed: str | None = None) -> typer.Typer:
         if typed not in (None, name):
             app.command(name, help=text)(_unloaded)
         elif name in GROUPS:
-            app.add_typer(import_module(f"horae.cli.{name}").group, name=name)
+            app.add_typer(import_module(f"horae.cli.{PLACES[name]}").group, name=name)
         else:
-            import_module(f"horae.cli.{name}").register(app)
+            import_module(f"horae.cli.{PLACES[name]}").register(app)
     return app
 
 

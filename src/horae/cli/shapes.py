@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from horae.core.instants import iso
+from horae.core.time.instants import iso
 
 
 def moment(value: datetime | None) -> str | None:

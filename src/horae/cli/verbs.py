@@ -15,13 +15,13 @@ from horae.cli.terminal import Terminal, actor, opened
 from horae.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
-    from horae.api.access import Tokens
-    from horae.api.attention import Attention
+    from horae.api.access.room import Tokens
+    from horae.api.attention.room import Attention
     from horae.api.audit import Audit
-    from horae.api.jobs import Jobs
+    from horae.api.jobs.room import Jobs
     from horae.api.operation import Sender
     from horae.api.queues import Limits, Queues
-    from horae.api.schedules import Schedules
+    from horae.api.schedules.room import Schedules
     from horae.ports import World
 
 
@@ -52,7 +52,7 @@ class Near:
         from horae.api.here import Here, house, tenant
         from horae.api.rooms import Rooms
         from horae.api.senders.local import Local
-        from horae.core.jobs import SYSTEM
+        from horae.core.jobs.job import SYSTEM
 
         self.now = world.clock.now
         self.moment = world.store.moment

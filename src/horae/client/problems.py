@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Any
 
 from horae import errors
-from horae.core.access import masked, masked_values
+from horae.core.access.callers import masked, masked_values
 from horae.errors import HoraeError
 
 # By status where the body does not say more, as when a proxy answers in the service's place.

@@ -12,12 +12,12 @@ from horae.limits.backoff import backoff, is_limit_error
 from horae.limits.limiter import RateLimiter
 
 if TYPE_CHECKING:
-    from horae.stores.limits_database import DatabaseCalls
-    from horae.stores.limits_redis import RedisCalls
+    from horae.stores.limits.database import DatabaseCalls
+    from horae.stores.limits.redis import RedisCalls
 
 __all__ = ["DatabaseCalls", "RateLimiter", "RedisCalls", "backoff", "is_limit_error"]
 
-_PLACES = {"DatabaseCalls": "horae.stores.limits_database", "RedisCalls": "horae.stores.limits_redis"}
+_PLACES = {"DatabaseCalls": "horae.stores.limits.database", "RedisCalls": "horae.stores.limits.redis"}
 
 
 def __getattr__(name: str) -> Any:

@@ -16,8 +16,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from horae import clock as house
-from horae.core.instants import aware
-from horae.core.retry import span
+from horae.core.jobs.retry import span
+from horae.core.time.instants import aware
 from horae.errors import DefinitionError
 from horae.limits.limiter import RateLimiter
 from horae.ports import Clock, Dice

@@ -16,12 +16,12 @@ from datetime import timedelta
 from typing import Any, Self
 
 from horae import clock as house
-from horae.core.figures import MOST, OTHER, Buckets, Family, Point
+from horae.core.jobs.retry import span
 from horae.core.limits import Limit
-from horae.core.retry import span
+from horae.core.metrics import MOST, OTHER, Buckets, Family, Point
 from horae.errors import ConfigurationError, HoraeError
 from horae.ports import CallLog, Clock, Dice
-from horae.stores.limits_memory import MemoryCalls
+from horae.stores.limits.memory import MemoryCalls
 
 log = logging.getLogger("horae.limits")
 MAX_CALLS, WINDOW = 195, 60.0  # five in reserve where a provider allows two hundred a minute

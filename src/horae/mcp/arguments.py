@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AwareDatetime, Field
 
-from horae.core.attention import HIGHEST, LOWEST
-from horae.core.directives import MAX_KEYS, MAX_NOTE
+from horae.core.attention.directives import MAX_KEYS, MAX_NOTE
+from horae.core.attention.task import HIGHEST, LOWEST
 
 MAX_GOAL = 4000
 MAX_REASON = 500

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import StrictBool
 
-from horae.actions.looking import lane_of_confirmation
+from horae.actions.attention.queries import lane_of_confirmation
 from horae.api.values import extended
 from horae.core.cursors import MAX_PAGE
 from horae.errors import NotFound

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 from mcp.server.auth.middleware.auth_context import get_access_token
 
-from horae.api.attention import Attention
+from horae.api.attention.room import Attention
 from horae.api.here import Here as Behalf
 from horae.api.here import house, tenant
 from horae.api.operation import Sender
 from horae.api.senders.local import Local
-from horae.core.access import Caller
-from horae.core.jobs import SYSTEM
-from horae.core.lanes import lane_name
-from horae.core.payloads import label
+from horae.core.access.callers import Caller
+from horae.core.attention.lanes import lane_name
+from horae.core.jobs.job import SYSTEM
+from horae.core.jobs.payloads import label
 from horae.errors import Unauthorized
-from horae.mcp.seats import Seats
+from horae.mcp.lane_sessions import Seats
 from horae.ports import World
 
 LANE = "main"

@@ -18,11 +18,11 @@ from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
-from horae.actions.tokens import recognise
-from horae.core.access import Caller
+from horae.actions.access.tokens import recognise
+from horae.core.access.callers import Caller
 from horae.errors import Forbidden, HoraeError, StoreError, Unauthorized
 from horae.ports import World
-from horae.service.validity import Watch
+from horae.service.auth.validity import Watch
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

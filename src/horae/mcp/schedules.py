@@ -16,13 +16,13 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, StrictBool
 
-from horae.actions import schedules
-from horae.core.cron import Cron
-from horae.core.fires import Schedule
-from horae.core.instants import from_iso, iso
-from horae.core.jobs import request_hash
-from horae.core.payloads import label
-from horae.core.scheduled_tasks import BY_KEY
+from horae.actions.schedules import schedules
+from horae.core.jobs.job import request_hash
+from horae.core.jobs.payloads import label
+from horae.core.scheduled_tasks.task import BY_KEY
+from horae.core.schedules.schedule import Schedule
+from horae.core.time.cron import Cron
+from horae.core.time.instants import from_iso, iso
 from horae.errors import Conflict, InvalidInput, InvalidInterval, KeyConflict, NotFound, PastDue, QuotaExceeded
 from horae.mcp.arguments import Goal, Key, Moment, Priority, ScheduleId
 from horae.mcp.here import Here, Who

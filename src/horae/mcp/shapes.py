@@ -10,11 +10,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
-from horae.api.attention_values import Confirmation, LaneControl, PostedEvent, TaskDetail, Wait
+from horae.api.attention.values import Confirmation, LaneControl, PostedEvent, TaskDetail, Wait
 from horae.api.values import PYDANTIC, Get
-from horae.core.fires import Schedule
-from horae.core.instants import iso
-from horae.core.standing import described
+from horae.core.schedules.schedule import Schedule
+from horae.core.schedules.standing import described
+from horae.core.time.instants import iso
 
 UTC_ONLY = "UTC"
 Driver = Literal["this server", "somebody else", "nobody"]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from horae.api.attention_values import LaneDetail
+from horae.api.attention.values import LaneDetail
 from horae.api.values import extended, published
 from horae.errors import NotFound, QuotaExceeded
 from horae.mcp.arguments import (

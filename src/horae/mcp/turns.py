@@ -12,18 +12,18 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from horae.actions.turns import Think
-from horae.api.attention_values import Task, TaskDetail
-from horae.api.attention_values import Wait as OpenWait
+from horae.actions.attention.turns import Think
+from horae.api.attention.values import Task, TaskDetail
+from horae.api.attention.values import Wait as OpenWait
 from horae.api.values import extended, published
-from horae.core import lanes as core
-from horae.core.attention import Control
-from horae.core.directives import MAX_KEYS, Act, Directive, Done, Fail, Wait, Yield
-from horae.core.payloads import decode
+from horae.core.attention import lanes as core
+from horae.core.attention.directives import MAX_KEYS, Act, Directive, Done, Fail, Wait, Yield
+from horae.core.attention.task import Control
+from horae.core.jobs.payloads import decode
 from horae.errors import InvalidInput, NotAllowed
 from horae.mcp.arguments import MAX_REASON, Context, Data, Keys, Note, TaskId, Text, Timeout, Turn
 from horae.mcp.here import Here
-from horae.mcp.seats import Seat
+from horae.mcp.lane_sessions import Seat
 from horae.mcp.shapes import Asked, FactLine, SafePoint, TaskEnded, TaskLine, Waiting
 
 RESERVED = ("context", "interruptible", "note")  # arguments that a directive takes for itself

@@ -3,9 +3,9 @@
 from horae.outgoing.breakers import Breakers
 from horae.outgoing.calls import Answer, Calls, Limits
 from horae.outgoing.dispatch import Dispatcher, Orchestrator
+from horae.outgoing.encryption import KeySealer, sealer_from
 from horae.outgoing.keyring import Keyring, MemoryKeyring, StoreKeyring, new_secret
-from horae.outgoing.registering import Outgoing, Registered, register
-from horae.outgoing.sealing import KeySealer, sealer_from
+from horae.outgoing.registration import Outgoing, Registered, register
 from horae.outgoing.tenants import StoreRules, StoreTasks
 from horae.outgoing.transport import CheckedTransport, Resolver
 from horae.outgoing.webhook import Webhooks

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from datetime import datetime, timedelta
 
-from horae.core.circuits import Circuit, Patience, after_failure, after_nothing, after_success, asked
+from horae.core.outgoing.circuits import Circuit, Patience, after_failure, after_nothing, after_success, asked
 
 MOST_CIRCUITS = 10_000
 

@@ -13,8 +13,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import cast
 
-from horae.core.masking import hidden
-from horae.core.targets import Rules, Target
+from horae.core.access.masking import hidden
+from horae.core.outgoing.targets import Rules, Target
 from horae.errors import AddressRefused, CallFailed, MissingExtra
 
 try:

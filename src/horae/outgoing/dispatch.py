@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from horae.core.dispatch import PATH, Routing, answer_of, kept, question, without_routing
-from horae.core.jobs import SYSTEM, Job
-from horae.core.payloads import encode
-from horae.core.retry import Retry
-from horae.core.targets import OPERATOR, Target, target_of
+from horae.core.jobs.job import SYSTEM, Job
+from horae.core.jobs.payloads import encode
+from horae.core.jobs.retry import Retry
+from horae.core.outgoing.dispatch import PATH, Routing, answer_of, kept, question, without_routing
+from horae.core.outgoing.targets import OPERATOR, Target, target_of
 from horae.errors import AddressRefused, CallFailed, ConfigurationError, DispatchFailed, InvalidInput
 from horae.outgoing.calls import Answer, Calls, Limits
-from horae.outgoing.tracing import trace_headers
-from horae.runtime.context import Context
+from horae.outgoing.trace_context import trace_headers
+from horae.runtime.worker.context import Context
 
 RETRY = Retry.fixed(60, attempts=3)  # S1-28: not at once, so that a dead orchestrator is not hammered
 DEFAULT = Routing()

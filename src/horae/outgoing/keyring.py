@@ -6,9 +6,9 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from horae.actions.secrets import open_secret
-from horae.core.secrets import secret_name, secret_text
-from horae.core.signatures import PREFIX, SigningSecret
+from horae.actions.access.secrets import open_secret
+from horae.core.access.secrets import secret_name, secret_text
+from horae.core.outgoing.signatures import PREFIX, SigningSecret
 from horae.errors import SecretsLocked
 from horae.ports import Sealer, World
 

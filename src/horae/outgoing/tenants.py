@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from horae.actions.owners import get_owner
-from horae.core.jobs import Job
-from horae.core.targets import Rules
+from horae.actions.access.owners import get_owner
+from horae.core.jobs.job import Job
+from horae.core.outgoing.targets import Rules
 from horae.ports import Store, World
 
 MOST_TASKS = 10_000  # remembered; a key is short

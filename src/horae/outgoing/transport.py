@@ -20,8 +20,8 @@ from typing import Any, Protocol
 import httpcore
 import httpx
 
-from horae.core.addresses import Address
-from horae.core.targets import Rules, Target, target_of
+from horae.core.outgoing.addresses import Address
+from horae.core.outgoing.targets import Rules, Target, target_of
 from horae.errors import AddressRefused
 
 log = logging.getLogger("horae.outgoing")

@@ -21,21 +21,21 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from horae.core.jobs import Job
-from horae.core.outcomes import Snooze
-from horae.core.payloads import encode
-from horae.core.retry import Retry
-from horae.core.secrets import references, resolved
-from horae.core.signatures import SigningSecret, signed_headers
-from horae.core.targets import Rules, Target, target_of
-from horae.core.webhooks import checked_headers, signing_name
+from horae.core.access.secrets import references, resolved
+from horae.core.jobs.job import Job
+from horae.core.jobs.outcomes import Snooze
+from horae.core.jobs.payloads import encode
+from horae.core.jobs.retry import Retry
+from horae.core.outgoing.signatures import SigningSecret, signed_headers
+from horae.core.outgoing.targets import Rules, Target, target_of
+from horae.core.outgoing.webhooks import checked_headers, signing_name
+from horae.declare.handles import Blueprint
 from horae.errors import AddressRefused, CallFailed, DeliveryFailed, DeliveryRefused, InvalidInput
-from horae.handles import Blueprint
 from horae.outgoing.breakers import Breakers
 from horae.outgoing.calls import Answer, Calls, Limits
 from horae.outgoing.keyring import Keyring
-from horae.outgoing.tracing import trace_headers
-from horae.runtime.context import Context
+from horae.outgoing.trace_context import trace_headers
+from horae.runtime.worker.context import Context
 
 # Standard Webhooks' own example of a retry schedule: seconds after the first, second, … failure.
 WAITS = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from horae.runtime.threads import Threads
+from horae.runtime.worker.threads import Threads
 
 T = TypeVar("T")
 

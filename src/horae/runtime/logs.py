@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from horae.core.jobs import Job
+from horae.core.jobs.job import Job
 
 running_job: ContextVar[Job | None] = ContextVar("horae_running_job", default=None)
 

@@ -12,10 +12,11 @@ from starlette.routing import BaseRoute
 
 from horae.ports import World
 from horae.service import documents, health, metrics, problems
-from horae.service.dialects import admin, jobs, pulling, scheduled_tasks, scheduler
-from horae.service.guard import Guard, untimed
-from horae.service.holders import Holders
-from horae.service.limits import Limits
+from horae.service.auth.holders import Holders
+from horae.service.dialects import admin, jobs, scheduled_tasks, scheduler
+from horae.service.dialects import held_jobs as pulling
+from horae.service.guard.guard import Guard, untimed
+from horae.service.guard.limits import Limits
 from horae.service.options import Options
 from horae.service.routes import access as access_routes
 from horae.service.routes import admin as admin_routes

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import Path
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
-from horae.core.instants import from_iso, iso
+from horae.core.time.instants import from_iso, iso
 
 LONGEST = 10 * 366 * 86400  # seconds: nobody waits for more than ten years
 MOST = 2**63 - 1

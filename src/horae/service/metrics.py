@@ -19,10 +19,10 @@ from fastapi.security import HTTPAuthorizationCredentials
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from horae.actions.metrics import families, survey
-from horae.core.figures import MOST, OTHER, Family, Spread
+from horae.core.metrics import MOST, OTHER, Family, Spread
 from horae.errors import Forbidden, HoraeError
-from horae.service.exposition import MEDIA, exposed
 from horae.service.fresh import Fresh
+from horae.service.prometheus import MEDIA, exposed
 from horae.service.state import DEMANDS, Service, bearer, caller_of, service_of, ticks_of
 
 log = logging.getLogger("horae.service")

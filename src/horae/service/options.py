@@ -8,11 +8,11 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
-from horae.core.access import Caller
-from horae.core.figures import Family
-from horae.core.jobs import Job
+from horae.core.access.callers import Caller
+from horae.core.jobs.job import Job
+from horae.core.metrics import Family
 from horae.ports import Sealer
-from horae.service.limits import Rates
+from horae.service.guard.limits import Rates
 
 Recogniser = Callable[[str], Caller | None]  # a bearer text; None: not mine to judge
 

@@ -19,7 +19,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from horae.core.access import masked, masked_values
+from horae.core.access.callers import masked, masked_values
 from horae.errors import (
     Conflict,
     Forbidden,

@@ -15,8 +15,8 @@ from horae.api.operation import AsyncSender, Method
 from horae.api.rooms import Rooms
 from horae.api.senders.local_async import LocalAsync
 from horae.api.values import as_list, to_json
-from horae.core.access import Caller
-from horae.core.scheduled_tasks import Terms
+from horae.core.access.callers import Caller
+from horae.core.scheduled_tasks.task import Terms
 from horae.service.options import Options
 from horae.service.state import needs, service_of, world_of
 

@@ -14,14 +14,14 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.types import Scope
 
-from horae.actions import tokens
-from horae.core.access import Caller
-from horae.core.jobs import SYSTEM
+from horae.actions.access import tokens
+from horae.core.access.callers import Caller
+from horae.core.jobs.job import SYSTEM
 from horae.errors import HoraeError, InvalidInput, Unauthorized
 from horae.ports import World
-from horae.service.limits import Limits, Rates
+from horae.service.guard.limits import Limits, Rates
 from horae.service.options import Options
-from horae.service.tracing import joined
+from horae.service.trace_context import joined
 
 EVERYBODY = Caller(SYSTEM, frozenset({"admin"}), "anybody")
 READING = frozenset({"GET", "HEAD", "OPTIONS"})

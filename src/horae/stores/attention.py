@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, insert, select, text, update
 
-from horae.core.instants import micros
-from horae.core.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
-from horae.core.machinery import MACHINERY
+from horae.core.attention.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
+from horae.core.jobs.machinery import MACHINERY
+from horae.core.time.instants import micros
 from horae.errors import Conflict
+from horae.stores.databases.dialects import BY_NAME
 from horae.stores.declaration import Declaration
-from horae.stores.dialects import BY_NAME
 from horae.stores.tables import (
     EVENTS,
     FACTS,

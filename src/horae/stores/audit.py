@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, insert, select, text, update
 
-from horae.core.audit import Entry
-from horae.core.chain import GENESIS
-from horae.stores.dialects import BY_NAME
+from horae.core.audit.chain import GENESIS
+from horae.core.audit.entries import Entry
+from horae.stores.databases.dialects import BY_NAME
 from horae.stores.tables import AUDIT, audit, chains
 
 NUMBERED = (*AUDIT.select, audit.c.id)

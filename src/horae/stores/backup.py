@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from horae.errors import InvalidInput, NotFound, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
-from horae.stores.dialects import NO_ROOM
+from horae.stores.databases.dialects import NO_ROOM
+from horae.stores.databases.sqlite import BUSY_TIMEOUT_MS, LONG_AGO
 from horae.stores.schema import HEAD, KNOWN, VERSION_TABLE
-from horae.stores.sqlite import BUSY_TIMEOUT_MS, LONG_AGO
 
 Progress = Callable[[int, int], None]  # pages copied, pages in all
 STEP = 2_000  # pages between two reports of progress

@@ -16,10 +16,10 @@ from sqlalchemy import BigInteger, ColumnElement, Integer, SmallInteger, String,
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
-from horae.core import instants
-from horae.core.instants import MICROSECOND
-from horae.core.jobs import PRIORITIES
-from horae.core.retry import Retry
+from horae.core.jobs.job import PRIORITIES
+from horae.core.jobs.retry import Retry
+from horae.core.time import instants
+from horae.core.time.instants import MICROSECOND
 
 
 class Json(UserDefinedType[str]):

@@ -17,7 +17,7 @@ from sqlalchemy import Column, ColumnElement, Connection, MetaData, Table, event
 from sqlalchemy.schema import SchemaItem
 
 from horae.stores.codecs import Codec, Json
-from horae.stores.dialects import Dialect
+from horae.stores.databases.dialects import Dialect
 
 V = TypeVar("V")
 metadata = MetaData()

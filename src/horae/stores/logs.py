@@ -23,13 +23,13 @@ from sqlalchemy import (
     tuple_,
 )
 
-from horae.core.instants import micros
-from horae.core.jobs import LOCAL
+from horae.core.jobs.job import LOCAL
+from horae.core.time.instants import micros
 from horae.ports import LogFilter, Logged
-from horae.stores.dialects import BY_NAME
-from horae.stores.driver import Driver
+from horae.stores.databases.dialects import BY_NAME
+from horae.stores.databases.driver import Driver
+from horae.stores.jobs.totals import COUNTED, add_removed
 from horae.stores.tables import JOBS, LOGGED, fires, jobs, runs, schedules
-from horae.stores.totals import COUNTED, add_removed
 
 UNKNOWN = {"finished_at", "error", "next_action_at", "audit_event_id"}  # of a run that is under way
 RUNNING = "running"

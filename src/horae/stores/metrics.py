@@ -6,9 +6,9 @@ from datetime import datetime
 
 from sqlalchemy import Connection, func, select
 
-from horae.core.figures import Backlog, Ended
-from horae.core.instants import instant, micros
-from horae.core.machinery import MACHINERY
+from horae.core.jobs.machinery import MACHINERY
+from horae.core.metrics import Backlog, Ended
+from horae.core.time.instants import instant, micros
 from horae.stores.tables import fires, jobs, runs
 
 

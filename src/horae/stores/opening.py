@@ -9,9 +9,9 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from horae.core.timeouts import Timeouts
 from horae.errors import ConfigurationError, MissingExtra
-from horae.stores.dialects import BY_NAME, SQLITE
+from horae.stores.databases.dialects import BY_NAME, SQLITE
+from horae.stores.databases.sqlite import SqliteStore, create_sqlite_engine
 from horae.stores.schema import create_all, migrate, require_current
-from horae.stores.sqlite import SqliteStore, create_sqlite_engine
 from horae.stores.store import SqlStore
 
 DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "mysql": "mysql+pymysql",
@@ -50,10 +50,10 @@ def create_store_engine(url: str, synchronous: Any = "FULL", timeouts: Timeouts 
         if BY_NAME[kind].name == "sqlite":
             return create_sqlite_engine(text, synchronous)
         if BY_NAME[kind].name == "postgresql":
-            from horae.stores.postgres_connections import create_postgres_engine
+            from horae.stores.databases.postgres_connections import create_postgres_engine
 
             return create_postgres_engine(text, limits)
-        from horae.stores.mysql_connections import create_mysql_engine
+        from horae.stores.databases.mysql_connections import create_mysql_engine
 
         return create_mysql_engine(text, limits)
     except (ModuleNotFoundError, NoSuchModuleError) as problem:
@@ -67,10 +67,10 @@ def store_on(engine: Engine, timeouts: Timeouts | None = None) -> SqlStore:
     if kind == "sqlite":
         return SqliteStore(engine, timeouts)
     if kind == "postgresql":
-        from horae.stores.postgres import PostgresStore
+        from horae.stores.databases.postgres import PostgresStore
 
         return PostgresStore(engine, timeouts)
-    from horae.stores.mysql import MysqlStore
+    from horae.stores.databases.mysql import MysqlStore
 
     return MysqlStore(engine, timeouts)
 

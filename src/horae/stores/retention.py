@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from horae.core.instants import micros
-from horae.stores.dialects import Dialect
-from horae.stores.driver import Driver, marks
-from horae.stores.totals import COUNTED, add_removed
+from horae.core.time.instants import micros
+from horae.stores.databases.dialects import Dialect
+from horae.stores.databases.driver import Driver, marks
+from horae.stores.jobs.totals import COUNTED, add_removed
 
 # table: its key, and which rows are old. A key is kept while its job is there, so that it can still answer for it.
 RUNS = "horae_runs"

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import InterfaceError, OperationalError
 
 from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
-from horae.stores.dialects import BY_NAME, NO_ROOM
+from horae.stores.databases.dialects import BY_NAME, NO_ROOM
 from horae.stores.tables import job_indexes, metadata
 
 VERSION_TABLE = "horae_version"

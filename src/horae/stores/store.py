@@ -13,20 +13,20 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from horae.core.boots import Boot, LeaseLine
-from horae.core.fires import Firing
-from horae.core.instants import instant
-from horae.core.jobs import Job, Lease, NewJob, Settlement
+from horae.core.jobs.job import Job, Lease, NewJob, Settlement
+from horae.core.schedules.schedule import Firing
+from horae.core.time.boots import Boot, LeaseLine
+from horae.core.time.instants import instant
 from horae.core.timeouts import Timeouts
 from horae.errors import StoreBusy, StoreUnavailable
 from horae.ports import Claim, Glance, Node, Placed, Renewed, make_placed
-from horae.stores.dialects import Dialect
-from horae.stores.driver import Driver
-from horae.stores.firing import Decide, Firings
-from horae.stores.hot import Hot
-from horae.stores.insertion import chunks
-from horae.stores.jobs import Jobs
+from horae.stores.databases.dialects import Dialect
+from horae.stores.databases.driver import Driver
+from horae.stores.databases.hot import Hot
+from horae.stores.jobs.insertion import chunks
+from horae.stores.jobs.jobs import Jobs
 from horae.stores.retention import forget
+from horae.stores.schedules.fires import Decide, Firings
 from horae.stores.schema import require_current
 from horae.stores.transaction import Transaction
 

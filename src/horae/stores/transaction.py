@@ -10,21 +10,21 @@ from functools import cached_property
 from sqlalchemy import Connection, event
 
 from horae.errors import InvalidInput
+from horae.stores.access.owners import Owners
+from horae.stores.access.secrets import Secrets
+from horae.stores.access.tokens import Tokens
 from horae.stores.attention import Attention
 from horae.stores.audit import Audit
-from horae.stores.definitions import Definitions
-from horae.stores.jobs import Jobs
-from horae.stores.ledger import Ledger
+from horae.stores.jobs.definitions import Definitions
+from horae.stores.jobs.jobs import Jobs
+from horae.stores.jobs.ledger import Ledger
+from horae.stores.jobs.nodes import Nodes
+from horae.stores.jobs.queues import Queues
+from horae.stores.jobs.running_limits import RunningLimits
 from horae.stores.logs import Logs
 from horae.stores.metrics import Metrics
-from horae.stores.nodes import Nodes
-from horae.stores.owners import Owners
-from horae.stores.queues import Queues
-from horae.stores.running_limits import RunningLimits
-from horae.stores.scheduled_tasks import ScheduledTasks
-from horae.stores.schedules import Schedules
-from horae.stores.secrets import Secrets
-from horae.stores.tokens import Tokens
+from horae.stores.schedules.scheduled_tasks import ScheduledTasks
+from horae.stores.schedules.schedules import Schedules
 
 Lend = Callable[[Connection, timedelta | None], AbstractContextManager[None]]
 

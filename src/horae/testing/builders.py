@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from horae.actions.jobs import Request
-from horae.core.fires import Schedule
-from horae.core.jobs import Job, NewJob, Priority, State, band_of
-from horae.core.payloads import encode
+from horae.actions.jobs.jobs import Request
+from horae.core.jobs.job import Job, NewJob, Priority, State, band_of
+from horae.core.jobs.payloads import encode
+from horae.core.schedules.schedule import Schedule
 from horae.testing.clock import NOON
 
 LEASE = timedelta(seconds=30)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime, timedelta
 
-from horae.core.instants import aware, from_iso, iso
+from horae.core.time.instants import aware, from_iso, iso
 from horae.errors import InvalidInput
 
 NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)  # a Monday

@@ -16,24 +16,26 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self, TypeVar
 
-from horae.actions import claims, endings, firing, schedules
-from horae.actions import jobs as verbs
-from horae.actions.jobs import Enqueued
-from horae.actions.machinery import serve_due
+from horae.actions.jobs import claims, endings
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.jobs import Enqueued
+from horae.actions.jobs.machinery import serve_due
+from horae.actions.schedules import fires as firing
+from horae.actions.schedules import schedules
 from horae.app import Horae, JobHandle
 from horae.clock import zone_database_version
-from horae.core.fires import Fire
-from horae.core.instants import iso
-from horae.core.jobs import Filter, Job, Lease, Outcome, Run, State, renewal_pause
-from horae.core.machinery import MACHINERY
-from horae.core.retry import span
-from horae.definitions import Definition
+from horae.core.jobs.job import Filter, Job, Lease, Outcome, Run, State, renewal_pause
+from horae.core.jobs.machinery import MACHINERY
+from horae.core.jobs.retry import span
+from horae.core.schedules.schedule import Fire
+from horae.core.time.instants import iso
+from horae.declare.definitions import Definition
 from horae.ports import World
-from horae.runtime.attempts import for_owner
-from horae.runtime.context import Context
-from horae.runtime.executor import Executor, Handler
-from horae.runtime.occurrences import Occurrences
-from horae.runtime.threads import Threads
+from horae.runtime.schedules.occurrences import Occurrences
+from horae.runtime.worker.attempts import for_owner
+from horae.runtime.worker.context import Context
+from horae.runtime.worker.executor import Executor, Handler
+from horae.runtime.worker.threads import Threads
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.testing.clock import LoadedDice, VirtualClock

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from sqlalchemy import func, select
 
-from horae.actions import jobs as verbs
-from horae.core.instants import iso
-from horae.core.jobs import Filter, Job
+from horae.actions.jobs import jobs as verbs
+from horae.core.jobs.job import Filter, Job
+from horae.core.time.instants import iso
 from horae.ports import Tx, World
 from horae.stores.tables import jobs, runs
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, NoReturn, TypeVar, cast
 
-from horae.actions.claims import MAX_PULL
-from horae.actions.held_jobs import Ending, EndingOutcome, Hold, Settled
-from horae.api.jobs import Jobs
-from horae.api.local_jobs import Heartbeat
+from horae.actions.jobs.claims import MAX_PULL
+from horae.actions.jobs.held_jobs import Ending, EndingOutcome, Hold, Settled
+from horae.api.jobs.local import Heartbeat
+from horae.api.jobs.remote import core_job
+from horae.api.jobs.room import Jobs
 from horae.api.operation import Sender
-from horae.api.remote_jobs import core_job
-from horae.core.jobs import Change, Job, Lease, Outcome, job_number, settlement
-from horae.core.payloads import decode, encode
+from horae.core.jobs.job import Change, Job, Lease, Outcome, job_number, settlement
+from horae.core.jobs.payloads import decode, encode
 from horae.errors import (
     Forbidden,
     HoraeError,

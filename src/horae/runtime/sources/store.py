@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from horae.actions import claims, endings
-from horae.core.jobs import Change, Job, Lease, Outcome
+from horae.actions.jobs import claims, endings
+from horae.core.jobs.job import Change, Job, Lease, Outcome
 from horae.ports import Glance, Node, Renewed, World
 
 

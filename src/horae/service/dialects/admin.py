@@ -9,8 +9,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Depends, Query
 from pydantic import AfterValidator
 
-from horae.actions import declaring, firing, logs, schedules, toggles
-from horae.core.access import Caller
+from horae.actions import logs
+from horae.actions.schedules import declared, fires, schedules, toggles
+from horae.core.access.callers import Caller
 from horae.core.cursors import cursor_from, read_cursor
 from horae.errors import InvalidInput
 from horae.ports import LogFilter, ScheduleFilter, World
@@ -50,7 +51,7 @@ def list_jobs(
     """In the order of their ids; `after` is the last id of the page before."""
     with world.store.moment():
         found = schedules.find(world, ScheduleFilter(owner=caller.whose(owner)), limit=limit, after=after)
-        return [AdminJob.of(*pair) for pair in zip(found, declaring.statuses(world, found), strict=True)]
+        return [AdminJob.of(*pair) for pair in zip(found, declared.statuses(world, found), strict=True)]
 
 
 @router.get(
@@ -59,7 +60,7 @@ def list_jobs(
 def get_job(world: Here, caller: Admin, key: JobKey, owner: Tenant = None) -> AdminJobDetail:
     with world.store.moment():
         found = schedules.get(world, key, owner=caller.whose(owner))
-        return AdminJobDetail.of(found, declaring.statuses(world, [found])[0])
+        return AdminJobDetail.of(found, declared.statuses(world, [found])[0])
 
 
 @router.post("/job/trigger", operation_id="admin_trigger_job", summary="Run a job once, now", responses=refuses(404))
@@ -74,7 +75,7 @@ def trigger_job(
     """Enabled or not. The body holds parameters that win over the stored ones. It obeys overlap, leaves the rhythm
     alone and is not retried.
     """
-    done = firing.trigger(world, key, parameters, owner=caller.whose(owner), actor=caller.actor, reason=reason)
+    done = fires.trigger(world, key, parameters, owner=caller.whose(owner), actor=caller.actor, reason=reason)
     return TriggeredJob(id=key, triggered=done.ran, jobId=done.job_id, reason=done.fire.reason)
 
 
@@ -95,7 +96,7 @@ def update_status(world: Here, caller: Admin, told: UpdateStatus, owner: Tenant 
         actor=caller.actor,
         reason=told.reason,
     )
-    return AdminJob.of(changed, declaring.statuses(world, [changed])[0])
+    return AdminJob.of(changed, declared.statuses(world, [changed])[0])
 
 
 @router.get(

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from horae.core.fires import Schedule
-from horae.core.instants import micros
-from horae.core.status import JobStatus
+from horae.core.schedules.schedule import Schedule
+from horae.core.schedules.status import JobStatus
+from horae.core.time.instants import micros
 from horae.core.traces import trace_id_of
 from horae.ports import Logged
 from horae.service.fields import Instant

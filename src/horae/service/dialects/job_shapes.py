@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from horae.actions.jobs import Request
-from horae.actions.keys import prefix_of, shown_key, stored_key
+from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.keys import prefix_of, shown_key, stored_key
 from horae.api import admin
-from horae.core.jobs import Job, Run, State
-from horae.core.reasons import Reason
-from horae.core.retry import DEFAULT_RETRY, Retry
+from horae.core.jobs.job import Job, Run, State
+from horae.core.jobs.reasons import Reason
+from horae.core.jobs.retry import DEFAULT_RETRY, Retry
 from horae.core.traces import trace_id_of
 from horae.errors import InvalidInput
 from horae.service.fields import LONGEST, Body, Instant, Seconds

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
-from horae.actions import jobs as verbs
+from horae.actions.jobs import jobs as verbs
 from horae.api import here as api
-from horae.api import local_jobs
-from horae.core.access import Caller
-from horae.core.jobs import Filter
+from horae.api.jobs import local
+from horae.core.access.callers import Caller
+from horae.core.jobs.job import Filter
 from horae.ports import World
 from horae.service.dialects.job_shapes import (
     WORDS,
@@ -88,7 +88,7 @@ def enqueue(
     there; with another request 409 `key_conflict`. The house's workers run a tenant's job only where its handler is
     open to tenants (`GET /definitions`); until then it is held, and only a worker with a token of that tenant gets it.
     """
-    (placed,) = local_jobs.enqueue(_here(world, service, caller), [body.request(caller.owner, key)])
+    (placed,) = local.enqueue(_here(world, service, caller), [body.request(caller.owner, key)])
     response.status_code = 200 if placed.deduplicated else 201
     response.headers["Location"] = f"{request.scope.get('root_path', '')}/scheduler/jobs/{placed.id}"
     return EnqueuedJob.of(placed.job, deduplicated=placed.deduplicated)
@@ -108,7 +108,7 @@ def enqueue_many(
     `key_conflict`, and nothing is stored. A job with an `idempotency_key` keeps its own."""
     asked = [each.request(caller.owner) for each in body.jobs]
     requests = asked if key is None else verbs.keyed_by_call(asked, key)
-    placed = local_jobs.enqueue(_here(world, service, caller), requests)
+    placed = local.enqueue(_here(world, service, caller), requests)
     told = [EnqueuedJob.of(each.job, deduplicated=each.deduplicated) for each in placed]
     created = sum(not each.deduplicated for each in placed)
     response.status_code = 201 if created else 200
@@ -186,11 +186,11 @@ def runs(job_id: JobId, world: Here, caller: Somebody) -> Runs:
     "/jobs/{job_id}/why", operation_id="explain_job", summary="Why a job stands where it stands", responses=refuses(404)
 )
 def why(job_id: JobId, world: Here, service: How, caller: Somebody) -> Reasons:
-    return Reasons.of(*local_jobs.explained(_here(world, service, caller), job_id))
+    return Reasons.of(*local.explained(_here(world, service, caller), job_id))
 
 
 def _page(here: api.Here, wanted: Filter, limit: int, cursor: str | None, before: str | None = None) -> JobPage:
-    found, following = local_jobs.find(here, wanted, cursor, limit, before)
+    found, following = local.find(here, wanted, cursor, limit, before)
     return JobPage(jobs=[JobShape.of(job) for job in found], next_cursor=following)
 
 
@@ -201,9 +201,7 @@ def _page(here: api.Here, wanted: Filter, limit: int, cursor: str | None, before
 def revive_many(body: ReviveJobs, world: Here, service: How, caller: Somebody) -> RevivedJobs:
     """Says how many match; changes them only with `dry_run: false`. One refusal stops nobody else."""
     wanted = Filter(("dead",), body.queue, body.handler, None, body.tag, None, body.object_type, body.object_id)
-    return RevivedJobs(
-        **asdict(local_jobs.revive_many(_here(world, service, caller), wanted, body.dry_run, body.reason))
-    )
+    return RevivedJobs(**asdict(local.revive_many(_here(world, service, caller), wanted, body.dry_run, body.reason)))
 
 
 @router.post(

@@ -13,7 +13,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, S
 
 from horae.actions.scheduled_tasks import MAX_PREVIEW
 from horae.api.operation import Page
-from horae.api.scheduled_task_values import (
+from horae.api.scheduled_tasks.room import ScheduledTasks
+from horae.api.scheduled_tasks.values import (
     ScheduledTask,
     ScheduledTaskRun,
     TaskPreview,
@@ -21,10 +22,9 @@ from horae.api.scheduled_task_values import (
     TaskTerms,
     TriggeredTask,
 )
-from horae.api.scheduled_tasks import ScheduledTasks
 from horae.api.values import to_json
-from horae.core.scheduled_tasks import LONGEST_NAME
-from horae.core.words import Language
+from horae.core.scheduled_tasks.task import LONGEST_NAME
+from horae.core.schedules.words import Language
 from horae.errors import InvalidInput
 from horae.service.inputs import Because, IfMatch, Tenant, Why, storable
 from horae.service.paging import Cursor, Limit

@@ -9,14 +9,17 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Depends, Path, Query
 from pydantic import AfterValidator
 
-from horae.actions import arranging, firing, jobs, logs, schedules, toggles
-from horae.actions.reasons import SILENT
-from horae.core.access import Caller
+from horae.actions import logs
+from horae.actions.jobs import jobs
+from horae.actions.jobs.reasons import SILENT
+from horae.actions.schedules import fires as firing
+from horae.actions.schedules import scheduler_dialect, schedules, toggles
+from horae.core.access.callers import Caller
 from horae.core.cursors import MAX_PAGE
-from horae.core.fires import Schedule
-from horae.core.instants import EPOCH
-from horae.core.jobs import SYSTEM
-from horae.core.retry import Retry
+from horae.core.jobs.job import SYSTEM
+from horae.core.jobs.retry import Retry
+from horae.core.schedules.schedule import Schedule
+from horae.core.time.instants import EPOCH
 from horae.errors import InvalidInput, NotFound
 from horae.ports import LogFilter, ScheduleFilter, World
 from horae.service.dialects.scheduler_shapes import (
@@ -56,7 +59,7 @@ def start(world: Here, service: How, caller: Admin, key: JobKey, told: StartJob 
     handler, queue = _known(world, service, key)
     if told is None:
         return Arranged.of(_restarted(world, key, caller), "started")
-    made = arranging.arrange(
+    made = scheduler_dialect.arrange(
         world, key, handler, "every", seconds_text(told.interval_minutes * 60), queue=queue, actor=caller.actor
     )
     return Arranged.of(made, "started")
@@ -72,7 +75,7 @@ def schedule(world: Here, service: How, caller: Admin, key: JobKey, told: TimeOf
     """Every day at this time, also after a restart; in the schedule's zone unless one is given, UTC for a new one."""
     handler, queue = _known(world, service, key)
     expression = f"{told.minute} {told.hour} * * *"
-    made = arranging.arrange(
+    made = scheduler_dialect.arrange(
         world, key, handler, "cron", expression, zone=told.timezone, queue=queue, actor=caller.actor
     )
     return Arranged.of(made, "scheduled")
@@ -140,7 +143,7 @@ def executions(
 
 def _restarted(world: World, key: str, caller: Caller) -> Schedule:
     try:
-        return arranging.restart(world, key, actor=caller.actor)
+        return scheduler_dialect.restart(world, key, actor=caller.actor)
     except NotFound:
         raise InvalidInput(
             f'{key} was never started: say how often it runs, as in {{"interval_minutes": 30}}.'

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from horae.core.fires import Schedule
+from horae.core.schedules.schedule import Schedule
 from horae.ports import Logged
 from horae.service.dialects.admin_shapes import WORDS, Status, took
 from horae.service.fields import Body, Instant

@@ -8,14 +8,14 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
-from horae.actions.secrets import LONGEST_OVERLAP, OVERLAP
-from horae.actions.tokens import DEFAULT_LIFE, SHORTEST_LIFE
-from horae.api.access import TOKEN_ID, Owners, Secrets, Tokens
-from horae.api.access_values import Owner, Resealed, Secret, SecretMade, Token, TokenMade
+from horae.actions.access.secrets import LONGEST_OVERLAP, OVERLAP
+from horae.actions.access.tokens import DEFAULT_LIFE, SHORTEST_LIFE
+from horae.api.access.room import TOKEN_ID, Owners, Secrets, Tokens
+from horae.api.access.values import Owner, Resealed, Secret, SecretMade, Token, TokenMade
 from horae.api.operation import Page
-from horae.core.access import Scope
-from horae.core.owners import MOST_NETWORKS, MOST_PORTS, MOST_TASKS
-from horae.core.secrets import LONGEST, SHORTEST
+from horae.core.access.callers import Scope
+from horae.core.access.owners import MOST_NETWORKS, MOST_PORTS, MOST_TASKS
+from horae.core.access.secrets import LONGEST, SHORTEST
 from horae.service.inputs import Because, Reason
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses

@@ -13,9 +13,9 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response, StreamingResponse
 from pydantic import AfterValidator, ConfigDict, Field, StrictBool
 
-from horae.actions.lanes import get_lane
-from horae.api.attention import Attention
-from horae.api.attention_values import (
+from horae.actions.attention.lanes import get_lane
+from horae.api.attention.room import Attention
+from horae.api.attention.values import (
     AddedTask,
     Confirmation,
     JournalEntry,
@@ -30,16 +30,16 @@ from horae.api.attention_values import (
     Wait,
 )
 from horae.api.operation import Page
-from horae.core.access import Caller
-from horae.core.attention import HIGHEST, LOWEST, NORMAL, TaskState
+from horae.core.access.callers import Caller
+from horae.core.attention.task import HIGHEST, LOWEST, NORMAL, TaskState
 from horae.errors import InvalidInput
+from horae.service.event_stream import JournalStream, begin_at
 from horae.service.fields import MOST, Body, Instant, Seconds
 from horae.service.inputs import Because, Tenant, one_line
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import Asked, answer, caller_of, may
 from horae.service.state import Here
-from horae.service.streaming import JournalStream, begin_at
 
 router = APIRouter(prefix="/attention/lanes", tags=["attention"])
 OneLine = AfterValidator(one_line)

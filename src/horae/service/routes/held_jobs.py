@@ -10,23 +10,23 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 from pydantic import Field
 
-from horae.actions import jobs as verbs
-from horae.actions.claims import HTTP_LEASE, MAX_PULL
-from horae.actions.held_jobs import Ending, Hold, Renewal, Settled
-from horae.api.jobs import Job, Jobs
-from horae.api.local_jobs import Heartbeat, Upcoming
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.claims import HTTP_LEASE, MAX_PULL
+from horae.actions.jobs.held_jobs import Ending, Hold, Renewal, Settled
+from horae.api.jobs.local import Heartbeat, Upcoming
+from horae.api.jobs.room import Job, Jobs
 from horae.api.operation import Page
 from horae.api.values import published
-from horae.core import jobs as core
-from horae.core.access import Caller
+from horae.core.access.callers import Caller
+from horae.core.jobs import job as core
 from horae.ports import World
 from horae.service.fields import Body, Instant, JobId, Lease, Seconds, Token
 from horae.service.inputs import Why
+from horae.service.long_poll import Want, room_of, take
 from horae.service.models import Model, model_of, value_of
 from horae.service.problems import refuses
 from horae.service.rooms import Asked, answer, may
 from horae.service.state import service_of, world_of
-from horae.service.waiting import Want, room_of, take
 
 router = APIRouter(prefix="/jobs", tags=["workers"])
 DEFAULT_LEASE = HTTP_LEASE.total_seconds()

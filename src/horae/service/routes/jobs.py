@@ -9,12 +9,12 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
 
-from horae.actions.jobs import Request as NewJob
-from horae.actions.jobs import keyed_by_call
-from horae.api.jobs import NOT_SENT, Enqueued, Job, Jobs, Reason, Run, options_of
-from horae.api.local_jobs import Revived
+from horae.actions.jobs.jobs import Request as NewJob
+from horae.actions.jobs.jobs import keyed_by_call
+from horae.api.jobs.local import Revived
+from horae.api.jobs.room import NOT_SENT, Enqueued, Job, Jobs, Reason, Run, options_of
 from horae.api.operation import Page
-from horae.core.jobs import State
+from horae.core.jobs.job import State
 from horae.errors import InvalidInput
 from horae.service.fields import Body, Instant, JobId
 from horae.service.inputs import Because, Tenant, Word

@@ -10,8 +10,8 @@ from pydantic import AfterValidator, Field
 
 from horae.api.operation import Page
 from horae.api.queues import Limits, Queue, QueueDetail, Queues, RunningLimit, Worker, Workers
-from horae.core.jobs import Order
-from horae.core.running_limits import MOST
+from horae.core.jobs.job import Order
+from horae.core.jobs.running_limits import MOST
 from horae.service.inputs import Because, Reason, one_line
 from horae.service.problems import refuses
 from horae.service.rooms import Asked, answer, may

@@ -8,9 +8,10 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import AfterValidator, ConfigDict, Field
 
-from horae.actions.forecast import LONGEST
+from horae.actions.schedules.forecast import LONGEST
 from horae.api.operation import Page
-from horae.api.schedule_values import (
+from horae.api.schedules.room import Schedules
+from horae.api.schedules.values import (
     Backfilled,
     ChangedGroup,
     Fire,
@@ -22,7 +23,6 @@ from horae.api.schedule_values import (
     Triggered,
     Version,
 )
-from horae.api.schedules import Schedules
 from horae.service.addresses import GROUPS, addressable, only_meaning
 from horae.service.fields import Instant, Seconds
 from horae.service.inputs import Because, IfMatch, Key, Tenant, Why, Word, etag, version_from

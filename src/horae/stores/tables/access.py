@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, Table
 
-from horae.core.access import Token
+from horae.core.access.callers import Token
 from horae.ports import Sealed, StoredDefinition
 from horae.stores.codecs import FLAG, INSTANT, LONG_TEXT, NAME, WORDS, Json, Name, text
 from horae.stores.declaration import Declaration, Field, Mark, metadata

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import CheckConstraint, Index, PrimaryKeyConstraint
 
-from horae.core.lanes import TABLES, Event, Lane, Line, StoredFact, Task, TaskWait
+from horae.core.attention.lanes import TABLES, Event, Lane, Line, StoredFact, Task, TaskWait
 from horae.stores.codecs import (
     COUNT,
     FLAG,

@@ -6,7 +6,7 @@ import json
 
 from sqlalchemy import BigInteger, Column, Index, String, Table
 
-from horae.core.audit import Entry
+from horae.core.audit.entries import Entry
 from horae.stores.codecs import INSTANT, LONG_TEXT, NAME, NUMBER, ROW_NUMBER, WORDS, Codec, Json, Name, text
 from horae.stores.declaration import Declaration, Field, Mark, metadata
 

@@ -19,7 +19,7 @@ from sqlalchemy import (
     Table,
 )
 
-from horae.core.jobs import Job, NewJob, Run, Settlement, make_job
+from horae.core.jobs.job import Job, NewJob, Run, Settlement, make_job
 from horae.stores.codecs import (
     COUNT,
     FLAG,
@@ -181,7 +181,7 @@ ledger = Table(
     Index("horae_ledger_created", "created_at"),
 )
 
-# A job that waits for others to succeed; stores/needs.py says what the states mean.
+# A job that waits for others to succeed; stores/jobs/needs.py says what the states mean.
 needs = Table(
     "horae_needs",
     metadata,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Index, Integer, PrimaryKeyConstraint, SmallInteger, String, Table
 
-from horae.core.running_limits import LimitSource
+from horae.core.jobs.running_limits import LimitSource
 from horae.ports import Node, Queue
 from horae.stores.codecs import COUNT, INSTANT, MAPPING, NAME, TEXT, Name, Number, text
 from horae.stores.declaration import Declaration, Field, metadata

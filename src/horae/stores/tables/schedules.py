@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, String, Table
 
-from horae.core.fires import Fire, Schedule
+from horae.core.schedules.schedule import Fire, Schedule
 from horae.stores.codecs import (
     COUNT,
     FLAG,

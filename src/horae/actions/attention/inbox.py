@@ -1,0 +1,379 @@
+"""What the outside does to a lane: add a task, post an event, cancel, confirm; and what comes due in it.
+
+Whoever resolves a wait first wins; the other finds it closed and changes nothing. Events that nobody waits for are
+kept, so that an early one is worth as much as one that comes in time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, TypeGuard
+
+from horae.actions.attention.lanes import Pen, in_known_lane, in_lane
+from horae.actions.attention.waits import close_waits, closed, resolve_by_event, tell_event, time_out, wake
+from horae.actions.jobs.jobs import shown
+from horae.core.attention.lanes import Event, Lane, Task
+from horae.core.attention.task import FINAL, NORMAL, Policy, Rule, base_priority
+from horae.core.jobs.job import SYSTEM
+from horae.core.jobs.machinery import DEADLINE, HANDLERS, START, TIMEOUT
+from horae.core.jobs.payloads import decode, encode, label, name, true_or_false
+from horae.core.time.instants import aware, iso, later
+from horae.errors import Conflict, InvalidInput, NotFound
+from horae.ports import World
+
+STARTS_WITH = "t"
+MAX_NUMBER = 2**63 - 1
+MAX_REASON = 2000
+MAX_KEY = 255
+MAX_DIGITS = 20  # of the number of an event, and its sign
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """The task that now stands for a request; ``created`` is false when its key was known."""
+
+    task: Task
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """What became of an event."""
+
+    event: Event
+    is_new: bool = True
+
+
+def task_number(task_id: str) -> int:
+    """``t12`` as 12."""
+    digits = task_id.removeprefix(STARTS_WITH) if isinstance(task_id, str) else ""
+    if not (digits.isascii() and digits.isdigit() and 0 < int(digits[:20]) <= MAX_NUMBER) or digits == task_id:
+        raise NotFound("task_id_unreadable", id=task_id)
+    return int(digits)
+
+
+# -- add -----------------------------------------------------------------------------------------------------------
+
+
+def add(
+    world: World,
+    lane: str,
+    kind: str,
+    payload: Any = None,
+    *,
+    priority: int = NORMAL,
+    key: str | None = None,
+    start_at: datetime | None = None,
+    delay: timedelta | None = None,
+    due_by: datetime | None = None,
+    expires_at: datetime | None = None,
+    owner: str = SYSTEM,
+    actor: str = SYSTEM,
+) -> Added:
+    """Give a lane something to attend to; a key that is known there already leads to the task that has it."""
+    if start_at is not None and delay is not None:
+        raise InvalidInput("start_at_and_delay")
+    now = world.clock.now()
+    begin = later(now, delay) if delay is not None else None if start_at is None else aware(start_at, "start_at")
+    wanted = Task(
+        number=0,
+        lane=0,
+        kind=name(kind, "kind of task"),
+        state="created",
+        base=base_priority(priority),
+        payload=encode({} if payload is None else payload, max_bytes=world.max_payload_bytes),
+        key=None if key is None else label(key, "key"),
+        created_at=now,
+        start_at=begin,
+        due_by=None if due_by is None else aware(due_by, "due_by"),
+        expires_at=None if expires_at is None else aware(expires_at, "expires_at"),
+    )
+    return in_lane(world, lane, owner, lambda pen: put(pen, wanted, actor))
+
+
+def put(pen: Pen, wanted: Task, actor: str) -> Added:
+    """T1, and T2 at once unless its time has not come."""
+    lane = pen.lane.number
+    known = None if wanted.key is None else pen.tx.attention.task_by_key(lane, wanted.key)
+    if known is not None:
+        if (known.kind, known.payload) != (wanted.kind, wanted.payload):
+            raise Conflict("task_key_taken", key=wanted.key, id=known.id)
+        return Added(known, created=False)
+    task = pen.add(replace(wanted, lane=lane, created_at=pen.now))
+    planned = task
+    if task.start_at is not None and task.start_at > pen.now:
+        planned = replace(planned, start_job=pen.plan(START, task.start_at, f"start:{task.number}", task=task.number))
+    if task.due_by is not None:
+        due = pen.plan(DEADLINE, task.due_by, f"deadline:{task.number}", task=task.number)
+        planned = replace(planned, deadline_job=due)
+    task = pen.save(task, planned)
+    pen.fact(task, "started", {"at": iso(pen.now)})
+    pen.line("added", task, after="created", by=actor)
+    return Added(task if task.start_job is not None else admit(pen, task), created=True)
+
+
+def admit(pen: Pen, task: Task) -> Task:
+    """T2."""
+    return pen.move(task, "admitted", "admitted", ready_since=pen.now, start_job=None)
+
+
+# -- cancel --------------------------------------------------------------------------------------------------------
+
+
+def cancel(
+    world: World,
+    lane: str,
+    task_id: str,
+    *,
+    reason: str = "",
+    graceful: bool = False,
+    owner: str = SYSTEM,
+    actor: str = SYSTEM,
+    policy: Policy | None = None,
+) -> Task:
+    """End a task: at once unless it runs; the focus ends at its next safe point. Cancelling twice is no mistake."""
+    number, how, reason = task_number(task_id), policy or Policy(), shown(reason, MAX_REASON)
+    true_or_false(graceful, "graceful")
+
+    def write(pen: Pen) -> Task:
+        task = mine(pen, number)
+        if task.state in FINAL:
+            if task.state != "cancelled":
+                pen.line("cancel_too_late", task, by=actor)
+            return task
+        if task.state != "running":
+            return end_cancelled(pen, task, reason or f"by {actor}", by=actor)
+        if task.cancel_requested and (graceful or task.clean_up is None):
+            return task
+        asked = replace(
+            task,
+            cancel_requested=True,
+            clean_up=how.clean_up_steps if graceful else None,
+            reason=reason or f"by {actor}",
+        )
+        if graceful:
+            pen.fact(task, "cancel_requested", {"by": actor, "reason": reason or None})
+        pen.save(task, asked)
+        pen.line("cancel_requested", asked, by=actor, reason=reason or None, graceful=graceful)
+        return asked
+
+    return in_lane(world, lane, owner, write)
+
+
+def end_cancelled(pen: Pen, task: Task, reason: str | None, *, by: str | None = None) -> Task:
+    """T3, T5, T11, T13, T15: with everything that was planned for it. At a safe point who asked is told already."""
+    close_waits(pen, task, "cancelled")
+    pen.forget(task.start_job)
+    pen.forget(task.deadline_job)
+    return pen.move(
+        task, "cancelled", "cancelled", {"reason": reason, "by": by}, reason=reason, place=None, intent=None,
+        effect=None, holds=False, held_since=None, start_job=None, deadline_job=None,
+    )  # fmt: skip
+
+
+def kill(world: World, lane: str, task_id: str, *, reason: str, owner: str = SYSTEM, actor: str = SYSTEM) -> Task:
+    """End the focus without waiting for a safe point: its driver loses the lane, and its open step is unknown."""
+    number = task_number(task_id)
+
+    def write(pen: Pen) -> Task:
+        task = mine(pen, number)
+        if task.state in FINAL:
+            return task
+        if task.state == "running":
+            pen.lane = replace(pen.lane, epoch=pen.lane.epoch + 1, driver=None, leased_until=None)
+            if task.phase == "act":
+                intent = decode(task.intent or "{}")
+                pen.fact(task, "action_unknown", {}, action=intent.get("action"), key=intent.get("key"), step=task.step)
+        return end_cancelled(pen, task, shown(reason, MAX_REASON) or f"killed by {actor}", by=actor)
+
+    return in_lane(world, lane, owner, write)
+
+
+# -- events --------------------------------------------------------------------------------------------------------
+
+
+def post(
+    world: World,
+    lane: str,
+    key: str,
+    data: Mapping[str, Any] | None = None,
+    *,
+    event_id: str | None = None,
+    rules: Sequence[Rule] | None = None,
+    owner: str = SYSTEM,
+    actor: str = SYSTEM,
+) -> Posted:
+    """Tell a lane that something happened; what follows is decided by its rules, never by what the event says.
+
+    Whoever does not bring the agent's *rules* is judged by those that the lane's last driver left with it.
+    """
+    label(key, "event", 200)
+    told = encode(dict(data or {}), "event data", world.max_payload_bytes)
+    known_as = None if event_id is None else label(event_id, "event id")
+    label(actor, "actor")
+
+    def write(pen: Pen) -> Posted:
+        lane_number = pen.lane.number
+        known = None if known_as is None else pen.tx.attention.event_by_id(lane_number, known_as)
+        if known is not None:
+            return Posted(known, is_new=False)
+        event = pen.add(Event(0, lane_number, key, "pending", pen.now, told, known_as, actor=actor))
+        told_here = rules_of(pen.lane) if rules is None else rules
+        rule = next((each for each in told_here if each.event == key), Rule(key, "wake"))
+        event = take_in(pen, event, rule, actor)
+        pen.line("event", None, event=event.number, key=key, rule=rule.do, became=event.state, went_to=event.task)
+        return Posted(event)
+
+    return in_lane(world, lane, owner, write)
+
+
+def rules_of(lane: Lane) -> list[Rule]:
+    return [] if lane.rules is None else [Rule.from_json(each) for each in decode(lane.rules)]
+
+
+def take_in(pen: Pen, event: Event, rule: Rule, actor: str) -> Event:
+    """What a rule makes of an event."""
+    data = decode(event.data)
+    if rule.do == "log":
+        return closed(pen, event, "dropped", reason="its rule only logs it")
+    if rule.do == "steer":
+        focus = pen.tx.attention.focus(pen.lane.number)
+        if focus is None:
+            return closed(pen, event, "dropped", reason="nobody had the focus")
+        tell_event(pen, focus, "steer", event)
+        return closed(pen, event, "used", task=focus.number)
+    if rule.do in ("task", "coalesce"):
+        return _as_task(pen, event, rule, data, actor)
+    return deliver(pen, event)
+
+
+def _as_task(pen: Pen, event: Event, rule: Rule, data: Mapping[str, Any], actor: str) -> Event:
+    """A new task, unless one of its key is still to hear of it. What is merged must be heard: the focus may be about to
+    say its last word, so nothing is merged into that.
+    """
+    deaf = (*FINAL, "running") if rule.do == "coalesce" else FINAL
+    key = None if rule.key is None else filled(rule.key, data)
+    known = None if key is None else pen.tx.attention.task_by_key(pen.lane.number, key)
+    if known is not None and key is not None and known.state in deaf:
+        known = next((task for task in _occasions(pen, key) if task.state not in deaf), None)
+        key = f"{shortened(key, MAX_KEY - MAX_DIGITS)}#{event.number}"
+    if known is not None:
+        tell_event(pen, known, "event", event)
+        return closed(pen, event, "used", task=known.number)
+    wanted = Task(
+        0, 0, str(rule.kind), "created", rule.priority, encode({**rule.payload, **data}), key=key, created_at=pen.now
+    )
+    task = put(pen, wanted, actor).task
+    return closed(pen, event, "used", task=task.number)
+
+
+def _occasions(pen: Pen, key: str) -> Iterator[Task]:
+    """The live tasks of a key after its first: the key of each has the number of the event that made it."""
+    for task in pen.tx.attention.live_tasks(pen.lane.number):
+        first, _, digits = (task.key or "").rpartition("#")
+        if first != shortened(key, MAX_KEY - MAX_DIGITS) or not (digits.isascii() and digits.isdigit()):
+            continue
+        number = int(digits)
+        made_by = pen.tx.attention.event(number) if is_number(number) else None
+        if made_by is not None and made_by.task == task.number:
+            yield task
+
+
+def shortened(key: str, most: int) -> str:
+    """A key that fits; long ones that differ stay different."""
+    return key if len(key) <= most else f"{key[: most - 33]}~{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+
+
+def filled(template: str, data: Mapping[str, Any]) -> str:
+    """``alert:{id}`` with the event's own id; what the event does not say stays as it is written."""
+    told = template
+    for name_, value in data.items():
+        if isinstance(value, str | int) and "{" + name_ + "}" in told:
+            told = told.replace("{" + name_ + "}", str(value))
+    return label(shortened(told, MAX_KEY), "key")
+
+
+def deliver(pen: Pen, event: Event) -> Event:
+    """To whoever waits for it, the longest first; else it is late, or kept for whoever will."""
+    waits = [each for each in pen.tx.attention.waits_for(pen.lane.number, event.key) if each.kind == "event"]
+    waiting = next((each for each in waits if each.state == "open"), None)
+    if waiting is not None:
+        return resolve_by_event(pen, waiting, event)
+    last = waits[-1] if waits else None
+    task = None if last is None or last.state != "timeout" else pen.tx.attention.task(last.task)
+    if task is None or task.state in FINAL:
+        return event
+    tell_event(pen, task, "late_event", event)
+    return closed(pen, event, "late", task=task.number)
+
+
+def start(world: World, lane: int, task: int) -> datetime | None:
+    """The time of a delayed task has come; answers with it when it has not."""
+
+    def write(pen: Pen) -> datetime | None:
+        found = pen.tx.attention.task(task)
+        if found is None or found.lane != lane or found.state != "created":
+            return None
+        if found.start_at is not None and pen.now < found.start_at:
+            return found.start_at
+        admit(pen, found)
+        return None
+
+    return in_known_lane(world, lane, write)
+
+
+def pass_deadline(world: World, lane: int, task: int) -> datetime | None:
+    """A task's own deadline has come: cognition hears of it, and a waiting one is woken for it."""
+
+    def write(pen: Pen) -> datetime | None:
+        found = pen.tx.attention.task(task)
+        if found is None or found.lane != lane or found.state in FINAL or found.due_by is None:
+            return None
+        if found.deadline_job is None:  # said already, by one that was cut off before it could say so
+            return None
+        if pen.now < found.due_by:
+            return found.due_by
+        pen.fact(found, "deadline_passed", {"due_by": iso(found.due_by)})
+        found = pen.save(found, replace(found, deadline_job=None))
+        waits = pen.tx.attention.waits_of(found.number)
+        if found.state == "waiting" and waits and not any(each.kind == "confirm" for each in waits):
+            wake(pen, found, waits[0], "cancelled")
+        else:
+            pen.line("deadline_passed", found)
+        return None
+
+    return in_known_lane(world, lane, write)
+
+
+def mine(pen: Pen, number: int) -> Task:
+    found = pen.tx.attention.task(number)
+    if found is None or found.lane != pen.lane.number:
+        raise NotFound("task_unknown", id=f"t{number}", lane=pen.lane.name)
+    return found
+
+
+# -- what comes due --------------------------------------------------------------------------------------------------
+
+
+def come_due(world: World, handler: str, payload: Any, *, owner: str) -> datetime | None:
+    """One of our own jobs is due. Answers with the instant to come again at, when it is not due by this clock.
+
+    Anybody may enqueue a job that looks like one of ours, so one that is not its lane's own changes nothing.
+    """
+    told = payload if isinstance(payload, Mapping) else {}
+    lane, number = told.get("lane"), told.get("wait" if handler == TIMEOUT else "task")
+    if handler not in HANDLERS or not (is_number(lane) and is_number(number)):
+        raise InvalidInput("not_a_lane_job", handler=handler)
+    found = world.route(owner=owner).store.read(lambda tx: tx.attention.lane_by_number(lane))
+    if found is None or found.owner != owner:
+        raise NotFound("lane_unknown", lane=str(lane))
+    if handler == TIMEOUT:
+        return time_out(world, lane, number)
+    return start(world, lane, number) if handler == START else pass_deadline(world, lane, number)
+
+
+def is_number(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_NUMBER

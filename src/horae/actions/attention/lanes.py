@@ -1,0 +1,399 @@
+"""The verbs of a lane itself: who drives it, what control allows, what it looks like; and the pen of its journal.
+
+Every verb of attention locks the row of its lane first, so that whatever happens in one lane happens one after the
+other; lanes never touch each other. A driver carries the epoch under which it drives: an older one changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from horae.actions.attention.journal_chain import seal_within
+from horae.actions.jobs.leases import with_wall_lease
+from horae.core.attention.directives import FactKind
+from horae.core.attention.lanes import Event, Lane, Line, StoredFact, Task, TaskWait, change, lane_name
+from horae.core.attention.task import TASK, Control, Policy, Rule, in_order
+from horae.core.jobs.job import SYSTEM, NewJob
+from horae.core.jobs.machinery import MACHINERY, OWN_NAMES
+from horae.core.jobs.payloads import decode, encode, label, true_or_false
+from horae.core.jobs.retry import Retry
+from horae.core.time.instants import iso
+from horae.errors import InvalidInput, LaneLost, NotFound
+from horae.ports import Tx, World
+
+CONTROL = "control"  # the cause of a line that tells what an operator forbids
+PERSISTENT = Retry(attempts=50, delay=timedelta(seconds=5))
+K = TypeVar("K", Task, TaskWait, Event, StoredFact)
+T = TypeVar("T")
+SWITCHES = ("auto_continue", "allow_interrupt", "confirm_everything")
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """The right to drive a lane, until somebody else has it."""
+
+    lane: int
+    driver: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A lane as people see it."""
+
+    lane: Lane
+    focus: Task | None
+    stack: tuple[Task, ...]  # the top first
+    backlog: tuple[Task, ...]  # in the order in which it would be served
+    waiting: tuple[tuple[Task, tuple[TaskWait, ...]], ...]
+    created: tuple[Task, ...]
+    control: Mapping[str, Any]
+    at: datetime
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing can happen before somebody or some time comes."""
+        return self.focus is None and not self.stack and not self.backlog
+
+
+class Pen:
+    """Writes rows and, for each change, one line of the journal; all in one transaction."""
+
+    def __init__(self, world: World, tx: Tx, lane: Lane, control: Control | None = None) -> None:
+        self.world = world
+        self.tx = tx
+        self.lane = lane
+        self.now = world.clock.now()
+        self._control = "" if control is None else control.digest
+        self._changes: list[Any] = []
+        self.has_planned = False
+
+    def add(self, kept: K) -> K:
+        made = self.tx.attention.add(kept)
+        self._note(None, made)
+        return made
+
+    def save(self, before: K, after: K) -> K:
+        if before != after:
+            self.tx.attention.save(after)
+            self._note(before, after)
+        return after
+
+    def move(self, task: Task, event: str, cause: str, told: Mapping[str, Any] | None = None, **changes: Any) -> Task:
+        """Follow an arrow of the machine; whatever is not drawn is refused."""
+        state = TASK.after(task.state, event)
+        moved = self.save(task, replace(task, state=state, **changes))
+        self.line(cause, moved, before=task.state, after=state, **(told or {}))
+        return moved
+
+    def fact(self, task: Task, kind: FactKind, data: Mapping[str, Any], **about: Any) -> StoredFact:
+        """Keep something for cognition to hear of in its next turn; *about* is what Horae says of somebody's *data*.
+
+        That both can be stored was checked when they were taken in.
+        """
+        texts = encode(dict(data), "fact", None), encode(about, "fact", None)
+        return self.add(StoredFact(0, self.lane.number, task.number, kind, self.now, texts[0], about=texts[1]))
+
+    def line(
+        self, cause: str, task: Task | None = None, *, before: str | None = None, after: str | None = None, **told: Any
+    ) -> None:
+        self.lane = replace(self.lane, seq=self.lane.seq + 1)
+        changes, self._changes = self._changes, []
+        number = None if task is None else task.number
+        self.tx.attention.write(
+            Line(self.lane.number, self.lane.seq, self.now, cause, number, before, after, changes, told,
+                 self._control, self.lane.epoch)
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Nothing is written that the journal does not know."""
+        if self._changes:
+            self.line("changed")
+        self.tx.attention.save_lane(self.lane)
+
+    def plan(self, handler: str, run_at: datetime, unique: str, **payload: Any) -> int:
+        """Plan a job of Horae's own, written together with what it is for."""
+        self.has_planned = True
+        new = NewJob(
+            handler=handler,
+            payload=encode({"lane": self.lane.number, **payload}),
+            queue=MACHINERY,
+            band=0,
+            run_at=run_at,
+            planned_at=run_at,
+            owner=self.lane.owner,
+            max_attempts=PERSISTENT.attempts,
+            retry=encode(PERSISTENT.as_json()),
+            unique=f"{OWN_NAMES}{unique}",
+        )
+        return self.tx.jobs.insert([new], self.now)[0].number
+
+    def forget(self, job: int | None) -> None:
+        """A planned job whose reason is gone; one that runs already will find nothing to do."""
+        found = None if job is None else self.tx.jobs.lock(job)
+        if found is not None and found.state == "queued":
+            self.tx.jobs.end_waiting(found, reason="no longer needed", now=self.now)
+
+    def _note(self, before: K | None, after: K) -> None:
+        table = {Task: "task", TaskWait: "wait", Event: "event", StoredFact: "fact"}[type(after)]
+        changed = change(table, before, after)
+        if changed is not None:
+            self._changes.append(changed)
+
+
+# -- transactions ------------------------------------------------------------------------------------------------------
+
+
+def in_lane(world: World, lane: str, owner: str, work: Callable[[Pen], T], *, quietly: bool = False) -> T:
+    """Do something in a lane, which is made on first use; whoever sleeps beside it is told."""
+    lane_name(lane)
+    label(owner, "owner")
+
+    def find(tx: Tx) -> Lane:
+        found = tx.attention.lane(lane, owner, lock=True)
+        if found is None:
+            tx.attention.make_lane(lane, owner, world.clock.now())
+            found = tx.attention.lane(lane, owner, lock=True)
+        assert found is not None
+        return found
+
+    return _written(world, find, work, quietly=quietly)
+
+
+def in_known_lane(world: World, number: int, work: Callable[[Pen], T]) -> T:
+    """The same for a lane that is there."""
+
+    def find(tx: Tx) -> Lane:
+        found = tx.attention.lane_by_number(number, lock=True)
+        if found is None:
+            raise NotFound("lane_unknown", lane=str(number))
+        return found
+
+    return _written(world, find, work)
+
+
+def driving(world: World, drive: Drive, control: Control, work: Callable[[Pen], T]) -> T:
+    """What only the current driver may do."""
+
+    def find(tx: Tx) -> Lane:
+        found = tx.attention.lane_by_number(drive.lane, lock=True)
+        if found is None or found.epoch != drive.epoch or found.driver != drive.driver:
+            raise LaneLost(drive.driver, drive.epoch)
+        return found
+
+    return _written(world, find, work, control, quietly=True)  # a driver knows what it did
+
+
+def _written(
+    world: World,
+    find: Callable[[Tx], Lane],
+    work: Callable[[Pen], T],
+    control: Control | None = None,
+    *,
+    quietly: bool = False,
+) -> T:
+    def write(tx: Tx) -> tuple[Pen, T]:
+        lane = find(tx)
+        pen = Pen(world, tx, lane, None if control is None else effective(lane, control))
+        told = work(pen)
+        pen.close()
+        if not lane.is_driven(world.clock.steady()):
+            seal_within(tx, lane.number)
+        return pen, told
+
+    pen, told = world.route().store.transact(write)
+    hints = [MACHINERY] if pen.has_planned else []
+    world.route().store.wake(hints if quietly else [*hints, hint(pen.lane.number)])
+    return told
+
+
+def hint(lane: int) -> str:
+    """What is told to those who wait for something to happen in a lane."""
+    return f"lane:{lane}"
+
+
+# -- control -----------------------------------------------------------------------------------------------------------
+
+
+def effective(lane: Lane, control: Control) -> Control:
+    """What the agent's control state allows, less what an operator forbids."""
+    told = {} if lane.override is None else decode(lane.override)
+    return replace(
+        control,
+        auto_continue=control.auto_continue and told.get("auto_continue", True),
+        allow_interrupt=control.allow_interrupt and told.get("allow_interrupt", True),
+        confirm_everything=control.confirm_everything or told.get("confirm_everything", False),
+        must_confirm=control.must_confirm | frozenset(told.get("must_confirm", ())),
+    )
+
+
+def set_control(
+    world: World, lane: str, switches: Mapping[str, Any], *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = ""
+) -> Lane:
+    """What an operator forbids from now on; an empty mapping lifts it all. It can only narrow what the agent may do."""
+    unknown = sorted(set(switches) - {*SWITCHES, "must_confirm"})
+    if unknown:
+        raise InvalidInput("switch_unknown", switch=unknown[0], choices=[*SWITCHES, "must_confirm"])
+    for switch in SWITCHES:
+        true_or_false(switches.get(switch, True), switch)
+    wanted = switches.get("must_confirm", ())
+    if isinstance(wanted, str) or not all(isinstance(each, str) for each in wanted):
+        raise InvalidInput("must_confirm_no_list")
+    told = {**switches, **({"must_confirm": sorted(wanted)} if wanted else {})}
+
+    def write(pen: Pen) -> Lane:
+        pen.lane = replace(pen.lane, override=encode(told) if told else None)
+        focus = pen.tx.attention.focus(pen.lane.number)
+        if focus is not None:
+            pen.fact(focus, "control_changed", {"by": actor, "switches": told})
+        pen.line(CONTROL, focus, by=actor, reason=reason or None, switches=told)
+        return pen.lane
+
+    return in_known_lane(world, get_lane(world, lane, owner=owner).number, write)  # one that is not there obeys nobody
+
+
+# -- driving -----------------------------------------------------------------------------------------------------------
+
+
+def acquire(
+    world: World, lane: str, driver: str, *, owner: str = SYSTEM, lease: timedelta, policy: Policy | None = None,
+    rules: Sequence[Rule] | None = None, kinds: Iterable[str] | None = None,
+) -> Drive | None:  # fmt: skip
+    """Become the lane's driver; None while another one is alive. Whatever that one left half done is sorted out.
+
+    Its rules are kept with the lane, so that an event is judged alike whoever posts it. Tasks of other *kinds* than
+    these are left alone; None: it knows all of them.
+    """
+    how = policy or Policy()
+    told = None if rules is None else encode([each.as_json() for each in rules], "rules")
+    known = None if kinds is None else encode(sorted(kinds), "kinds")
+
+    def write(pen: Pen) -> Drive | None:
+        steady = world.clock.steady()
+        held = pen.lane.is_driven(steady)
+        if held and pen.lane.driver != driver:
+            return None
+        died = pen.lane.driver is not None
+        kept = pen.lane.rules if told is None else told
+        until = steady + lease
+        epoch = pen.lane.epoch + 1
+        pen.lane = replace(pen.lane, driver=driver, epoch=epoch, leased_until=until, rules=kept, kinds=known)
+        focus = pen.tx.attention.focus(pen.lane.number)
+        if focus is not None and (died or focus.phase == "act"):  # one that was told to stop may be inside an action
+            recover(pen, focus, how, died=died)
+        return Drive(pen.lane.number, driver, pen.lane.epoch)
+
+    if _is_driven(world, lane, owner, driver):
+        return None
+    return in_lane(world, lane, owner, write, quietly=True)
+
+
+def _is_driven(world: World, lane: str, owner: str, driver: str) -> bool:
+    """Whether another driver is alive; only a look, so that those who stand by do not queue up for its lock."""
+    found = world.route(owner=owner).store.read(lambda tx: tx.attention.lane(lane, owner))
+    return found is not None and found.driver != driver and found.is_driven(world.clock.steady())
+
+
+def recover(pen: Pen, focus: Task, policy: Policy, *, died: bool) -> None:
+    """The focus of a driver that died: thinking is done again; an action by the class of its effect."""
+    crashes = focus.crashes + died
+    if died and crashes >= policy.crashes:
+        pen.forget(focus.deadline_job)
+        pen.move(
+            focus, "failed", "failed", {"reason": "crash_loop"}, reason="crash_loop", crashes=crashes, intent=None,
+            effect=None, holds=False, held_since=None, deadline_job=None,
+        )  # fmt: skip
+        return
+    changed = replace(focus, crashes=crashes)
+    if focus.phase == "act" and focus.effect == "once":
+        intent = decode(focus.intent or "{}")
+        pen.fact(focus, "action_unknown", {}, action=intent.get("action"), key=intent.get("key"), step=focus.step)
+        changed = replace(changed, phase="gap", intent=None, effect=None)
+    pen.fact(focus, "recovered", {"phase": focus.phase})
+    pen.save(focus, changed)
+    pen.line("recovered", changed, phase=focus.phase, crashes=crashes)
+
+
+def renew(world: World, drive: Drive, lease: timedelta) -> None:
+    """Go on driving; raises when somebody else does."""
+
+    def write(tx: Tx) -> None:
+        found = tx.attention.lane_by_number(drive.lane, lock=True)
+        if found is None or found.epoch != drive.epoch or found.driver != drive.driver:
+            raise LaneLost(drive.driver, drive.epoch)
+        tx.attention.save_lane(replace(found, leased_until=world.clock.steady() + lease))
+
+    world.route().store.transact(write, hot=True)
+
+
+def let_go(world: World, drive: Drive) -> None:
+    """Stop driving at a moment when nothing is half done; the next driver need not wait for the lease to end."""
+
+    def write(tx: Tx) -> None:
+        found = tx.attention.lane_by_number(drive.lane, lock=True)
+        if found is not None and found.epoch == drive.epoch and found.driver == drive.driver:
+            tx.attention.save_lane(replace(found, driver=None, leased_until=None))
+            seal_within(tx, drive.lane)
+
+    world.route().store.transact(write, hot=True)
+    world.route().store.wake([hint(drive.lane)])
+
+
+# -- look --------------------------------------------------------------------------------------------------------------
+
+
+def get_lane(world: World, lane: str, *, owner: str = SYSTEM) -> Lane:
+    found = world.route(owner=owner).store.read(lambda tx: tx.attention.lane(lane, owner))
+    if found is None:
+        raise NotFound("lane_unknown", lane=lane)
+    return with_wall_lease(world, found)
+
+
+def find_lanes(world: World, *, owner: str | None = None, limit: int = 100, after: int = 0) -> list[Lane]:
+    found = world.route(owner=owner).store.read(lambda tx: tx.attention.lanes(owner, limit=limit, after=after))
+    return [with_wall_lease(world, lane) for lane in found]
+
+
+def snapshot(world: World, lane: str, *, owner: str = SYSTEM, policy: Policy | None = None) -> Snapshot:
+    """Focus, stack, backlog and waits, as of one moment."""
+    how, now = policy or Policy(), world.clock.now()
+
+    def read(tx: Tx) -> Snapshot:
+        found = tx.attention.lane(lane, owner)
+        if found is None:
+            raise NotFound("lane_unknown", lane=lane)
+        tasks = {task.number: found.explained(task) for task in tx.attention.live_tasks(found.number)}
+        by_state: dict[str, list[Task]] = {}
+        for task in tasks.values():
+            by_state.setdefault(task.state, []).append(task)
+        waits: dict[int, list[TaskWait]] = {}
+        for wait in tx.attention.open_waits(found.number):
+            waits.setdefault(wait.task, []).append(wait)
+        backlog = in_order([task.weighed for task in by_state.get("ready", [])], now, how)
+        return Snapshot(
+            with_wall_lease(world, found),
+            next(iter(by_state.get("running", [])), None),
+            tuple(sorted(by_state.get("suspended", []), key=lambda task: -(task.place or 0))),
+            tuple(tasks[each.number] for each in backlog),
+            tuple((task, tuple(waits.get(task.number, ()))) for task in by_state.get("waiting", [])),
+            tuple(by_state.get("created", [])),
+            {} if found.override is None else decode(found.override),
+            now,
+        )
+
+    return world.route(owner=owner).store.read(read)
+
+
+def shown(task: Task) -> dict[str, Any]:
+    """A task as plain values for people and machines."""
+    told = {
+        "id": task.id, "kind": task.kind, "state": task.state, "priority": task.base, "phase": task.phase,
+        "payload": decode(task.payload), "context": None if task.context is None else decode(task.context),
+        "note": task.note, "key": task.key, "turn": task.turn, "step": task.step, "reason": task.reason,
+        "result": None if task.result is None else decode(task.result), "cancel_requested": task.cancel_requested,
+    }  # fmt: skip
+    moments = ("created_at", "start_at", "ready_since", "due_by", "expires_at")
+    return told | {each: None if (moment := getattr(task, each)) is None else iso(moment) for each in moments}

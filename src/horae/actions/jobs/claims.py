@@ -1,0 +1,135 @@
+"""The verbs of whoever takes jobs and holds them: claim, peek, renew, show progress, run a step once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from horae.actions.jobs.jobs import DEFAULT_QUEUE
+from horae.core.cursors import page_size
+from horae.core.jobs.job import ORDERS, Job, Lease, Order, renewal_pause
+from horae.core.jobs.machinery import queue_name
+from horae.core.jobs.payloads import decode, encode, label
+from horae.errors import InvalidInput, InvalidPayload, LeaseLost
+from horae.ports import Claim, Glance, Node, Renewed, Tx, World
+
+DEFAULT_LEASE = timedelta(seconds=30)
+HTTP_LEASE = timedelta(seconds=120)
+MAX_PULL = 1000
+MAX_LEASE = timedelta(days=30)
+
+
+def pull(
+    world: World,
+    *,
+    worker_id: str,
+    queues: Sequence[str] = (DEFAULT_QUEUE,),
+    limit: int = 100,
+    lease: timedelta = DEFAULT_LEASE,
+    order: Order | None = None,
+    owner: str | None = None,
+) -> list[Job]:
+    """Take up to *limit* due jobs under a lease, queue after queue; nothing that is not due is ever taken.
+
+    With *owner* only that tenant's jobs are seen.
+    """
+    page_size(limit, MAX_PULL)
+    check_lease(lease)
+    if order is not None and order not in ORDERS:
+        raise InvalidInput("choice_unknown", name="order", value=order, choices=list(ORDERS))
+    taken: list[Job] = []
+    for queue in queues:
+        room = limit - len(taken)
+        if room > 0:
+            who, steady = label(worker_id, "worker id", 200), world.clock.steady()
+            claim = Claim(queue_name(queue), room, who, lease, order, owner, steady)
+            taken += world.route(owner=owner).store.claim(claim, now=world.clock.now())
+    return taken
+
+
+def claim(world: World, queue: str, limit: int, *, worker_id: str, lease: timedelta) -> list[Job]:
+    """Take up to *limit* due jobs of one queue for a worker of the house; the lease counts from now."""
+    clock = world.clock
+    return world.route().store.claim(Claim(queue, limit, worker_id, lease, steady=clock.steady()), now=clock.now())
+
+
+def peek(world: World, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
+    """Say when the next thing is due, in wall-clock time.
+
+    With *node* its heartbeat is written as well; with *worker_id* the answer names the jobs of that worker that were
+    asked to stop.
+    """
+    glance = world.route().store.glance(queues, node=node, worker_id=worker_id)
+    expiry = world.wall_time(glance.next_expiry_at)
+    return glance if expiry == glance.next_expiry_at else replace(glance, next_expiry_at=expiry)
+
+
+def leave(world: World, node_id: str) -> None:
+    """Take a worker that ends off the list of nodes."""
+    world.route().store.transact(lambda tx: tx.nodes.remove(node_id))
+
+
+def check_lease(lease: timedelta) -> None:
+    """Refuse a lease that nobody can keep, or that would keep a dead worker's job for ever."""
+    if not timedelta(seconds=1) <= lease <= MAX_LEASE:
+        raise InvalidInput("lease_outside", lease=lease.total_seconds(), most_days=MAX_LEASE.days)
+
+
+def renew(world: World, leases: Iterable[Lease], *, lease: timedelta = DEFAULT_LEASE) -> Renewed:
+    """Extend leases from now on; who is missing from the answer has lost the job."""
+    return world.route().store.renew(leases, until=world.clock.steady() + lease)
+
+
+def progress(world: World, lease: Lease, value: Any) -> None:
+    """Show how far the attempt has come."""
+    text = encode(value, "progress", world.max_payload_bytes)
+    if not world.route(id=lease.job_id).store.note(lease, progress=text, now=world.clock.now()):
+        raise LeaseLost(lease.job_id, lease.token)
+
+
+def checkpoint(world: World, lease: Lease, value: Any) -> None:
+    """Keep what a later attempt needs to go on from here."""
+    text = encode(value, "checkpoint", world.max_payload_bytes)
+    if not world.route(id=lease.job_id).store.note(lease, checkpoint=text, now=world.clock.now()):
+        raise LeaseLost(lease.job_id, lease.token)
+
+
+def once(
+    world: World,
+    lease: Lease,
+    step: str,
+    work: Callable[[Any], Any],
+    *,
+    limit: timedelta | None = None,
+    held_for: timedelta | None = None,
+) -> Any:
+    """Run ``work(connection)`` and remember its result in one transaction; a later attempt gets the result back.
+
+    *limit* bounds each statement of *work*: what is left of the job's time limit. The job's row is locked meanwhile, so
+    that its lease can be neither renewed nor reaped; if that took long, the commit extends it by *held_for*.
+    """
+    label(step, "step")
+    began = world.clock.monotonic()
+
+    def write(tx: Tx) -> Any:
+        tx.ledger.begin(lease.job_number, lease.token)
+        known = tx.ledger.get(lease.job_number, step)
+        if known is None:
+            with tx.lent(limit) as connection:
+                known = _result_of(step, work(connection), world.max_payload_bytes)
+            tx.ledger.put(lease.job_number, step, known, world.clock.now())
+        took = timedelta(seconds=world.clock.monotonic() - began)
+        if held_for is not None and took > renewal_pause(held_for) / 2:
+            tx.ledger.renew(lease.job_number, world.clock.steady() + held_for)
+        return decode(known)["value"]
+
+    return world.route(id=lease.job_id).store.transact(write)
+
+
+def _result_of(step: str, value: Any, max_bytes: int) -> str:
+    try:
+        return encode({"value": value}, "result", max_bytes)
+    except InvalidPayload as problem:
+        raise InvalidPayload("step_rolled_back", step=step, problem=str(problem)) from None

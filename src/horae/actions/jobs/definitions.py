@@ -1,0 +1,111 @@
+"""What the house's workers can run, stored so that it decides what tenants reach: never who happens to be alive."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from horae.core.audit.entries import Entry
+from horae.core.jobs.job import OPEN_HANDLERS, SYSTEM
+from horae.core.jobs.payloads import label, name
+from horae.errors import InvalidInput
+from horae.ports import StoredDefinition, Tx, World
+
+log = logging.getLogger("horae.definitions")
+MOST = 10_000  # definitions with one call
+RELEASED_AT_ONCE = 1000  # jobs in one transaction, so that opening a handler keeps nobody else waiting
+
+
+def store_definitions(
+    world: World, definitions: Iterable[StoredDefinition], *, app: str = "", actor: str = SYSTEM, reason: str = ""
+) -> list[StoredDefinition]:
+    """Store what a worker of the house can run; answers with those that changed.
+
+    The newest stored one rules, whichever worker or application stored it. What is opened or closed to tenants is
+    audited. Jobs held for a handler that is open now are released, in small transactions: if this process dies between
+    two of them, whoever stores the same next releases the rest, and so does the janitor.
+    """
+    now = world.clock.now()
+    wanted = {each.name: _checked(replace(each, app=app, stored_at=now, stored_by=actor)) for each in definitions}
+    if len(wanted) > MOST:
+        raise InvalidInput("too_many_definitions", count=len(wanted), most=MOST)
+    changed = _write(world, wanted, reason) if _changed(wanted.values(), find_definitions(world)) else []
+    for definition in changed:
+        is_usual = definition.tenants == (definition.name in OPEN_HANDLERS)
+        level = logging.DEBUG if is_usual else logging.INFO
+        log.log(level, "%s is %s to tenants", definition.name, "open" if definition.tenants else "not open")
+    if any(definition.tenants for definition in wanted.values()):
+        release_held(world)
+    return changed
+
+
+def _write(world: World, wanted: Mapping[str, StoredDefinition], reason: str) -> list[StoredDefinition]:
+    """Store and audit what differs, behind the lock; answers with that."""
+
+    def write(tx: Tx) -> list[StoredDefinition]:
+        tx.definitions.lock()
+        stored = {each.name: each for each in tx.definitions.all()}
+        changed = _changed(wanted.values(), stored.values())
+        for definition in changed:
+            tx.definitions.put(definition)
+            was = stored.get(definition.name)
+            if definition.tenants != (was is not None and was.tenants):
+                tx.audit.append(_entry(definition, was, reason))
+        return changed
+
+    return world.route().store.transact(write)
+
+
+def release_held(world: World) -> int:
+    """Let jobs held for handlers that are open now back into the claim; how many there were."""
+    total = 0
+    while True:
+        count, queues = world.route().store.transact(lambda tx: tx.definitions.release(RELEASED_AT_ONCE))
+        world.route().store.wake(queues)
+        total += count
+        if count < RELEASED_AT_ONCE:
+            return total
+
+
+def find_definitions(world: World) -> list[StoredDefinition]:
+    """Every stored definition, by name."""
+    return world.route().store.read(lambda tx: tx.definitions.all())
+
+
+def refuse_closed(tx: Tx, handler: str, owner: str) -> None:
+    """Refuse to schedule for a tenant what is stored as closed. What nobody has stored yet is held when it fires."""
+    if owner == SYSTEM:
+        return
+    stored = tx.definitions.get(handler)
+    if stored is not None and not stored.tenants:
+        raise InvalidInput("handler_not_for_tenants", handler=handler, owner=owner)
+
+
+def _changed(wanted: Iterable[StoredDefinition], stored: Iterable[StoredDefinition]) -> list[StoredDefinition]:
+    """Which of the wanted ones are not stored as they are wanted, in the order of their names."""
+    known = {each.name: (each.queue, each.tenants) for each in stored}
+    differ = [each for each in wanted if known.get(each.name) != (each.queue, each.tenants)]
+    return sorted(differ, key=lambda each: each.name)
+
+
+def _checked(definition: StoredDefinition) -> StoredDefinition:
+    name(definition.name, "handler", 200)
+    name(definition.queue, "queue")
+    if definition.app:
+        label(definition.app, "application")
+    return definition
+
+
+def _entry(definition: StoredDefinition, was: StoredDefinition | None, reason: str) -> Entry:
+    return Entry(
+        at=definition.stored_at,  # type: ignore[arg-type]  # set by store_definitions
+        actor=definition.stored_by,
+        verb="open" if definition.tenants else "close",
+        object_type="definition",
+        object_id=definition.name,
+        owner=SYSTEM,
+        reason=reason or None,
+        before={} if was is None else {"tenants": was.tenants, "queue": was.queue, "app": was.app},
+        after={"tenants": definition.tenants, "queue": definition.queue, "app": definition.app},
+    )

@@ -1,0 +1,168 @@
+"""Verbs of whoever holds jobs and has no database: end and renew several at once, each answered by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from horae.actions.jobs.claims import DEFAULT_LEASE, MAX_PULL, check_lease, peek, renew
+from horae.actions.jobs.endings import lose_expired, settle
+from horae.actions.jobs.jobs import is_in_reach, shown
+from horae.core.cursors import page_size
+from horae.core.jobs.job import Job, Lease, Outcome, State, job_number
+from horae.core.jobs.machinery import MACHINERY
+from horae.core.jobs.payloads import encode, label
+from horae.core.time.instants import aware
+from horae.errors import InvalidInput, NotFound
+from horae.ports import Node, World
+
+ASK_AGAIN = timedelta(milliseconds=500)  # shorter than the longest sleep of an idle worker that hears no hints
+EndingOutcome = Literal["succeeded", "failed", "timed_out", "snoozed", "cancelled", "released"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the holder of a job says that its attempt ended."""
+
+    job_id: str
+    token: int
+    outcome: EndingOutcome
+    error: str | None = None
+    result: Any = None
+    delay: timedelta | None = None  # before the next attempt, or how long to snooze
+    final: bool = False  # a failure that must not be tried again
+    next_action_at: datetime | None = None
+    audit_event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became of one ending: accepted with the job's new state, or refused because somebody else holds the job."""
+
+    job_id: str
+    accepted: bool
+    state: State | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A job and the token with which it is held."""
+
+    job_id: str
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """Whether a job is still held, whether its row was locked just now, and whether its holder is asked to stop."""
+
+    job_id: str
+    held: bool
+    busy: bool = False
+    cancel_requested: bool = False
+
+
+def peek_held(
+    world: World,
+    served: Sequence[str],
+    *,
+    node: Node | None = None,
+    worker_id: str | None = None,
+    owner: str | None = None,
+    queues: Collection[str] = (),
+) -> tuple[timedelta | None, list[str]]:
+    """Say in how long a claim may find something, and which jobs of a worker were asked to stop.
+
+    A span and no instant, because the worker's clock may differ. A tenant learns nothing about when other tenants' jobs
+    are due: it is told to ask again soon. Leases that ran out are taken back on the way: where only workers over HTTP
+    serve, nobody else would notice that one of them fell silent.
+    """
+    glance = peek(world, served, node=node, worker_id=worker_id)
+    expiry = glance.next_expiry_at
+    if expiry is not None and expiry < world.clock.now() and lose_expired(world):
+        glance = peek(world, served, worker_id=worker_id)
+    due = None if glance.next_due_at is None else glance.next_due_at - world.clock.now()
+    due = due if owner is None else ASK_AGAIN
+    asked = world.route(owner=owner).store.read(lambda tx: tx.jobs.some(glance.cancelled)) if glance.cancelled else []
+    return due, [job.id for job in asked if is_in_reach(job, owner, queues)]
+
+
+def settle_held(
+    world: World, endings: Sequence[Ending], *, owner: str | None = None, queues: Collection[str] = ()
+) -> list[Settled]:
+    """End jobs in one transaction; an ending that came too late, or is of somebody else's job, stops no other."""
+    page_size(len(endings), MAX_PULL)
+    found = _held(world, {each.job_id: each.token for each in endings}, owner, queues)
+    outcomes = [(found[each.job_id], _outcome(world, each)) for each in endings if each.job_id in found]
+    changes = settle(world, outcomes) if outcomes else {}
+    return [_settled(each, found, changes) for each in endings]
+
+
+def renew_held(
+    world: World,
+    holds: Sequence[Hold],
+    *,
+    lease: timedelta = DEFAULT_LEASE,
+    owner: str | None = None,
+    queues: Collection[str] = (),
+) -> list[Renewal]:
+    """Keep jobs for longer, counted from now."""
+    page_size(len(holds), MAX_PULL)
+    check_lease(lease)
+    found = _held(world, {each.job_id: each.token for each in holds}, owner, queues)
+    renewed = renew(world, [Lease(job.number, job.token) for job in found.values()], lease=lease)
+    numbers = {job_id: job.number for job_id, job in found.items()}
+    return [
+        Renewal(
+            each.job_id,
+            held=numbers.get(each.job_id) in renewed.held,
+            busy=numbers.get(each.job_id) in renewed.busy,
+            cancel_requested=numbers.get(each.job_id) in renewed.cancelled,
+        )
+        for each in holds
+    ]
+
+
+def _held(world: World, tokens: dict[str, int], owner: str | None, queues: Collection[str]) -> dict[str, Job]:
+    """The jobs that are running with these tokens and that the caller sees."""
+    numbers = {number: job_id for job_id in tokens if (number := _number(job_id)) is not None}
+    found = world.route(owner=owner).store.read(lambda tx: tx.jobs.some(numbers))
+    return {
+        numbers[job.number]: job
+        for job in found
+        if job.state == "running"
+        and job.token == tokens[numbers[job.number]]
+        and job.queue != MACHINERY
+        and is_in_reach(job, owner, queues)
+    }
+
+
+def _number(job_id: str) -> int | None:
+    try:
+        return job_number(job_id)
+    except NotFound:  # answered by itself: nobody holds that
+        return None
+
+
+def _outcome(world: World, ending: Ending) -> Outcome:
+    if ending.delay is not None and ending.delay < timedelta(0):
+        raise InvalidInput("delay_negative", delay=ending.delay.total_seconds())
+    error = None if ending.error is None else shown(ending.error)
+    result = None if ending.result is None else encode(ending.result, "result", world.max_payload_bytes)
+    return Outcome(
+        ending.outcome,
+        error=error,
+        result=result,
+        delay=ending.delay,
+        final=ending.final,
+        next_action_at=None if ending.next_action_at is None else aware(ending.next_action_at, "next_action_at"),
+        audit_event_id=None if ending.audit_event_id is None else label(ending.audit_event_id, "audit event id", 100),
+    )
+
+
+def _settled(ending: Ending, found: dict[str, Job], changes: dict[str, Any]) -> Settled:
+    job = found.get(ending.job_id)
+    change = None if job is None else changes[job.id]
+    return Settled(ending.job_id, change is not None, None if change is None else change.state)

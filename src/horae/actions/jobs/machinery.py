@@ -1,0 +1,203 @@
+"""Jobs of Horae's own: serve those that are due, find what should have one and has none, and make it again.
+
+A wait, a start or a deadline and its job are written together, so nothing should ever be missing. It is all the same
+when somebody edits the tables, restores an old copy, or the handler fails until its job is dead; then a promise would
+be broken in silence. Every worker looks for that now and then. Repairing is safe to repeat and to do at once in
+several processes: each is one transaction behind the lane's or the schedule's lock, and looks again before it acts.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from horae.actions.attention.inbox import come_due
+from horae.actions.attention.lanes import Pen, in_known_lane
+from horae.actions.jobs.endings import lose, settle
+from horae.actions.jobs.jobs import shown
+from horae.actions.schedules.schedules import entry_for, timed
+from horae.core.attention.lanes import Task, TaskWait
+from horae.core.attention.task import FINAL
+from horae.core.jobs.job import Job, Outcome
+from horae.core.jobs.machinery import DEADLINE, MACHINERY, SERVED_AT_ONCE, START, TIMEOUT
+from horae.core.schedules.schedule import Schedule, next_fire
+from horae.errors import HoraeError, StoreBusy, StoreError
+from horae.ports import Claim, Tx, World
+
+log = logging.getLogger("horae.machinery")
+LEASE = timedelta(seconds=10)
+LEFT_BATCH = 1000
+BATCH = 200
+TOLD = 5  # how many of what was repaired the log names
+REPAIRER = "system/machinery"
+
+
+# -- serve -------------------------------------------------------------------------------------------------------------
+
+
+def serve_due(world: World, name: str, *, hand_on: bool = True) -> int:
+    """Handle a few jobs of Horae's own that are due; the effect is the same whoever does it. How many there were.
+
+    *hand_on* takes back first what a process that died had taken; workers have a reaper for that.
+    """
+    if hand_on:
+        left = world.route().store.expired(now=world.clock.steady(), limit=LEFT_BATCH)
+        lose(world, [job for job in left if job.queue == MACHINERY])
+    claim = Claim(MACHINERY, SERVED_AT_ONCE, name, LEASE, steady=world.clock.steady())
+    taken = world.route().store.claim(claim, now=world.clock.now())
+    if taken:
+        settle(world, [(job, outcome_of_due(world, job)) for job in taken])
+    return len(taken)
+
+
+def outcome_of_due(world: World, job: Job) -> Outcome:
+    """Keep one promise; whatever goes wrong with it must not keep the others waiting."""
+    try:
+        again = come_due(world, job.handler, job.payload, owner=job.owner)
+    except StoreBusy:  # somebody froze with this lane locked: the due things of other lanes must not wait with it
+        return Outcome("snoozed", error="its lane is locked by another transaction", delay=LEASE)
+    except StoreError:
+        raise
+    except HoraeError as problem:
+        return Outcome("failed", error=str(problem))
+    except Exception as problem:
+        log.exception("%s (%s) failed and is tried again", job.id, job.handler)
+        return Outcome("failed", error=shown(f"{type(problem).__name__}: {problem}"))
+    return Outcome("succeeded") if again is None else Outcome("snoozed", delay=again - world.clock.now())
+
+
+# -- find --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What should have a job of Horae's own, or a next fire, and has none."""
+
+    waits: tuple[TaskWait, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    schedules: tuple[Schedule, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.waits or self.tasks or self.schedules)
+
+    def told(self) -> list[str]:
+        """One sentence for each."""
+        lines = [f"wait {each.number} of t{each.task} ({each.kind}) has no job that ends it" for each in self.waits]
+        lines += [f"{each.id} has no job for its {_missed(each)}" for each in self.tasks]
+        return lines + [f"schedule {each.key} is on and has no next fire" for each in self.schedules]
+
+
+def _missed(task: Task) -> str:
+    return "start" if task.state == "created" else "deadline"
+
+
+def missing(world: World, *, limit: int = BATCH) -> Missing:
+    """Find up to *limit* of each, over all lanes and schedules."""
+    return world.route().store.read(lambda tx: missing_in(tx, world.clock.now(), limit=limit))
+
+
+def missing_in(tx: Tx, now: datetime, *, lane: int | None = None, limit: int = BATCH) -> Missing:
+    """The same within a transaction; with *lane* only what that lane should have."""
+    schedules = [] if lane is not None else tx.schedules.without_fire(now, limit=limit)
+    return Missing(
+        tuple(tx.attention.waits_without_job(lane, limit=limit)),
+        tuple(tx.attention.tasks_without_job(lane, limit=limit)),
+        tuple(each for each in schedules if _lacks_fire(each, now)),
+    )
+
+
+def _lacks_fire(schedule: Schedule, now: datetime) -> bool:
+    """Whether a schedule without a next fire should have one; its rule may have come to its end."""
+    try:
+        return schedule.is_active and not schedule.is_spent and next_fire(schedule, now) is not None
+    except HoraeError:  # its rule cannot be read here, which the doctor says elsewhere
+        return False
+
+
+# -- repair ------------------------------------------------------------------------------------------------------------
+
+
+def repair(world: World, *, limit: int = BATCH) -> int:
+    """Make again what is missing, and bring into Horae's own queue what older versions kept elsewhere; how much."""
+    found = missing(world, limit=limit)
+    done = sum(_repair_wait(world, each) for each in found.waits)
+    done += sum(_repair_task(world, each) for each in found.tasks)
+    done += sum(_repair_schedule(world, each) for each in found.schedules)
+    if found:
+        log.warning("repaired %s of %s: %s", done, len(found.told()), "; ".join(found.told()[:TOLD]))
+    return done
+
+
+def _repair_wait(world: World, found: TaskWait) -> bool:
+    def write(pen: Pen) -> bool:
+        wait = pen.tx.attention.wait(found.number)
+        if wait is None or wait.state != "open" or _is_kept(pen.tx, wait.job):
+            return False
+        job = _keep(pen, wait.job, TIMEOUT, wait.deadline, f"wait:{wait.number}", wait=wait.number)
+        pen.save(wait, replace(wait, job=job))
+        pen.line("job_made_again", pen.tx.attention.task(wait.task), wait=wait.number)
+        return True
+
+    return in_known_lane(world, found.lane, write)
+
+
+def _repair_task(world: World, found: Task) -> bool:
+    def write(pen: Pen) -> bool:
+        task = pen.tx.attention.task(found.number)
+        if task is None or task.state in FINAL:
+            return False
+        repaired = task
+        if task.state == "created" and task.start_job is not None and not _is_kept(pen.tx, task.start_job):
+            when = task.start_at or pen.now
+            job = _keep(pen, task.start_job, START, when, f"start:{task.number}", task=task.number)
+            repaired = replace(repaired, start_job=job)
+        if task.deadline_job is not None and task.due_by is not None and not _is_kept(pen.tx, task.deadline_job):
+            job = _keep(pen, task.deadline_job, DEADLINE, task.due_by, f"deadline:{task.number}", task=task.number)
+            repaired = replace(repaired, deadline_job=job)
+        pen.save(task, repaired)
+        pen.line("job_made_again", repaired)
+        return True
+
+    return in_known_lane(world, found.lane, write)
+
+
+def _is_kept(tx: Tx, job: int | None) -> bool:
+    """Whether a job will keep the promise; one that runs, in whatever queue, is about to."""
+    found = None if job is None else tx.jobs.lock(job)
+    return found is not None and (found.state == "running" or (found.state == "queued" and found.queue == MACHINERY))
+
+
+def _keep(pen: Pen, known: int | None, handler: str, run_at: datetime, unique: str, **payload: int) -> int:
+    """Move a job that waits in another queue, give a dead one a new life, or plan a new one; its number."""
+    found = None if known is None else pen.tx.jobs.lock(known)
+    if found is not None and found.handler == handler:
+        pen.has_planned = True
+        moved = found.queue == MACHINERY or pen.tx.jobs.move(found, MACHINERY)
+        if moved and found.state == "queued":
+            return found.number
+        if moved and pen.tx.jobs.requeue(found, run_at=run_at, attempt=0, band=None, now=pen.now):
+            return found.number
+    return pen.plan(handler, run_at, unique, **payload)
+
+
+def _repair_schedule(world: World, found: Schedule) -> bool:
+    """Give a schedule its next fire, counted from now: nobody knows when its last job ended."""
+
+    def write(tx: Tx) -> bool:
+        before = tx.schedules.get(found.key, found.owner, lock=True)
+        now = world.clock.now()
+        if before is None or before.next_fire_at is not None or not _lacks_fire(before, now):
+            return False
+        if tx.schedules.awaited(before.number):
+            return False
+        after = timed(world, before, now, next_fire(before, now))
+        tx.schedules.put(after, expected_version=before.version)
+        reason = "it was on, nothing of it was unfinished, and it had no next fire"
+        tx.audit.append(entry_for(now, "repair", after, REPAIRER, reason, before={"next_fire_at": None}))
+        return True
+
+    done = world.route().store.transact(write)
+    if done:
+        world.route().store.wake(["*"])
+    return done

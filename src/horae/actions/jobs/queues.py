@@ -1,0 +1,112 @@
+"""The verbs of queues: pause, resume, limit, order, list."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from horae.actions.consistency import one_moment
+from horae.actions.jobs.jobs import counts
+from horae.actions.jobs.running_limits import set_limit
+from horae.core.audit.entries import Entry
+from horae.core.jobs.job import ORDERS, SYSTEM, Order
+from horae.core.jobs.machinery import MACHINERY, queue_name
+from horae.core.jobs.running_limits import limit_name
+from horae.errors import InvalidInput, NotFound
+from horae.ports import Node, Queue, Tx, World
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView(Queue):
+    """A queue as people see it: its settings, its jobs by state, and who serves it."""
+
+    jobs: dict[str, int] = field(default_factory=dict)
+    workers: tuple[str, ...] = ()
+
+
+def pause_queue(world: World, queue: str, *, actor: str = SYSTEM, reason: str = "") -> Queue:
+    """Stop handing out jobs of a queue; running ones go on, enqueueing goes on."""
+    now = world.clock.now()
+    return _change(world, queue, "pause", actor, reason, paused_at=now, paused_by=actor, pause_reason=reason or None)
+
+
+def resume_queue(world: World, queue: str, *, actor: str = SYSTEM, reason: str = "") -> Queue:
+    changed = _change(world, queue, "resume", actor, reason, paused_at=None, paused_by=None, pause_reason=None)
+    world.route().store.wake([queue])
+    return changed
+
+
+def limit_queue(world: World, queue: str, max_running: int | None, *, actor: str = SYSTEM, reason: str = "") -> Queue:
+    """At most so many jobs of the queue run at once, over all workers; None lifts the limit."""
+    if max_running is not None and max_running < 1:
+        raise InvalidInput("queue_limit_too_low", max_running=max_running)
+    limit = set_limit(world, limit_name(queue=queue), max_running, actor=actor, reason=reason)
+    found = world.route().store.read(
+        lambda tx: next((each for each in tx.queues.all() if each.name == queue), Queue(queue))
+    )
+    return replace(found, max_running=limit.max_running)
+
+
+def order_queue(world: World, queue: str, order: Order, *, actor: str = SYSTEM, reason: str = "") -> Queue:
+    """Serve by band first ("priority") or by due time first ("run_at")."""
+    if order not in ORDERS:
+        raise InvalidInput("choice_unknown", name="order", value=order, choices=list(ORDERS))
+    return _change(world, queue, "order", actor, reason, order=order)
+
+
+@one_moment
+def list_queues(
+    world: World, *, owner: str | None = None, queues: Collection[str] = (), machinery: bool = False
+) -> list[QueueView]:
+    """Every queue that has settings, jobs or a worker; for a tenant those with jobs of its own, counting only them.
+
+    With *queues*, none but these. Horae's own queue is left out, unless *machinery* asks for it.
+    """
+    numbers = counts(world, owner=owner, machinery=machinery)
+    settings, nodes = world.route(owner=owner).store.read(lambda tx: (tx.queues.all(), tx.nodes.all()))
+    known = {queue.name: queue for queue in settings}
+    names = sorted({*known, *numbers, *(served for node in nodes for served in node.queues)})
+    if machinery and owner is None:
+        names = sorted({*names, MACHINERY})
+    if owner is not None:
+        names, nodes = sorted(numbers), []  # which machines there are is the operator's business
+    names = [each for each in names if not queues or each in queues]
+    return [_view(known.get(each, Queue(each)), numbers.get(each, {}), _servers(nodes, each)) for each in names]
+
+
+def get_queue(world: World, queue: str, *, owner: str | None = None, queues: Collection[str] = ()) -> QueueView:
+    seen = list_queues(world, owner=owner, queues=queues, machinery=queue == MACHINERY)
+    found = next((view for view in seen if view.name == queue), None)
+    if found is None:
+        raise NotFound("queue_unknown", queue=queue)
+    return found
+
+
+def _view(queue: Queue, jobs: dict[str, int], workers: tuple[str, ...]) -> QueueView:
+    settings: dict[str, Any] = {each.name: getattr(queue, each.name) for each in fields(queue)}
+    return QueueView(**settings, jobs=jobs, workers=workers)
+
+
+def _servers(nodes: list[Node], queue: str) -> tuple[str, ...]:
+    return tuple(node.node_id for node in nodes if queue in node.queues or queue == MACHINERY)
+
+
+def _change(world: World, queue: str, verb: str, actor: str, reason: str, **changes: Any) -> Queue:
+    queue_name(queue)
+
+    def write(tx: Tx) -> Queue:
+        before = tx.queues.get(queue, lock=True) or Queue(queue)
+        after = replace(before, **changes)
+        tx.queues.put(after)
+        was, told = ({key: _told(getattr(each, key)) for key in changes} for each in (before, after))
+        now = world.clock.now()
+        tx.audit.append(Entry(now, actor, verb, "queue", queue, reason=reason or None, before=was, after=told))
+        return after
+
+    return world.route().store.transact(write)
+
+
+def _told(value: object) -> str | None:
+    """For the audit: what is not set is nothing there too, and not a word that says so."""
+    return None if value is None else str(value)

@@ -1,0 +1,55 @@
+"""The verb that explains: why a job stands where it stands."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from horae.core.jobs.job import Filter, Job
+from horae.core.jobs.machinery import MACHINERY
+from horae.core.jobs.reasons import Around, Reason
+from horae.core.jobs.reasons import why as decide
+from horae.ports import Queue, Tx, World
+
+SILENT = timedelta(minutes=3)  # three missed heartbeats: a worker that was killed stops counting
+MANY = 1000
+
+
+def why(world: World, job: Job, *, owner: str | None = None) -> tuple[Reason, ...]:
+    """Every reason that keeps the job from running, or what became of it; never empty.
+
+    For the tenant *owner* nothing is told of what others run.
+    """
+    now = world.clock.now()
+
+    def look(tx: Tx) -> Around:
+        if job.state != "queued":
+            return Around()
+        queue = next((each for each in tx.queues.all() if each.name == job.queue), Queue(job.queue))
+        nodes = [node for node in tx.nodes.all() if node.seen_at > now - SILENT]
+        rivals = _running(tx) if job.held or queue.max_running is not None else []
+        past = tx.jobs.runs(job.number) if job.token else []
+        limits = tx.queues.limits()
+        taken = tx.limits.running() if limits else {}
+        return Around(
+            paused_at=queue.paused_at,
+            paused_by=queue.paused_by,
+            pause_reason=queue.pause_reason,
+            max_running=queue.max_running,
+            running=sum(other.queue == job.queue for other in rivals),
+            workers=sum(job.queue in node.queues or job.queue == MACHINERY for node in nodes),
+            limits={name: (most, taken.get(name, 0)) for name, most in limits.items()},
+            holders=tuple(
+                other.id
+                for other in rivals
+                if other.concurrency_key == job.concurrency_key and owner in (None, other.owner)
+            ),
+            parents=tuple(tx.jobs.parents(job.number)) if job.held == "needs" else (),
+            last_run=past[-1] if past else None,
+            shows_others=owner is None,
+        )
+
+    return decide(job, world.route(owner=owner, id=job.id).store.read(look), now=now)
+
+
+def _running(tx: Tx) -> list[Job]:
+    return tx.jobs.find(Filter(states=("running",)), limit=MANY, before=None)

@@ -1,0 +1,95 @@
+"""The verbs of limits: how many jobs run at once over all, in a group or in a queue (S3-53)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from horae.core.audit.entries import Entry
+from horae.core.jobs.job import SYSTEM
+from horae.core.jobs.running_limits import (
+    BY_HAND,
+    QUEUE,
+    LimitSource,
+    RunningLimit,
+    check_limit_name,
+    check_max_running,
+)
+from horae.ports import Tx, World
+
+
+def set_limit(
+    world: World, name: str, max_running: int | None, *, actor: str = SYSTEM, reason: str = ""
+) -> RunningLimit:
+    """Let at most so many jobs run at once, whatever file and code say; None lifts the limit."""
+    check_limit_name(name)
+    said = LimitSource(name, BY_HAND, "api", None if max_running is None else check_max_running(max_running))
+    after = world.route().store.transact(lambda tx: write_source(world, tx, name, BY_HAND, said, actor, reason))
+    world.route().store.wake(["*"])
+    return after
+
+
+def reset_limit(world: World, name: str, *, actor: str = SYSTEM, reason: str = "") -> RunningLimit:
+    """Forget what was set through a verb: file and code decide again."""
+    check_limit_name(name)
+    after = world.route().store.transact(lambda tx: write_source(world, tx, name, BY_HAND, None, actor, reason))
+    world.route().store.wake(["*"])
+    return after
+
+
+def list_limits(world: World) -> list[RunningLimit]:
+    """Every limit that somebody set or declared, with its sources and what runs under it, by name."""
+
+    def look(tx: Tx) -> list[RunningLimit]:
+        said, running = tx.limits.sources(), tx.limits.running()
+        names = sorted({each.name for each in said})
+        return [_limit(name, [each for each in said if each.name == name], running) for name in names]
+
+    return world.route().store.read(look)
+
+
+def declare_limits(world: World, app: str, declared: Mapping[str, LimitSource]) -> list[str]:
+    """Write what an application's code and file say, and forget what they say no more; the names that changed.
+
+    What was set through a verb stays, and so does what other applications declare.
+    """
+    before = {each.name: each for each in world.route().store.read(lambda tx: tx.limits.sources(app=app))}
+    changed = sorted(name for name in {*before, *declared} if before.get(name) != declared.get(name))
+
+    def write(tx: Tx) -> None:
+        for name in changed:  # in one order, so that two starts do not wait for each other
+            write_source(world, tx, name, app, declared.get(name), "system/start", "")
+
+    if changed:
+        world.route().store.transact(write)
+        world.route().store.wake(["*"])
+    return changed
+
+
+def write_source(
+    world: World, tx: Tx, name: str, app: str, said: LimitSource | None, actor: str, reason: str
+) -> RunningLimit:
+    """Write what one source says (None: nothing any more) and let the effective limit follow, with an audit entry."""
+    tx.limits.lock(name)
+    before = RunningLimit(name, tuple(tx.limits.sources(name)))
+    if said is None:
+        tx.limits.unsay(name, app)
+    else:
+        tx.limits.say(said)
+    after = _limit(name, tx.limits.sources(name), tx.limits.running())
+    if after.max_running != before.max_running:
+        tx.limits.apply(name, after.max_running)
+    if replace(after, running=0) != before:
+        tx.audit.append(_entry(world, before, after, actor, reason))
+    return after
+
+
+def _limit(name: str, sources: list[LimitSource], running: Mapping[str, int]) -> RunningLimit:
+    return RunningLimit(name, tuple(sources), running.get(name, 0))
+
+
+def _entry(world: World, before: RunningLimit, after: RunningLimit, actor: str, reason: str) -> Entry:
+    name = after.name
+    kind, about = ("queue", name.removeprefix(QUEUE)) if name.startswith(QUEUE) else ("limit", name)
+    told = [{"max_running": each.max_running, "source": each.source} for each in (before, after)]
+    return Entry(world.clock.now(), actor, "limit", kind, about, reason=reason or None, before=told[0], after=told[1])

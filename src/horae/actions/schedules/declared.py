@@ -1,0 +1,309 @@
+"""What code declares and what the store keeps, brought in line.
+
+Several applications may share a store. ``sources["declared"]`` of a schedule says which of them declares or seeded it;
+an application only ever retires its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from graphlib import CycleError, TopologicalSorter
+from typing import TypeVar
+
+from horae.actions.consistency import one_moment
+from horae.actions.jobs.definitions import store_definitions
+from horae.actions.jobs.running_limits import declare_limits
+from horae.actions.schedules.schedules import CHANGEABLE, added, checked, find, locked, written
+from horae.actions.schedules.toggles import DECLARED_BY as BY
+from horae.actions.schedules.toggles import forget_toggles
+from horae.core.cursors import MAX_PAGE
+from horae.core.jobs.job import SYSTEM
+from horae.core.jobs.running_limits import LimitSource
+from horae.core.schedules.schedule import Schedule, first_fire
+from horae.core.schedules.status import WHEN_ASKED, JobStatus, duration, result_of, status_of
+from horae.errors import Conflict, HoraeError, StoreError
+from horae.ports import ScheduleFilter, StoredDefinition, Tally, Tx, World
+
+T = TypeVar("T")
+log = logging.getLogger("horae.schedules")
+GONE = "no longer declared in code"
+OFF_IN_FILE = "switched off: [jobs] enabled = false in jobs.conf"
+OFF_IN_CODE = "switched off: Horae(enabled=False) in code"
+SWITCHED_OFF = (OFF_IN_FILE, OFF_IN_CODE)
+TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an application wants of the store: its schedules, as code and file say, and whether anything fires."""
+
+    app: str
+    schedules: tuple[Schedule, ...] = ()
+    seeds: tuple[Schedule, ...] = ()
+    off: str | None = None  # why nothing fires, where somebody turned the global switch off
+    handlers: frozenset[str] = frozenset()
+    loads_persisted: bool = False
+    limits: Mapping[str, LimitSource] = field(default_factory=dict)  # of what runs at once
+
+    @property
+    def enabled(self) -> bool:
+        return self.off is None
+
+    definitions: tuple[StoredDefinition, ...] = ()
+
+
+def bring_in_line(world: World, plan: Plan, *, starts: bool = False) -> list[Schedule]:
+    """Make the store say what the plan says; what somebody changed through a verb stays.
+
+    When a worker *starts*, toggles that were not for good are forgotten.
+
+    One schedule that cannot be written is reported and does not keep the others from being; a store that does not
+    answer is the caller's business.
+    """
+    begun = world.clock.now()
+    store_definitions(world, plan.definitions, app=plan.app, actor="system/start")
+    if starts:  # first: whoever sees a schedule that this start declares may toggle it, and keeps the toggle
+        for key in forget_toggles(world, plan.app):
+            log.info("the toggle of schedule %s ends with this start", key)
+    written_down = declare(world, plan.seeds, seed=True, app=plan.app) if plan.seeds else []
+    written_down += declare(world, plan.schedules, app=plan.app, inactive=plan.off)
+    for key in retire(world, {schedule.key for schedule in plan.schedules}, app=plan.app):
+        log.warning("schedule %s is no longer declared in code; it is kept and does not fire", key)
+    for name in declare_limits(world, plan.app, plan.limits):
+        log.info("the limit %s follows what code and file say now", name)
+    _switch(world, plan)
+    if plan.loads_persisted:
+        load_persisted(world, plan.handlers, app=plan.app)
+    if any(schedule.updated_at is not None and schedule.updated_at >= begun for schedule in written_down):
+        world.route().store.wake(["*"])  # only for news, so that a start does not wake everybody
+    return written_down
+
+
+def declare(
+    world: World, declared: Sequence[Schedule], *, seed: bool = False, app: str = "", inactive: str | None = None
+) -> list[Schedule]:
+    """Bring the store in line with what code (and file) declare; what somebody changed through a verb stays.
+
+    With *seed*, only insert what is not there yet (document 004's defaults).
+    """
+    done = []
+    for schedule in _leaders_first(declared):
+        ours = replace(schedule, sources={**schedule.sources, BY: app}, inactive=inactive)
+        try:
+            done.append(_persistently(partial(_declared, world, ours, seed)))
+        except StoreError:
+            raise
+        except HoraeError as problem:
+            log.error("schedule %s cannot be declared: %s", schedule.key, problem)
+    return done
+
+
+def retire(world: World, keys: Collection[str], *, app: str = "") -> list[str]:
+    """Schedules that this application declared and declares no more become inactive, with the reason visible."""
+    gone = [
+        each
+        for each in _all(world, ScheduleFilter(declared=True))
+        if each.key not in keys and each.sources.get(BY, "") == app and each.inactive != GONE
+    ]
+    for schedule in gone:
+        set_inactive(world, schedule, GONE)
+    return [schedule.key for schedule in gone]
+
+
+def load_persisted(world: World, known: Collection[str], *, app: str) -> list[Schedule]:
+    """Document 004: every enabled schedule whose handler the caller knows; the others are kept, inactive.
+
+    Schedules that another application declares or seeded are left alone.
+    """
+    loaded = []
+    for schedule in _all(world, ScheduleFilter(owner=SYSTEM)):
+        if schedule.sources.get(BY, app) != app:
+            continue
+        if schedule.handler not in known:
+            if schedule.inactive is None:
+                log.warning("schedule %s names the unknown handler %s; it is kept and does not fire",
+                            schedule.key, schedule.handler)  # fmt: skip
+                set_inactive(world, schedule, _unknown_handler(schedule))
+            continue
+        if schedule.inactive == _unknown_handler(schedule):
+            schedule = set_inactive(world, schedule, None)
+        if schedule.is_active:
+            loaded.append(schedule)
+    return loaded
+
+
+def set_inactive(world: World, schedule: Schedule, reason: str | None) -> Schedule:
+    """Keep a schedule from firing and say why; None lets it fire again."""
+    if schedule.inactive == reason:
+        return schedule
+
+    def write(tx: Tx) -> Schedule:
+        before = locked(tx, schedule.key, schedule.owner)
+        if before.inactive == reason:
+            return before
+        verb = "activate" if reason is None else "deactivate"
+        return written(world, tx, before, replace(before, inactive=reason), verb, "system/start", reason or "")
+
+    return _persistently(lambda: world.route(owner=schedule.owner, key=schedule.key).store.transact(write))
+
+
+def stored(world: World, keys: Collection[str]) -> dict[str, Schedule]:
+    """The schedules of these keys as the store has them."""
+
+    def work(tx: Tx) -> dict[str, Schedule]:
+        return {key: schedule for key in keys if (schedule := tx.schedules.get(key, SYSTEM)) is not None}
+
+    return world.route().store.read(work)
+
+
+@one_moment
+def local(world: World, plan: Plan) -> dict[str, Schedule]:
+    """What each node of the application runs for itself, as the store has it: declared so, or made so by a verb."""
+    made = _all(world, ScheduleFilter(owner=SYSTEM, mode="ALL_NODES"))
+    known = (each for each in made if each.handler in plan.handlers)
+    ours = {each.key: each for each in known if each.sources.get(BY, plan.app) == plan.app}
+    return ours | stored(world, [schedule.key for schedule in plan.schedules if schedule.mode == "ALL_NODES"])
+
+
+def snapshot(world: World, plan: Plan) -> list[JobStatus]:
+    """How all jobs of an application are doing, over the whole cluster (S3-19).
+
+    Its schedules come first, declared ones as code lists them and then those that were seeded or stored for its
+    handlers, then the handlers that run only when they are asked for. What is not stored yet has no history.
+    """
+    now = world.clock.now()
+
+    def look(tx: Tx) -> list[JobStatus]:
+        known = {each.key: each for each in _pages(tx, ScheduleFilter(owner=SYSTEM))}
+        listed = [known.pop(each.key, each) for each in plan.schedules]
+        others = (each for each in known.values() if each.handler in plan.handlers)
+        listed += [each for each in others if each.sources.get(BY, plan.app) == plan.app]
+        unscheduled = sorted(plan.handlers - {schedule.handler for schedule in listed})
+        counts = tx.schedules.handler_tallies(unscheduled) if unscheduled else {}
+        asked = [_asked_status(name, counts.get(name, Tally())) for name in unscheduled]
+        return _statuses(tx, listed, now) + asked
+
+    return world.route().store.read(look)
+
+
+def statuses(world: World, schedules: Sequence[Schedule]) -> list[JobStatus]:
+    """The same for schedules as the store has them, whoever made them."""
+    now = world.clock.now()
+    return world.route().store.read(lambda tx: _statuses(tx, schedules, now))
+
+
+def _statuses(tx: Tx, schedules: Sequence[Schedule], now: datetime) -> list[JobStatus]:
+    numbers = [schedule.number for schedule in schedules if schedule.number]
+    tallies, skipped = tx.schedules.tallies(numbers), tx.schedules.skipped(numbers)
+    return [_status(each, tallies.get(each.number, Tally()), each.number in skipped, now=now) for each in schedules]
+
+
+def _asked_status(handler: str, tally: Tally) -> JobStatus:
+    """The status of a job without a schedule."""
+    return JobStatus(
+        id=handler,
+        enabled=True,
+        schedule=WHEN_ASKED,
+        mode="SINGLE_NODE",
+        last_fire_time=tally.last_started_at,
+        last_duration=duration(tally.last_started_at, tally.last_finished_at),
+        last_result=result_of(tally.last_outcome),
+        run_count=tally.run_count,
+        fail_count=tally.fail_count,
+    )
+
+
+def _status(schedule: Schedule, tally: Tally, was_skipped: bool, *, now: datetime) -> JobStatus:
+    local = schedule.mode == "ALL_NODES" and schedule.is_active  # no node's timer is ours; this is the rule's answer
+    return status_of(
+        schedule,
+        next_fire_at=first_fire(schedule, now) if local else schedule.next_fire_at,
+        outcome="skipped" if was_skipped else tally.last_outcome,
+        started_at=tally.last_started_at,
+        finished_at=tally.last_finished_at,
+        run_count=tally.run_count,
+        fail_count=tally.fail_count,
+    )
+
+
+# -- the parts -----------------------------------------------------------------------------------------------------
+
+
+def _switch(world: World, plan: Plan) -> None:
+    """The global switch also holds for stored schedules of the application's handlers, and is taken back with it."""
+    for schedule in _all(world, ScheduleFilter(owner=SYSTEM, declared=False)):
+        if schedule.handler not in plan.handlers:
+            continue
+        if schedule.inactive is None or schedule.inactive in SWITCHED_OFF:
+            set_inactive(world, schedule, plan.off)
+
+
+def _declared(world: World, schedule: Schedule, seed: bool) -> Schedule:
+    checked(world, schedule)
+    now = world.clock.now()
+
+    def write(tx: Tx) -> Schedule:
+        before = tx.schedules.get(schedule.key, schedule.owner, lock=True)
+        if before is None:
+            made = replace(schedule, created_at=now, updated_at=now, tzdata=world.tzdata, declared=not seed)
+            return added(world, tx, made, "declare", "system/start", "", now)
+        if seed:
+            return before
+        kept = {field for field, source in before.sources.items() if source == "api" and field in CHANGEABLE}
+        wanted = {field: getattr(schedule, field) for field in CHANGEABLE if field not in kept}
+        sources = {**schedule.sources, **dict.fromkeys(kept, "api")}
+        after = replace(before, **wanted, sources=sources, declared=True, inactive=schedule.inactive)
+        if _same(before, after):
+            return before
+        return written(world, tx, before, after, "declare", "system/start", "")
+
+    return world.route(owner=schedule.owner, key=schedule.key).store.transact(write)
+
+
+def _same(before: Schedule, after: Schedule) -> bool:
+    return all(
+        getattr(before, field) == getattr(after, field) for field in (*CHANGEABLE, "sources", "declared", "inactive")
+    )
+
+
+def _persistently(work: Callable[[], T]) -> T:
+    """Several processes start at the same time and declare the same; whoever comes second looks again."""
+    for left in range(TRIES - 1, -1, -1):
+        try:
+            return work()
+        except Conflict:
+            if not left:
+                raise
+    raise AssertionError("the last round always returns or raises")
+
+
+def _leaders_first(declared: Sequence[Schedule]) -> list[Schedule]:
+    """In an order in which whoever follows comes after those it follows; a circle is refused where it is written."""
+    by_key = {schedule.key: schedule for schedule in declared}
+    edges = {key: [each for each in schedule.after if each in by_key] for key, schedule in by_key.items()}
+    try:
+        return [by_key[key] for key in TopologicalSorter(edges).static_order()]
+    except CycleError:
+        return list(declared)
+
+
+def _all(world: World, wanted: ScheduleFilter) -> Iterator[Schedule]:
+    after: Schedule | None = None
+    while page := find(world, wanted, limit=MAX_PAGE, after=after):
+        yield from page
+        after = page[-1]
+
+
+def _pages(tx: Tx, wanted: ScheduleFilter) -> Iterator[Schedule]:
+    after: Schedule | None = None
+    while page := tx.schedules.find(wanted, limit=MAX_PAGE, after=after):
+        yield from page
+        after = page[-1]
+
+
+def _unknown_handler(schedule: Schedule) -> str:
+    return f"unknown handler {schedule.handler!r}: no code here declares it"

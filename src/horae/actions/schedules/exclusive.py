@@ -1,0 +1,43 @@
+"""One running instance at a time, and a way past one that has fallen silent (document 004).
+
+The check is made when somebody wants to start another: a running one that has shown progress lately wins, and the
+newcomer is refused with its id; a silent one is closed as lost, and the newcomer goes on from its checkpoint. One that
+was started and still waits for a worker counts too; of two who start at the same moment, one is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from horae.actions.jobs.jobs import Enqueued, Request, enqueue
+from horae.core.jobs.job import Job, Outcome, is_silent, settlement
+from horae.errors import AlreadyRunning, InvalidInput
+from horae.ports import World
+
+
+def start_exclusively(world: World, request: Request, *, stale_timeout: timedelta, connection: Any = None) -> Enqueued:
+    """Enqueue unless another with the same concurrency key was started and is alive."""
+    key = request.concurrency_key
+    if key is None:
+        raise InvalidInput("concurrency_key_missing")
+    for job in world.route().store.read(lambda tx: tx.jobs.holders(key)):
+        if not is_silent(job, stale_timeout, world.clock.now()):
+            raise AlreadyRunning(key, job.id)
+        _close(world, job, stale_timeout)
+        if job.checkpoint is not None and request.checkpoint is None:
+            request = replace(request, checkpoint=job.checkpoint)
+    alone = request if request.unique is not None else replace(request, unique=f"only:{key}")
+    started = enqueue(world, alone, connection=connection)
+    if started.deduplicated:
+        raise AlreadyRunning(key, started.id)
+    return started
+
+
+def _close(world: World, job: Job, stale_timeout: timedelta) -> None:
+    """End a silent one for good; if it finished, or was renewed by progress, in the meantime, its token tells."""
+    now = world.clock.now()
+    outcome = Outcome("lost", error=f"stale: no progress for more than {stale_timeout}", final=True)
+    ending = replace(settlement(job, outcome, now=now, roll=world.dice.roll()), expired_before=None)
+    world.route(owner=job.owner, id=job.id).store.settle([ending], now=now)

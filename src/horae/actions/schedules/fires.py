@@ -1,0 +1,247 @@
+"""Firing schedules: on time, by hand, after the fact, and after a change of the zone database."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from horae.actions.schedules.schedules import entry_for, every, locked, timed, written
+from horae.core.jobs.job import SYSTEM, NewJob, band_of
+from horae.core.jobs.payloads import encode
+from horae.core.jobs.retry import LONGEST, Retry
+from horae.core.outgoing.webhooks import refuse_credentials
+from horae.core.scheduled_tasks.rules import raised
+from horae.core.schedules.decisions import admits, decide
+from horae.core.schedules.rules import Rule
+from horae.core.schedules.schedule import Fire, Firing, Schedule, Unfinished
+from horae.core.time.instants import MICROSECOND, aware, earlier, iso
+from horae.errors import HoraeError, InvalidInput, StoreError
+from horae.ports import ScheduleFilter, Tx, World
+
+log = logging.getLogger("horae.schedules")
+MAX_BACKFILL = 10_000
+MAX_SEARCHED = 100_000  # fires of a range that a backfill compares with the records, while the schedule is locked
+UNREADABLE_WAIT = timedelta(minutes=1)
+FIRE_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Triggered:
+    """What a manual trigger led to: a job, or a refusal on record."""
+
+    schedule: Schedule
+    fire: Fire
+    job_id: str | None
+
+    @property
+    def ran(self) -> bool:
+        return self.job_id is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """Which fires of a range a backfill makes up for (or, in a dry run, would)."""
+
+    fires: tuple[datetime, ...]
+    present: int
+    job_ids: tuple[str, ...] = ()
+
+
+def fire_due(world: World, limit: int = FIRE_BATCH) -> list[tuple[Firing, list[str]]]:
+    """Fire what has come due: job, record and next instant in one transaction for the batch."""
+    now = world.clock.now()
+
+    def decided(due: list[Schedule], unfinished: dict[int, Unfinished]) -> list[tuple[Firing, list[NewJob]]]:
+        read_at = world.clock.now()
+        return [_decided(world, each, now, unfinished.get(each.number, Unfinished()).at(read_at)) for each in due]
+
+    made = world.route().store.fire(decided, now=now, limit=limit)
+    queues = {firing.schedule.queue for firing, numbers in made if numbers}
+    world.route().store.wake(queues)
+    return [(firing, [f"job_{number}" for number in numbers]) for firing, numbers in made]
+
+
+def _decided(world: World, schedule: Schedule, now: datetime, unfinished: Unfinished) -> tuple[Firing, list[NewJob]]:
+    """What follows for one schedule; one that cannot be read (its zone is unknown here) keeps nobody else waiting.
+
+    Its fire stays due and is tried again: by a process that can read it, or once somebody has mended it.
+    """
+    try:
+        here = raised(schedule, world.shortest_interval)
+        here = here if here.tzdata == world.tzdata else replace(here, tzdata=world.tzdata)
+        firing = decide(here, now, unfinished, world.dice.roll())
+        ran = [fire for fire in firing.fires if fire.verdict == "ran"]
+        return firing, [_job(world, schedule, fire, alone=len(ran) > 1) for fire in ran]
+    except HoraeError as problem:
+        log.error("schedule %s cannot fire and is tried again in %s: %s", schedule.key, UNREADABLE_WAIT, problem,
+                  extra={"schedule": schedule.key})  # fmt: skip
+        return Firing(schedule, (), schedule.next_fire_at, now + UNREADABLE_WAIT, schedule.fire_count), []
+
+
+def trigger(
+    world: World,
+    key: str,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    owner: str = SYSTEM,
+    actor: str = SYSTEM,
+    reason: str = "",
+) -> Triggered:
+    """Run it now, whether enabled or not; obeys overlap, leaves the rhythm alone, is not retried by itself."""
+    now = world.clock.now()
+
+    def write(tx: Tx) -> Triggered:
+        schedule = locked(tx, key, owner)
+        busy = not admits(schedule, tx.schedules.unfinished(schedule.number).at(world.clock.now()))
+        fire = Fire(now, "skipped", "manual", reason="running") if busy else Fire(now, "ran", "manual", due_at=now)
+        number = None
+        if not busy:
+            payload = {**schedule.payload, **(parameters or {})}
+            refuse_credentials(schedule.handler, parameters)
+            once = replace(schedule, payload=payload, retry=Retry.none())
+            number = tx.jobs.insert([_job(world, once, fire)], now)[0].number
+        tx.schedules.record(schedule.number, fire, number, now)
+        tx.audit.append(entry_for(now, "trigger", schedule, actor, reason, before={}, ran=not busy))
+        return Triggered(schedule, fire, None if number is None else f"job_{number}")
+
+    triggered = world.route(owner=owner, key=key).store.transact(write)
+    world.route(owner=owner, key=key).store.wake([triggered.schedule.queue])
+    return triggered
+
+
+def backfill(
+    world: World,
+    key: str,
+    start: datetime,
+    end: datetime,
+    *,
+    dry_run: bool = True,
+    spread: timedelta = timedelta(0),
+    owner: str = SYSTEM,
+    actor: str = SYSTEM,
+    reason: str = "",
+) -> Backfill:
+    """Make up for the fires of a range that never became a job; first without doing it, to see how many.
+
+    Only what lies behind: a fire that is still to come, or still to be decided on, is the schedule's own business.
+    """
+    start, end = aware(start, "start"), aware(end, "end")
+    if end < start:
+        raise InvalidInput("end_before_start", end=iso(end), start=iso(start))
+    if not timedelta(0) <= spread <= LONGEST:
+        raise InvalidInput("spread_outside", spread=spread.total_seconds(), most_days=LONGEST.days)
+    now = world.clock.now()
+
+    def work(tx: Tx) -> Backfill:
+        schedule = locked(tx, key, owner)
+        begin, until = _behind(schedule, start, end, now)
+        rule = _rule_to_make_up(schedule, begin, until)
+        present = tx.schedules.recorded(schedule.number, begin, until)
+        missing = _missing(rule, begin, until, present)
+        if dry_run or not missing:
+            return Backfill(tuple(missing), len(present))
+        step = spread / len(missing)
+        fires = [Fire(at, "ran", "backfill", due_at=now + step * n) for n, at in enumerate(missing)]
+        placed = tx.jobs.insert([_job(world, schedule, fire, alone=True) for fire in fires], now)
+        for fire, where in zip(fires, placed, strict=True):
+            tx.schedules.record(schedule.number, fire, where.number, now)
+        tx.audit.append(entry_for(now, "backfill", schedule, actor, reason, before={}, fires=len(fires)))
+        return Backfill(tuple(missing), len(present), tuple(f"job_{where.number}" for where in placed))
+
+    done = world.route(owner=owner, key=key).store.transact(work)
+    if done.job_ids:
+        world.route(owner=owner, key=key).store.wake(["*"])
+    return done
+
+
+def _behind(schedule: Schedule, start: datetime, end: datetime, now: datetime) -> tuple[datetime, datetime]:
+    """The part of a range that the schedule has behind it."""
+    begin = start if schedule.starts_at is None else max(start, schedule.starts_at)
+    bounds = [moment for moment in (end, now, schedule.ends_at) if moment is not None]
+    if schedule.next_fire_at is not None:
+        bounds.append(schedule.next_fire_at - MICROSECOND)
+    return begin, min(bounds)
+
+
+def _rule_to_make_up(schedule: Schedule, begin: datetime, until: datetime) -> Rule:
+    """The rule of a schedule whose fires in this range can be made up for."""
+    rule = schedule.rule
+    if rule is None or schedule.rests:
+        raise InvalidInput("no_times_to_backfill", key=schedule.key)
+    count = rule.count(earlier(begin, MICROSECOND), until)
+    if count > MAX_SEARCHED:
+        raise InvalidInput("backfill_too_wide", begin=iso(begin), until=iso(until), count=count, most=MAX_SEARCHED)
+    return rule
+
+
+def _missing(rule: Rule, begin: datetime, until: datetime, present: set[datetime]) -> list[datetime]:
+    missing: list[datetime] = []
+    for fire_at in rule.between(earlier(begin, MICROSECOND), until):
+        if fire_at not in present:
+            missing.append(fire_at)
+        if len(missing) > MAX_BACKFILL:
+            raise InvalidInput("backfill_too_many", begin=iso(begin), most=MAX_BACKFILL)
+    return missing
+
+
+def recompute_zones(world: World) -> list[tuple[Schedule, datetime | None]]:
+    """After an update of the zone database: compute future fires anew; answers with those that moved."""
+    moved: list[tuple[Schedule, datetime | None]] = []
+    for schedule in every(world, ScheduleFilter(kind="cron", not_tzdata=world.tzdata)):
+        try:
+            moved += _restamped(world, schedule)
+        except StoreError:
+            raise
+        except HoraeError as problem:  # its zone is gone: the last told instant stands, and whoever fires it complains
+            log.error("the next fire of %s cannot be computed anew: %s", schedule.key, problem)
+    return moved
+
+
+def _restamped(world: World, schedule: Schedule) -> list[tuple[Schedule, datetime | None]]:
+    def write(tx: Tx) -> list[tuple[Schedule, datetime | None]]:
+        before = locked(tx, schedule.key, schedule.owner)
+        now = world.clock.now()
+        stamped = replace(before, tzdata=world.tzdata)
+        if before.next_fire_at is None or before.next_fire_at <= now:
+            tx.schedules.put(stamped, expected_version=before.version)  # what is due already is fired as it was told
+            return []
+        after = timed(world, stamped, now)
+        if after.next_fire_at == before.next_fire_at:
+            tx.schedules.put(stamped, expected_version=before.version)
+            return []
+        why = f"zone database {before.tzdata or 'unknown'} → {world.tzdata}"
+        return [(written(world, tx, before, stamped, "move", "system/zones", why), before.next_fire_at)]
+
+    return world.route(owner=schedule.owner, key=schedule.key).store.transact(write)
+
+
+def _trace(world: World) -> str:
+    """Joins the attempts at a job with whatever they call (S1-13): the caller's trace, or for a fire one of its own."""
+    here = None if world.tracing is None else world.tracing.current()
+    return here or world.dice.name(32)
+
+
+def _job(world: World, schedule: Schedule, fire: Fire, *, alone: bool = False) -> NewJob:
+    """The job that a fire becomes; several made at once must still not overlap, where the schedule forbids it."""
+    serial = schedule.overlap == "queue_one" or (alone and schedule.overlap != "allow")
+    return NewJob(
+        handler=schedule.handler,
+        payload=encode(schedule.payload, max_bytes=world.max_payload_bytes),
+        queue=schedule.queue,
+        band=band_of(schedule.priority),
+        run_at=fire.due_at or fire.fire_at,
+        planned_at=fire.fire_at,
+        owner=schedule.owner,
+        max_attempts=schedule.retry.attempts,
+        retry=encode(schedule.retry.as_json()),
+        timeout=schedule.timeout,
+        concurrency_key=f"schedule:{schedule.number}" if serial else None,
+        group=schedule.group,
+        schedule_id=schedule.number,
+        fire_at=fire.fire_at,
+        linked=fire.kind != "schedule",
+        trace_id=_trace(world),
+    )

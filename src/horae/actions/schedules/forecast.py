@@ -1,0 +1,92 @@
+"""What will fire when: the next hours of all schedules, and the minutes in which many come together."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from horae.actions.consistency import one_moment
+from horae.actions.schedules.schedules import every
+from horae.core.scheduled_tasks.rules import raised
+from horae.core.schedules.schedule import Schedule, first_fire, next_fire
+from horae.errors import InvalidInput
+from horae.ports import ScheduleFilter, World
+
+LONGEST = timedelta(days=31)
+MOST_FIRES = 20_000  # computed; far beyond what anybody reads, well below what anybody waits for
+MOST_PILES = 20
+PILE = 2  # fires in one minute that are worth telling
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Fires in order, and how far the answer reaches: to the end asked for, or to the fire where it was cut."""
+
+    fires: tuple[tuple[datetime, Schedule], ...]
+    until: datetime
+    complete: bool
+    total: int  # fires up to then, listed or not
+    piles: tuple[tuple[datetime, int], ...]  # minutes with many fires, the worst first
+
+
+@one_moment
+def forecast(
+    world: World,
+    hours: float = 24,
+    *,
+    owner: str | None = None,
+    queues: Collection[str] = (),
+    limit: int = 1000,
+) -> Forecast:
+    """The fires of the next hours, as the rules say now. A schedule that rests between runs tells only its next, and
+    of fires that are overdue only one is told: how many of them run is decided when somebody fires it.
+    """
+    ahead = timedelta(hours=hours) if 0 < hours <= LONGEST.total_seconds() / 3600 else timedelta(0)
+    if not ahead:
+        raise InvalidInput("hours_outside", hours=hours, most=LONGEST.total_seconds() / 3600)
+    now = world.clock.now()
+    end = now + ahead
+    wanted = ScheduleFilter(owner=owner, enabled=True, queues=tuple(sorted(queues)))
+    known = [raised(each, world.shortest_interval) for each in every(world, wanted) if each.is_active]
+    coming = [(at, place) for place, each in enumerate(known) if (at := _first(each, now)) is not None and at <= end]
+    heapq.heapify(coming)
+    told: list[tuple[datetime, Schedule]] = []
+    minutes: Counter[datetime] = Counter()
+    fired: Counter[int] = Counter()
+    total = 0
+    while coming and total < MOST_FIRES:
+        at, place = heapq.heappop(coming)
+        schedule = known[place]
+        total, fired[place] = total + 1, fired[place] + 1
+        minutes[max(at, now).replace(second=0, microsecond=0)] += 1
+        if len(told) < limit:
+            told.append((at, schedule))
+        again = _after(schedule, max(at, now), fired[place])
+        if again is not None and again <= end:
+            heapq.heappush(coming, (again, place))
+    piles = [pile for pile in minutes.most_common(MOST_PILES) if pile[1] >= PILE]
+    until = coming[0][0] if coming else end
+    return Forecast(tuple(told), until, not coming, total, tuple(piles))
+
+
+def _first(schedule: Schedule, now: datetime) -> datetime | None:
+    if schedule.is_spent:
+        return None
+    if schedule.mode != "ALL_NODES":
+        return schedule.next_fire_at
+    try:
+        return first_fire(schedule, now)
+    except InvalidInput:  # a rule that this host cannot read hides no other
+        return None
+
+
+def _after(schedule: Schedule, at: datetime, fired: int) -> datetime | None:
+    if schedule.rests or (schedule.max_fires is not None and schedule.fire_count + fired >= schedule.max_fires):
+        return None
+    try:
+        return next_fire(schedule, at)
+    except InvalidInput:
+        return None

@@ -1,0 +1,67 @@
+"""Document 004's start and schedule: whatever the job had before, from now on it runs like this."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from horae.actions.schedules.schedules import added, checked, locked, written
+from horae.core.jobs.job import SYSTEM
+from horae.core.schedules.schedule import Kind, Schedule
+from horae.ports import Tx, World
+
+# What holds a schedule that is enabled.
+FREE: dict[str, Any] = {"toggled": None, "paused_at": None, "paused_by": None, "pause_reason": None}
+
+
+def arrange(
+    world: World,
+    key: str,
+    handler: str,
+    kind: Kind,
+    expression: str,
+    *,
+    zone: str | None = None,
+    payload: dict[str, Any] | None = None,
+    queue: str = "default",
+    actor: str = SYSTEM,
+    reason: str = "",
+) -> Schedule:
+    """Make the schedule, or change the one that is there; either way it is on when this returns."""
+    now = world.clock.now()
+    told: dict[str, Any] = {"kind": kind, "expression": expression, "enabled": True}
+    told |= {name: value for name, value in (("zone", zone), ("payload", payload)) if value is not None}
+
+    def write(tx: Tx) -> Schedule:
+        if tx.schedules.get(key, SYSTEM) is None:
+            return make(tx)
+        before = locked(tx, key, SYSTEM)
+        sources = {**before.sources, **dict.fromkeys(told, "api")}
+        after = replace(before, **told, **FREE, after=(), sources=sources)
+        return written(world, tx, before, after, "change", actor, reason)
+
+    def make(tx: Tx) -> Schedule:
+        sources = dict.fromkeys((*told, "handler", "queue"), "api")
+        new = Schedule(key, handler, queue=queue, sources=sources, created_at=now, updated_at=now, tzdata=world.tzdata,
+                       **told)  # fmt: skip
+        checked(world, new)
+        return added(world, tx, new, "create", actor, reason, now)
+
+    arranged = world.route(key=key).store.transact(write)
+    world.route(key=key).store.wake(["*"])
+    return arranged
+
+
+def restart(world: World, key: str, *, actor: str = SYSTEM, reason: str = "") -> Schedule:
+    """Let a schedule that was stopped or paused fire again as it did; one that is on stays as it is."""
+
+    def write(tx: Tx) -> Schedule:
+        before = locked(tx, key, SYSTEM)
+        after = replace(before, **FREE, enabled=True, sources={**before.sources, "enabled": "api"})
+        if before.enabled and all(getattr(before, name) is None for name in FREE):
+            return before
+        return written(world, tx, before, after, "enable", actor, reason)
+
+    restarted = world.route(key=key).store.transact(write)
+    world.route(key=key).store.wake(["*"])
+    return restarted

@@ -1,0 +1,5 @@
+"""Alerts for the operator: a webhook when a job dies, or when a queue has due work and nobody serves it."""
+
+from horae.alerts.rules import Watched, sender, watch
+
+__all__ = ["Watched", "sender", "watch"]

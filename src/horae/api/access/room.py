@@ -1,0 +1,253 @@
+"""Who may use Horae: tokens, tenants, and the secrets that their webhooks refer to by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Any
+
+from horae.actions.access import owners, secrets, tokens
+from horae.api.access.values import Owner, Resealed, Secret, SecretMade, Token, TokenMade
+from horae.api.here import Here
+from horae.api.operation import DELETE, GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
+from horae.api.values import enriched, given
+from horae.core.access import callers as core
+from horae.core.access.owners import OwnerSettings
+from horae.core.cursors import cursor_from, not_ours, read_cursor
+from horae.core.jobs.retry import span
+from horae.core.time.instants import instant, micros
+from horae.errors import Forbidden, SecretsLocked
+from horae.ports import Sealed, Sealer
+
+ADMIN, TENANT = ("admin",), ("tasks",)
+HIDDEN = {"digest"}  # fields of a stored token that nobody sees
+TOKEN_ID = re.compile(f"[0-9a-f]{{{core.ID_LENGTH}}}")
+LATEST = 2**55  # microseconds: no token was made later, and a year can still be written
+KEY_MISSING = (
+    "Secrets cannot be kept here yet. The operator sets HORAE_SECRET_KEY (or HORAE_SECRET_KEY_FILE) for the service "
+    "and its workers, and starts them again. Make a key with: "
+    "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+)
+
+
+class Tokens(Room[S]):
+    """Who may call; needs the scope ``admin``, also for looking."""
+
+    @POST("/tokens", *ADMIN)
+    def create(
+        self,
+        owner: str,
+        scopes: Iterable[str],
+        *,
+        name: str = "",
+        queues: Iterable[str] = (),
+        expires_in: timedelta | float | None = tokens.DEFAULT_LIFE,
+        reason: str = "",
+    ) -> Call[TokenMade]:
+        """Make a token; its text is in ``token``, this once. With *expires_in* None it is valid until it is revoked."""
+        may, serves = [word.strip() for word in scopes if word.strip()], list(queues)
+        life = None if expires_in is None else span(expires_in)
+
+        def act(here: Here) -> TokenMade:
+            made, text = tokens.create_token(
+                here.world,
+                owner=owner,
+                scopes=may,
+                title=name,
+                queues=serves,
+                expires_in=life,
+                actor=here.actor,
+                reason=reason,
+            )
+            return TokenMade(**_facts(made, here.world.clock.now()), token=text)
+
+        body = given(owner=owner, scopes=may, name=name, queues=serves, reason=reason or None)
+        return Call(TokenMade, act, body={**body, "expires_in": None if life is None else life.total_seconds()})
+
+    @PAGES("/tokens", *ADMIN)
+    def list(self, *, owner: str | None = None, limit: int | None = None) -> Listing[Token]:
+        """List tokens, newest first, without their texts."""
+
+        def look(here: Here, cursor: str | None, size: int) -> tuple[list[Token], str | None]:
+            here.caller.require(*ADMIN)
+            found = tokens.find_tokens(here.world, owner=owner, limit=size, after=_after(cursor))
+            now, last = here.world.clock.now(), found[-1] if len(found) == size else None
+            further = None if last is None else cursor_from([micros(last.created_at), last.token_id])
+            return [Token(**_facts(each, now)) for each in found], further
+
+        return Listing(Call(Page[Token], query=given(owner=owner)), limit, look)
+
+    @DELETE("/tokens/{token_id}", *ADMIN)
+    def revoke(self, token_id: str, *, reason: str = "") -> Call[Token]:
+        """Let nobody be recognised by a token any more; what waits with it ends within a second."""
+
+        def act(here: Here) -> Token:
+            revoked = tokens.revoke_token(here.world, token_id, actor=here.actor, reason=reason)
+            return Token(**_facts(revoked, here.world.clock.now()))
+
+        return Call(Token, act, at={"token_id": token_id}, query=given(reason=reason or None), repeats=True)
+
+
+class Owners(Room[S]):
+    """What is special about each tenant; for the operator alone."""
+
+    @PAGES("/owners", *ADMIN)
+    def list(self, *, limit: int | None = None) -> Listing[Owner]:
+        """List tenants that have settings, secrets or tasks, by name."""
+
+        def look(here: Here, cursor: str | None, size: int) -> tuple[list[Owner], str | None]:
+            _for_the_house(here)
+            (after,) = read_cursor(cursor, str) or [None]
+            found = owners.find_owners(here.world, limit=size, after=after)
+            return [_owner(*each) for each in found], cursor_from([found[-1][0]]) if len(found) == size else None
+
+        return Listing(Call(Page[Owner]), limit, look)
+
+    @GET("/owners/{owner}", *ADMIN)
+    def get(self, owner: str) -> Call[Owner]:
+        """Return what was decided about a tenant; one that nobody decided about is like everybody."""
+
+        def look(here: Here) -> Owner:
+            _for_the_house(here)
+            return _owner(owner, owners.get_owner(here.world, owner))
+
+        return Call(Owner, look, at={"owner": owner})
+
+    @PUT("/owners/{owner}", *ADMIN)
+    def put(
+        self,
+        owner: str,
+        *,
+        allow_networks: Iterable[str] = (),
+        allow_http: bool = False,
+        ports: Iterable[int] = (),
+        max_enabled_tasks: int | None = None,
+        reason: str = "",
+    ) -> Call[Owner]:
+        """Decide about a tenant; what is left out is as for everybody, whatever was decided before."""
+        wanted = OwnerSettings(tuple(allow_networks), allow_http, tuple(ports), max_enabled_tasks)
+
+        def act(here: Here) -> Owner:
+            return _owner(owner, owners.set_owner(here.world, owner, wanted, actor=here.actor, reason=reason))
+
+        body = given(**asdict(wanted), reason=reason or None)
+        return Call(Owner, act, at={"owner": owner}, body=body)
+
+
+class Secrets(Room[S]):
+    """The caller's own secrets. Values go in and never come out, except once for those that are made here."""
+
+    @GET("/secrets", *TENANT)
+    def list(self) -> Call[tuple[Secret, ...]]:
+        """List the names of your secrets."""
+        return Call(tuple[Secret, ...], lambda here: secrets.find_secrets(here.world, owner=here.owner))
+
+    @PUT("/secrets/{name}", *TENANT)
+    def put(
+        self, name: str, value: str | None = None, *, keep_previous_for: timedelta | float = 0, reason: str = ""
+    ) -> Call[SecretMade]:
+        """Keep a secret, or replace it; without a *value* a signing secret is made and shown once.
+
+        For *keep_previous_for* (seconds, or a timedelta) messages are signed with the one before as well.
+        """
+        overlap = span(keep_previous_for)
+
+        def act(here: Here) -> SecretMade:
+            made = secrets.new_signing_text(here.world) if value is None else None
+            stored = secrets.put_secret(
+                here.world,
+                _sealer(here),
+                name,
+                made if value is None else value,  # type: ignore[arg-type]  # one of them is there
+                owner=here.owner,
+                keep_previous_for=overlap,
+                actor=here.actor,
+                reason=reason,
+            )
+            return _made(stored, made)
+
+        body = given(value=value, keep_previous_for=overlap or None, reason=reason or None)
+        return Call(SecretMade, act, at={"name": name}, body=body)
+
+    @POST("/secrets/{name}/rotate", *TENANT)
+    def rotate(
+        self, name: str, *, keep_previous_for: timedelta | float = secrets.OVERLAP, reason: str = ""
+    ) -> Call[SecretMade]:
+        """Make a new signing secret in place of the old one, shown once; until the end of the overlap both sign."""
+        overlap = span(keep_previous_for)
+
+        def act(here: Here) -> SecretMade:
+            return _made(
+                *secrets.rotate_secret(
+                    here.world,
+                    _sealer(here),
+                    name,
+                    owner=here.owner,
+                    keep_previous_for=overlap,
+                    actor=here.actor,
+                    reason=reason,
+                )
+            )
+
+        body = given(keep_previous_for=overlap, reason=reason or None)
+        return Call(SecretMade, act, at={"name": name}, body=body)
+
+    @DELETE("/secrets/{name}", *TENANT)
+    def delete(self, name: str, *, reason: str = "") -> Call[None]:
+        """Forget a secret and the one before it; deliveries that name it fail from now on."""
+
+        def act(here: Here) -> None:
+            secrets.delete_secret(here.world, name, owner=here.owner, actor=here.actor, reason=reason)
+
+        return Call(None, act, at={"name": name}, query=given(reason=reason or None))
+
+    @POST("/secrets/reseal", *ADMIN)
+    def reseal(self, *, reason: str = "") -> Call[Resealed]:
+        """Seal all secrets of all tenants with the operator's current key, so that older keys can be dropped."""
+
+        def act(here: Here) -> Resealed:
+            done = secrets.reseal_secrets(here.world, _sealer(here), actor=here.actor, reason=reason)
+            return Resealed(resealed=done)
+
+        return Call(Resealed, act, body=given(reason=reason or None) or None, repeats=True)
+
+
+def _facts(token: core.Token, now: datetime) -> dict[str, Any]:
+    """Everything public about a stored token."""
+    names = (name for name in core.Token.__dataclass_fields__ if name not in HIDDEN | {"token_id"})
+    return {"id": token.token_id, "state": token.state(now), **{name: getattr(token, name) for name in names}}
+
+
+def _after(cursor: str | None) -> tuple[datetime, str] | None:
+    values = read_cursor(cursor, int, str, most=LATEST)
+    if values is None:
+        return None
+    made, token_id = values
+    if not TOKEN_ID.fullmatch(token_id):
+        raise not_ours()
+    return instant(made), token_id
+
+
+def _for_the_house(here: Here) -> None:
+    """For looking ``read`` is enough, but only the house looks at tenants: a tenant's own ``read`` does not do."""
+    if not here.caller.is_operator:
+        raise Forbidden("Only the operator sees tenants: this needs the scope admin, or a token of the house.")
+
+
+def _owner(owner: str, settings: OwnerSettings) -> Owner:
+    special: Owner = enriched(Owner, settings, owner=owner)
+    return special
+
+
+def _made(stored: Sealed, text: str | None) -> SecretMade:
+    made: SecretMade = enriched(SecretMade, stored, value=text)
+    return made
+
+
+def _sealer(here: Here) -> Sealer:
+    sealer = here.sealer()
+    if sealer is None:
+        raise SecretsLocked(KEY_MISSING)
+    return sealer

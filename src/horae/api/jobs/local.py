@@ -1,0 +1,186 @@
+"""What the operations of the jobs room do in this process, on behalf of a caller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from horae.actions.jobs import claims
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.held_jobs import peek_held
+from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.keys import stored_key
+from horae.actions.jobs.quotas import enqueue_within
+from horae.actions.jobs.reasons import why as explain
+from horae.api.here import Here
+from horae.api.values import PYDANTIC
+from horae.core.cursors import LARGEST, cursor_from, read_cursor
+from horae.core.jobs.job import Filter, Job, Lease
+from horae.core.jobs.machinery import queue_name, refuse_own
+from horae.core.jobs.payloads import label, name
+from horae.core.jobs.reasons import Reason
+from horae.core.time.instants import aware
+from horae.errors import InvalidInput
+from horae.ports import Node, World
+
+REVIVED_AT_ONCE = 1000
+MOST_PID = 2**31 - 1
+MOST_QUEUES = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revived:
+    """How many dead jobs matched, and what became of them; ``more`` says that one call could not handle them all."""
+
+    matched: int
+    revived: int
+    dry_run: bool
+    more: bool
+    refused: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heartbeat:
+    """A worker that takes its jobs over HTTP, as it is listed among the workers."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    started_at: datetime
+    queues: dict[str, int] = field(default_factory=dict)
+    state: Literal["running", "stopping", "ended"] = "running"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upcoming:
+    """In how long the next job is due, None where none is known; and the jobs that were asked to stop."""
+
+    __pydantic_config__ = PYDANTIC
+
+    due_in: timedelta | None = None
+    cancelled: tuple[str, ...] = ()
+
+
+def peek(here: Here, queues: tuple[str, ...], worker_id: str | None, worker: Heartbeat | None) -> Upcoming:
+    for queue in queues:
+        here.caller.require_queue(queue_name(queue))
+    node = None
+    if worker is not None and here.caller.is_operator:  # the list of workers is the house's
+        node = _node(here.world, worker)
+        if worker.state == "ended":
+            claims.leave(here.world, node.node_id)
+            node = None
+    due, stopping = peek_held(here.world, queues, node=node, worker_id=worker_id, **here.reach)
+    return Upcoming(due_in=due, cancelled=tuple(stopping))
+
+
+def _node(world: World, worker: Heartbeat) -> Node:
+    if not 0 <= worker.pid <= MOST_PID or len(worker.queues) > MOST_QUEUES:
+        raise InvalidInput(f"pid must be at most {MOST_PID}, and a worker serves at most {MOST_QUEUES} queues.")
+    return Node(
+        label(worker.id, "worker id", 200),
+        label(worker.host, "host", 200),
+        worker.pid,
+        label(worker.version, "version", 50),
+        aware(worker.started_at, "started_at"),
+        world.clock.now(),
+        {queue_name(queue): slots for queue, slots in worker.queues.items()},
+        worker.state,
+    )
+
+
+def note(
+    world: World, job_id: str, token: int, *, value: Any, checkpoint: Any, owner: str | None, queues: frozenset[str]
+) -> Job:
+    job = verbs.get(world, job_id, owner=owner, queues=queues)
+    refuse_own(job)
+    hold = Lease(job.number, token)
+    if checkpoint is not None:
+        claims.checkpoint(world, hold, checkpoint)
+    if value is not None or checkpoint is None:
+        claims.progress(world, hold, value)
+    return verbs.get(world, job_id)
+
+
+def claim(here: Here, worker_id: str, queues: tuple[str, ...], limit: int, lease: timedelta) -> list[Job]:
+    for queue in queues:
+        here.caller.require_queue(queue)
+    return claims.pull(here.world, worker_id=worker_id, queues=queues, limit=limit, lease=lease, owner=here.caller.sees)
+
+
+def enqueue(here: Here, requests: list[Request]) -> list[verbs.Enqueued]:
+    """Store jobs for the caller: its queues, its limit of unfinished jobs, its own parents."""
+    caller, allowed = here.caller, 0 if here.caller.is_operator else here.max_unfinished_jobs
+    for request in requests:
+        caller.require_queue(request.queue)
+    for parent in sorted({each for request in requests for each in request.after}):
+        verbs.get(here.world, parent, **here.reach)  # to wait for somebody else's job would tell how it fares
+    owned = [_owned(request, caller.owner) for request in requests]
+    return enqueue_within(here.world, owned, owner=caller.owner, allowed=allowed, queues=caller.queues)
+
+
+def _owned(request: Request, owner: str) -> Request:
+    if owner == request.owner:
+        return request
+    return replace(request, owner=owner, concurrency_key=stored_key(owner, request.concurrency_key))
+
+
+def find(
+    here: Here, wanted: Filter, cursor: str | None, limit: int, before: str | None = None
+) -> tuple[list[Job], str | None]:
+    """Return one page of the jobs that the caller sees, those older than *before*; a cursor wins over it."""
+    at = read_cursor(cursor, int, least=1, most=LARGEST - 1)
+    after = before if at is None else f"job_{at[0]}"
+    found = verbs.find(here.world, _checked(here, wanted), limit=limit, before=after)
+    return found, cursor_from([found[-1].number]) if len(found) == limit else None
+
+
+def _checked(here: Here, wanted: Filter) -> Filter:
+    """A filter as the caller may use it; what no job can have is refused."""
+    return replace(
+        wanted,
+        owner=here.caller.among(wanted.owner),
+        queues=tuple(sorted(here.caller.queues)),
+        queue=None if wanted.queue is None else name(wanted.queue, "queue"),
+        handler=None if wanted.handler is None else name(wanted.handler, "handler", 200),
+        tag=None if wanted.tag is None else label(wanted.tag, "tag", 100),
+        key=None if wanted.key is None else label(wanted.key, "key"),
+        object_type=None if wanted.object_type is None else label(wanted.object_type, "object_type"),
+        object_id=None if wanted.object_id is None else label(wanted.object_id, "object_id"),
+    )
+
+
+def reasons(here: Here, job_id: str) -> tuple[Reason, ...]:
+    return explained(here, job_id)[1]
+
+
+def explained(here: Here, job_id: str) -> tuple[Job, tuple[Reason, ...]]:
+    """Return a job and why it stands where it stands, of one moment."""
+    with here.world.store.moment():
+        job = verbs.get(here.world, job_id, **here.reach)
+        return job, explain(here.world, job, owner=here.caller.sees)
+
+
+def revive_many(here: Here, wanted: Filter, dry_run: bool, reason: str) -> Revived:
+    found = _first(here, _checked(here, wanted))
+    answers: dict[str, str] = {}
+    if not dry_run:
+        ids = [job.id for job in found[:REVIVED_AT_ONCE]]
+        answers = verbs.each(here.world, verbs.revive, ids, actor=here.actor, reason=reason, **here.reach)
+    return Revived(
+        matched=min(len(found), REVIVED_AT_ONCE),
+        revived=sum(answer == "ok" for answer in answers.values()),
+        refused={job_id: answer for job_id, answer in answers.items() if answer != "ok"},
+        dry_run=dry_run,
+        more=len(found) > REVIVED_AT_ONCE,
+    )
+
+
+def _first(here: Here, wanted: Filter) -> list[Job]:
+    """As many as one call handles, and one more to know whether there are more."""
+    found = verbs.find(here.world, wanted, limit=REVIVED_AT_ONCE)
+    return found + (
+        verbs.find(here.world, wanted, limit=1, before=found[-1].id) if len(found) == REVIVED_AT_ONCE else []
+    )

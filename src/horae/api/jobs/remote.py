@@ -1,0 +1,68 @@
+"""What a room of jobs behind a service answers, as the verbs in this process would answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import fields, replace
+from typing import Any
+
+from horae.actions.jobs.jobs import Enqueued, Request, new_job
+from horae.api.jobs import room
+from horae.api.jobs.room import Jobs, options_of
+from horae.api.operation import Sender
+from horae.core.jobs.job import SYSTEM, Job, job_number
+from horae.errors import NeedsDatabase, NotFound
+from horae.ports import World
+
+SHARED = tuple(
+    each.name for each in fields(Job) if each.name in {public.name for public in fields(room.Job)} - {"rerun_of"}
+)
+SOME_SCHEDULE = 0  # a service does not tell which one
+
+
+def core_job(job: room.Job) -> Job:
+    """Return the core value of a public job; the number of its schedule is not known."""
+    known: dict[str, Any] = {name: getattr(job, name) for name in SHARED}
+    return Job(
+        number=job_number(job.id),
+        schedule_id=None if job.fire_at is None else SOME_SCHEDULE,
+        rerun_of=None if job.rerun_of is None else job_number(job.rerun_of),
+        **known,
+    )
+
+
+def enqueue(jobs: Jobs[Sender], world: World, requests: Sequence[Request], connection: Any = None) -> list[Enqueued]:
+    """Store jobs through a service: all of them, or, when one is refused, none."""
+    if connection is not None:
+        raise NeedsDatabase(
+            "using(connection=…) joins a transaction of a database, and this process reaches a service only. "
+            "Leave connection out and give a key, or run this code where the database is."
+        )
+    now = world.clock.now()
+    rows = [new_job(world, request, now) for request in requests]  # what cannot be accepted is refused here already
+    if not rows:
+        return []
+    asked = [_as_asked(request, row.trace_id) for request, row in zip(requests, rows, strict=True)]
+    made = [jobs.enqueue(**options_of(asked[0]))] if len(asked) == 1 else jobs.enqueue_many(asked)
+    return [
+        Enqueued(job_number(each.id), each.deduplicated, each.late, _stored(jobs, each) or row, now)
+        for each, row in zip(made, rows, strict=True)
+    ]
+
+
+def _as_asked(request: Request, trace_id: str | None) -> Request:
+    if request.owner != SYSTEM:
+        raise NeedsDatabase(
+            f"owner={request.owner!r} cannot be chosen behind a service: there the token says whose job it is. "
+            "Leave owner out, or run this code where the database is."
+        )
+    return replace(request, trace_id=trace_id)
+
+
+def _stored(jobs: Jobs[Sender], made: room.Enqueued) -> Job | None:
+    """Return the job as it stands, where it is not simply the one that was just asked for."""
+    if made.deduplicated or made.state != "queued":
+        with suppress(NotFound):  # a key is kept for longer than its job
+            return core_job(jobs.get(made.id))
+    return None

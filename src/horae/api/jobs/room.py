@@ -1,0 +1,438 @@
+"""Jobs: enqueue them, look at them, act on them; and a worker's side: claim, renew, settle."""
+
+# size: one room, with every operation and value of it in one place
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+from horae.actions.jobs import claims, endings
+from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.held_jobs import Ending, Hold, Renewal, Settled, renew_held, settle_held
+from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.keys import shown_key
+from horae.api.here import Here
+from horae.api.jobs import local
+from horae.api.jobs.local import Heartbeat, Revived, Upcoming
+from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
+from horae.api.values import PYDANTIC, Get, given, to_json
+from horae.core.jobs.job import Filter, OnParentDead, Priority, State
+from horae.core.jobs.retry import DEFAULT_RETRY, Retry, span, time_limit
+from horae.core.traces import trace_id_of
+from horae.errors import InvalidInput
+
+HIDDEN = {"number", "linked", "held_for", "schedule_id"}  # fields of the core value that nobody outside needs
+HIDDEN_RUN = {"job_number", "schedule_id"}
+DEFAULT = Request("")
+# Of a request: what a caller does not decide.
+NOT_SENT = {"owner", "planned_at", "part_of", "strict", "checkpoint", "rerun_of"}
+SOMEBODY = ("tasks", "worker")
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A job. ``token`` names its current holder; ``attempt`` counts ended failures and losses."""
+
+    __pydantic_config__ = PYDANTIC
+    DERIVED: ClassVar[dict[str, Get]] = {
+        "concurrency_key": lambda job: shown_key(job.owner, job.concurrency_key),
+        "trace_id": lambda job: trace_id_of(job.trace_id),
+        "rerun_of": lambda job: None if job.rerun_of is None else f"job_{job.rerun_of}",
+    }
+
+    id: str
+    state: State
+    handler: str
+    queue: str
+    priority: Priority
+    run_at: datetime
+    planned_at: datetime
+    created_at: datetime
+    payload: Any = None
+    owner: str = "system"
+    attempt: int = 0
+    max_attempts: int = 1
+    retry: Retry = DEFAULT_RETRY
+    timeout: timedelta | None = None
+    token: int = 0
+    worker_id: str | None = None
+    leased_until: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    key: str | None = None
+    unique: str | None = None
+    concurrency_key: str | None = None
+    held: str = ""
+    tags: tuple[str, ...] = ()
+    trace_id: str | None = None
+    progress: Any = None
+    progressed_at: datetime | None = None
+    checkpoint: Any = None
+    result: Any = None
+    last_error: str | None = None
+    cancel_requested: bool = False
+    cancel_reason: str | None = None
+    object_type: str | None = None
+    object_id: str | None = None
+    action: str | None = None
+    group: str | None = None
+    fire_at: datetime | None = None
+    rerun_of: str | None = None
+
+    @property
+    def run_id(self) -> str:
+        """The current or last attempt: the job and its token."""
+        return f"{self.id}.{self.token}"
+
+
+@dataclass(frozen=True)
+class Enqueued:
+    """The job that now stands for a request; ``deduplicated`` when it was there before, ``late`` when its time had
+    passed.
+    """
+
+    __pydantic_config__ = PYDANTIC
+
+    id: str
+    state: State
+    run_at: datetime
+    deduplicated: bool = False
+    late: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One attempt at a job; ``outcome`` is "running" while it is under way."""
+
+    __pydantic_config__ = PYDANTIC
+    DERIVED: ClassVar[dict[str, Get]] = {"trace_id": lambda run: trace_id_of(run.trace_id)}
+
+    id: str
+    job_id: str
+    token: int
+    outcome: str
+    attempt: int
+    handler: str = ""
+    queue: str = ""
+    owner: str = "system"
+    worker_id: str | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    error: str | None = None
+    result: Any = None
+    next_action_at: datetime | None = None
+    audit_event_id: str | None = None
+    trace_id: str | None = None
+    fire_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a job stands where it stands: a sentence, and a stable code for programs."""
+
+    code: str
+    text: str
+
+
+# -- the room ----------------------------------------------------------------------------------------------------------
+
+
+class Jobs(Room[S]):
+    """The job queue."""
+
+    @POST("/jobs", *SOMEBODY, by_queue=True)
+    def enqueue(
+        self,
+        handler: str,
+        payload: Any = None,
+        *,
+        queue: str = DEFAULT.queue,
+        priority: Priority = DEFAULT.priority,
+        run_at: datetime | None = None,
+        delay: timedelta | float | None = None,
+        key: str | None = None,
+        unique: str | None = None,
+        retry: Retry = DEFAULT_RETRY,
+        timeout: timedelta | float | None = None,
+        tags: Iterable[str] = (),
+        concurrency_key: str | None = None,
+        concurrency_limit: int = 1,
+        after: Iterable[str] = (),
+        on_parent_dead: OnParentDead = DEFAULT.on_parent_dead,
+        trace_id: str | None = None,
+        object_type: str | None = None,
+        object_id: str | None = None,
+        action: str | None = None,
+    ) -> Call[Enqueued]:
+        """Store one job; it is durable when this returns.
+
+        It is due at *run_at*, after *delay*, or now. The same *key* with the same request returns the job that is
+        there; with another request it is a KeyConflict. Only one unfinished job may have the name *unique*. The jobs
+        *after* must succeed first; if one of them dies or is cancelled, *on_parent_dead* decides: cancel, run or wait.
+        """
+        request = Request(
+            handler,
+            payload,
+            queue=queue,
+            priority=priority,
+            run_at=run_at,
+            delay=_not_negative(delay),
+            key=key,
+            unique=unique,
+            retry=retry,
+            timeout=time_limit(timeout),
+            tags=tuple(tags),
+            concurrency_key=concurrency_key,
+            concurrency_limit=concurrency_limit,
+            after=tuple(after),
+            on_parent_dead=on_parent_dead,
+            trace_id=trace_id,
+            object_type=object_type,
+            object_id=object_id,
+            action=action,
+        )
+        return Call(
+            Enqueued,
+            lambda here: local.enqueue(here, [request])[0],
+            body=sent(request),
+            creates=key is None and object_type is None,  # a governed job has a key by what it is for
+            repeats=key is not None or run_at is not None,
+        )
+
+    @POST("/jobs/batch", *SOMEBODY, by_queue=True)
+    def enqueue_many(self, jobs: Iterable[Request]) -> Call[tuple[Enqueued, ...]]:
+        """Store up to a thousand jobs in one transaction: all of them, or, when one is refused, none."""
+        requests = list(jobs)
+        if not requests:
+            raise InvalidInput("There is nothing to enqueue; give at least one job.")
+        body = {"jobs": [sent(request) for request in requests]}
+        return Call(tuple[Enqueued, ...], lambda here: local.enqueue(here, requests), body=body, creates=True)
+
+    @GET("/jobs/{job_id}", *SOMEBODY, by_queue=True)
+    def get(self, job_id: str) -> Call[Job]:
+        """Return one job, live or finished."""
+        return Call(Job, lambda here: verbs.get(here.world, job_id, **here.reach), at={"job_id": job_id})
+
+    @PAGES("/jobs", *SOMEBODY, by_queue=True)
+    def list(
+        self,
+        *,
+        state: State | Iterable[State] = (),
+        queue: str | None = None,
+        handler: str | None = None,
+        tag: str | None = None,
+        key: str | None = None,
+        object_type: str | None = None,
+        object_id: str | None = None,
+        owner: str | None = None,
+        limit: int | None = None,
+    ) -> Listing[Job]:
+        """List jobs, newest first; *limit* is for all pages together."""
+        states = (state,) if isinstance(state, str) else tuple(state)
+        wanted = Filter(states, queue, handler, owner, tag, key, object_type, object_id)
+        query = given(
+            state=states, queue=queue, handler=handler, tag=tag, key=key,
+            object_type=object_type, object_id=object_id, owner=owner,
+        )  # fmt: skip
+        return Listing(Call(Page[Job], query=query), limit, lambda here, *at: local.find(here, wanted, *at))
+
+    @GET("/jobs/{job_id}/runs", *SOMEBODY, by_queue=True)
+    def runs(self, job_id: str) -> Call[tuple[Run, ...]]:
+        """Return every attempt at a job, the oldest first."""
+        return Call(tuple[Run, ...], lambda here: verbs.runs(here.world, job_id, **here.reach), at={"job_id": job_id})
+
+    @GET("/jobs/{job_id}/why", *SOMEBODY, by_queue=True)
+    def why(self, job_id: str) -> Call[tuple[Reason, ...]]:
+        """Say why a job stands where it stands: every reason that holds, the strongest first."""
+        return Call(tuple[Reason, ...], lambda here: local.reasons(here, job_id), at={"job_id": job_id})
+
+    @POST("/jobs/{job_id}/cancel", *SOMEBODY, by_queue=True)
+    def cancel(self, job_id: str, *, reason: str = "") -> Call[Job]:
+        """End a waiting job at once; ask a running one to stop."""
+        return _act(verbs.cancel, job_id, reason)
+
+    @POST("/jobs/{job_id}/revive", *SOMEBODY, by_queue=True)
+    def revive(self, job_id: str, *, reason: str = "") -> Call[Job]:
+        """Give a dead job all its attempts again, due now."""
+        return _act(verbs.revive, job_id, reason)
+
+    @POST("/jobs/{job_id}/reschedule", *SOMEBODY, by_queue=True)
+    def reschedule(
+        self, job_id: str, *, run_at: datetime | None = None, priority: Priority | None = None, reason: str = ""
+    ) -> Call[Job]:
+        """Move a waiting job to another time or priority; its planned time and its key stay what they were."""
+        return _act(verbs.reschedule, job_id, reason, run_at=run_at, priority=priority)
+
+    @POST("/jobs/{job_id}/rerun", *SOMEBODY, by_queue=True)
+    def rerun(self, job_id: str, *, payload: Any = None, reason: str = "") -> Call[Enqueued]:
+        """Enqueue a new job like one that has ended, due now; its ``rerun_of`` names that one.
+
+        *payload* replaces the old one, for example after a mistake in it was found.
+        """
+
+        def again(here: Here) -> Any:
+            return verbs.rerun(here.world, job_id, payload=payload, actor=here.actor, reason=reason, **here.reach)
+
+        return Call(Enqueued, again, at={"job_id": job_id}, body=given(payload=payload, reason=reason or None))
+
+    # -- a worker's side -------------------------------------------------------------------------------------------
+
+    @POST("/jobs/claim", "worker", by_queue=True)
+    def claim(
+        self,
+        worker_id: str,
+        *,
+        queues: Iterable[str] = (DEFAULT.queue,),
+        limit: int = 100,
+        lease: timedelta | float = claims.HTTP_LEASE,
+        wait: timedelta | float = 0,
+    ) -> Call[tuple[Job, ...]]:
+        """Take due jobs under a lease; each is now running, and its ``token`` proves that it is yours.
+
+        *wait* is how long a service holds the call open until there is one; in this process the call returns at once.
+        """
+        names, held_for, patience = tuple(dict.fromkeys(queues)), span(lease), span(wait)
+        body = given(worker_id=worker_id, queues=names, limit=limit, lease=held_for, wait=patience or None)
+        return Call(
+            tuple[Job, ...],
+            lambda here: local.claim(here, worker_id, names, limit, held_for),
+            body=body,
+            longer=patience.total_seconds(),
+        )
+
+    @POST("/jobs/peek", "worker", by_queue=True)
+    def peek(
+        self, queues: Iterable[str], *, worker_id: str | None = None, worker: Heartbeat | None = None
+    ) -> Call[Upcoming]:
+        """Say in how long the next job of these queues is due, and which jobs of *worker_id* were asked to stop.
+
+        *worker* lists the caller among the workers; ``state="ended"`` takes it off the list.
+        """
+        names = tuple(dict.fromkeys(queues))
+        return Call(
+            Upcoming,
+            lambda here: local.peek(here, names, worker_id, worker),
+            body=given(queues=names, worker_id=worker_id, worker=worker),
+            repeats=True,
+        )
+
+    @POST("/jobs/renew", "worker", by_queue=True)
+    def renew(
+        self, holds: Iterable[Hold], *, lease: timedelta | float = claims.HTTP_LEASE
+    ) -> Call[tuple[Renewal, ...]]:
+        """Keep jobs for longer, counted from now; each is answered by itself."""
+        held, until = list(holds), span(lease)
+        return Call(
+            tuple[Renewal, ...],
+            lambda here: renew_held(here.world, held, lease=until, **here.reach),
+            body=given(holds=held, lease=until),
+            repeats=True,
+        )
+
+    @POST("/jobs/settle", "worker", by_queue=True)
+    def settle(self, endings: Iterable[Ending]) -> Call[tuple[Settled, ...]]:
+        """Say how attempts ended; each is answered by itself, and one that came too late stops no other."""
+        told = list(endings)
+        return Call(
+            tuple[Settled, ...], lambda here: settle_held(here.world, told, **here.reach), body=given(endings=told)
+        )
+
+    @POST("/jobs/{job_id}/ack", "worker", by_queue=True)
+    def ack(
+        self,
+        job_id: str,
+        token: int,
+        *,
+        result: Any = None,
+        next_action_at: datetime | None = None,
+        audit_event_id: str | None = None,
+    ) -> Call[Job]:
+        """Say that the job is done. LeaseLost means that somebody else holds it now, and the result does not count."""
+        told = {"result": result, "next_action_at": next_action_at, "audit_event_id": audit_event_id}
+        return _hold(endings.ack, job_id, token, told)
+
+    @POST("/jobs/{job_id}/fail", "worker", by_queue=True)
+    def fail(
+        self,
+        job_id: str,
+        token: int,
+        error: str,
+        *,
+        retry_delay: timedelta | float | None = None,
+        final: bool = False,
+    ) -> Call[Job]:
+        """Say that the attempt failed. It is tried again by its policy or after *retry_delay*; *final*: never again."""
+        delay = None if retry_delay is None else span(retry_delay)
+        return _hold(endings.fail, job_id, token, {"error": error, "retry_delay": delay, "final": final})
+
+    @POST("/jobs/{job_id}/release", "worker", by_queue=True)
+    def release(self, job_id: str, token: int, *, reason: str = "") -> Call[Job]:
+        """Give the job back to its queue at once; no attempt is counted."""
+        return _hold(endings.release, job_id, token, {"reason": reason})
+
+    @POST("/jobs/{job_id}/progress", "worker", by_queue=True)
+    def progress(self, job_id: str, token: int, value: Any = None, *, checkpoint: Any = None) -> Call[Job]:
+        """Show how far the job is, and keep in *checkpoint* what a later attempt needs to go on from there."""
+        told = {"value": value, "checkpoint": checkpoint}
+        return _hold(local.note, job_id, token, told, repeats=True)
+
+    # -- many ------------------------------------------------------------------------------------------------------
+
+    @POST("/jobs/revive", *SOMEBODY, by_queue=True)
+    def revive_many(
+        self,
+        *,
+        queue: str | None = None,
+        handler: str | None = None,
+        tag: str | None = None,
+        object_type: str | None = None,
+        object_id: str | None = None,
+        dry_run: bool = True,
+        reason: str = "",
+    ) -> Call[Revived]:
+        """Revive all dead jobs that match; only count them unless *dry_run* is False."""
+        wanted = Filter(("dead",), queue, handler, None, tag, None, object_type, object_id)
+        words = given(queue=queue, handler=handler, tag=tag, object_type=object_type, object_id=object_id)
+        body = {**words, **given(dry_run=dry_run, reason=reason or None)}
+        return Call(Revived, lambda here: local.revive_many(here, wanted, dry_run, reason), body=body)
+
+
+# -- the parts ---------------------------------------------------------------------------------------------------------
+
+
+def _not_negative(delay: timedelta | float | None) -> timedelta | None:
+    wait = None if delay is None else span(delay)
+    if wait is not None and wait < timedelta(0):
+        raise InvalidInput(f"A delay of {delay} lies in the past; give zero or more, or run_at.")
+    return wait
+
+
+def _act(verb: Any, job_id: str, reason: str, **changes: Any) -> Call[Job]:
+    def act(here: Here) -> Any:
+        return verb(here.world, job_id, actor=here.actor, reason=reason, **changes, **here.reach)
+
+    return Call(Job, act, at={"job_id": job_id}, body=given(reason=reason or None, **changes))
+
+
+def _hold(verb: Any, job_id: str, token: int, told: dict[str, Any], *, repeats: bool = False) -> Call[Job]:
+    def act(here: Here) -> Any:
+        return verb(here.world, job_id, token, **told, **here.reach)
+
+    return Call(Job, act, at={"job_id": job_id}, body={"token": token, **given(**told)}, repeats=repeats)
+
+
+def options_of(request: Request) -> dict[str, Any]:
+    """Return a request as the arguments of :meth:`Jobs.enqueue`."""
+    return {each.name: getattr(request, each.name) for each in fields(request) if each.name not in NOT_SENT}
+
+
+def sent(request: Request) -> dict[str, Any]:
+    """Return a request as JSON, without what is as it is by default."""
+    options = options_of(request)
+    return {name: to_json(value) for name, value in options.items() if value != getattr(DEFAULT, name)}

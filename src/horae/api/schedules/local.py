@@ -1,0 +1,145 @@
+"""What the operations of the schedules room do in this process, on behalf of a caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from horae.actions.schedules import fires as firing
+from horae.actions.schedules import schedules
+from horae.actions.schedules.forecast import forecast as look_ahead
+from horae.api.here import Here
+from horae.api.jobs.room import Reason
+from horae.api.schedules.values import (
+    Backfilled,
+    ChangedGroup,
+    Fire,
+    Forecast,
+    PileUp,
+    Preview,
+    RunSummary,
+    ScheduleDetail,
+    UpcomingFire,
+)
+from horae.api.values import enriched, published
+from horae.core.audit.entries import Entry
+from horae.core.cursors import MAX_PAGE, cursor_from, page_size, read_cursor
+from horae.core.jobs.payloads import label, name
+from horae.core.schedules.schedule import KINDS, MODES, Schedule
+from horae.core.schedules.standing import why_silent
+from horae.core.time.instants import instant, micros
+from horae.errors import InvalidInput
+from horae.ports import ScheduleFilter, World
+
+SHOWN = 1000  # fires of a backfill in one answer
+FARTHEST = 2**62 // 100  # microseconds: no row has a later instant
+
+
+# -- look --------------------------------------------------------------------------------------------------------------
+
+
+def find(here: Here, wanted: ScheduleFilter, cursor: str | None, limit: int) -> tuple[list[Schedule], str | None]:
+    """Return one page of the schedules that the caller sees, by key."""
+    begin = read_cursor(cursor, str, int, longest=200)
+    after = None if begin is None else Schedule(begin[0], "-", "after", "", number=begin[1])  # as the store is told
+    size = min(page_size(limit), MAX_PAGE - 1)
+    found = schedules.find(here.world, _checked(here, wanted), limit=size + 1, after=after)
+    last = found[size - 1] if len(found) > size else None
+    return found[:size], None if last is None else cursor_from([last.key, last.number])
+
+
+def _checked(here: Here, wanted: ScheduleFilter) -> ScheduleFilter:
+    """Return a filter as the caller may use it; what no schedule can have is refused."""
+    for what, value, allowed in (("kind", wanted.kind, KINDS), ("mode", wanted.mode, MODES)):
+        if value is not None and value not in allowed:
+            raise InvalidInput("choice_unknown", name=what, value=str(value), choices=list(allowed))
+    return replace(
+        wanted,
+        owner=here.caller.among(None if wanted.owner is None else label(wanted.owner, "owner")),
+        group=None if wanted.group is None else label(wanted.group, "group"),
+        handler=None if wanted.handler is None else label(wanted.handler, "handler"),
+        queues=tuple(sorted(here.caller.queues)),
+    )
+
+
+def _get(here: Here, key: str, owner: str | None) -> Schedule:
+    return schedules.get(here.world, key, owner=here.caller.whose(owner), queues=here.caller.queues)
+
+
+def detail(here: Here, key: str, owner: str | None) -> ScheduleDetail:
+    """Return a schedule with its runs and why it is silent, of one moment."""
+    with here.world.store.moment():
+        found = _get(here, key, owner)
+        runs = published(RunSummary, schedules.tally(here.world, found))
+    reasons = published(tuple[Reason, ...], why_silent(found, here.world.clock.now()))
+    made: ScheduleDetail = enriched(ScheduleDetail, found, runs=runs, why=reasons)
+    return made
+
+
+def history(
+    here: Here, key: str, owner: str | None, cursor: str | None, limit: int
+) -> tuple[list[Fire], str | None]:  # fmt: skip
+    """Return one page of what became of each due fire, the newest first."""
+    begin = read_cursor(cursor, int, most=FARTHEST)
+    before, size = None if begin is None else instant(begin[0]), page_size(limit)
+    whose, queues = here.caller.whose(owner), here.caller.queues
+    found = schedules.history(here.world, key, owner=whose, queues=queues, limit=size, before=before)
+    more = cursor_from([micros(found[-1][0].fire_at)]) if len(found) >= size else None
+    return [enriched(Fire, fire, job_id=job_id) for fire, job_id in found], more
+
+
+def versions(here: Here, key: str, owner: str | None, *, limit: int) -> list[Entry]:
+    whose, queues = here.caller.whose(owner), here.caller.queues
+    return schedules.versions(here.world, key, owner=whose, queues=queues, limit=page_size(limit))
+
+
+def preview(here: Here, key: str, owner: str | None, *, count: int) -> Preview:
+    found = _get(here, key, owner)
+    return Preview(key=key, fires=tuple(schedules.preview(here.world, found, count)))
+
+
+def forecast(here: Here, hours: float, owner: str | None, limit: int) -> Forecast:
+    since, size = here.world.clock.now(), page_size(limit)
+    whose, queues = here.caller.among(owner), here.caller.queues
+    ahead = look_ahead(here.world, hours, owner=whose, queues=queues, limit=size)
+    return Forecast(
+        since=since,
+        until=ahead.until,
+        complete=ahead.complete,
+        total=ahead.total,
+        fires=tuple(enriched(UpcomingFire, each, at=at) for at, each in ahead.fires),
+        pile_ups=tuple(PileUp(minute=minute, fires=fires) for minute, fires in ahead.piles),
+    )
+
+
+# -- act ---------------------------------------------------------------------------------------------------------------
+
+
+def pause_group(world: World, group: str, **why: Any) -> ChangedGroup:
+    return _change_group(schedules.pause_group, world, group, why)
+
+
+def resume_group(world: World, group: str, **why: Any) -> ChangedGroup:
+    return _change_group(schedules.resume_group, world, group, why)
+
+
+def _change_group(
+    verb: Callable[..., list[Schedule]], world: World, group: str, why: dict[str, Any]
+) -> ChangedGroup:  # fmt: skip
+    changed = verb(world, name(group, "group"), **why)
+    return ChangedGroup(group=group, changed=tuple(each.key for each in changed))
+
+
+def backfill(
+    world: World, key: str, *, start: datetime, end: datetime, spread: timedelta, dry_run: bool, **why: Any
+) -> Backfilled:
+    done = firing.backfill(world, key, start, end, dry_run=dry_run, spread=spread, **why)
+    return Backfilled(
+        fires=done.fires[:SHOWN],
+        missing=len(done.fires),
+        present=done.present,
+        job_ids=done.job_ids,
+        dry_run=dry_run,
+    )

@@ -1,0 +1,227 @@
+"""Schedules: make them, look at them, steer them, fire them by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Unpack
+
+from horae.actions.schedules import fires as firing
+from horae.actions.schedules import schedules
+from horae.api.here import Here
+from horae.api.operation import DELETE, GET, PAGES, PATCH, POST, Call, Listing, Page, Room, S, matching
+from horae.api.schedules import local
+from horae.api.schedules.values import (
+    Backfilled,
+    ChangedGroup,
+    Fire,
+    Forecast,
+    Preview,
+    Schedule,
+    ScheduleDetail,
+    Timing,
+    Triggered,
+    Version,
+    schedule_fields,
+)
+from horae.api.values import given, to_json
+from horae.core.jobs.payloads import label
+from horae.core.jobs.retry import span
+from horae.core.schedules.schedule import Kind, Mode
+from horae.core.schedules.schedule import Schedule as Stored
+from horae.ports import ScheduleFilter
+
+ADMIN = ("admin",)
+
+
+class Schedules(Room[S]):
+    """Schedules; changing them needs the scope ``admin``. *owner* is part of a schedule's address.
+
+    An operator means the house's own unless it names a tenant; everybody else means, and sees, their own.
+    """
+
+    # -- look ------------------------------------------------------------------------------------------------------
+
+    @PAGES("/schedules", *ADMIN, by_queue=True)
+    def list(
+        self,
+        *,
+        owner: str | None = None,
+        group: str | None = None,
+        handler: str | None = None,
+        kind: Kind | None = None,
+        mode: Mode | None = None,
+        enabled: bool | None = None,
+        declared: bool | None = None,
+        limit: int | None = None,
+    ) -> Listing[Schedule]:
+        """List schedules by key; without *owner* an operator sees everybody's. *limit* is for all pages together."""
+        wanted = ScheduleFilter(owner, group, handler, mode, enabled, declared, kind)
+        query = given(
+            owner=owner, group=group, handler=handler, kind=kind, mode=mode, enabled=enabled, declared=declared
+        )
+        return Listing(Call(Page[Schedule], query=query), limit, lambda here, *at: local.find(here, wanted, *at))
+
+    @GET("/schedules/{key}", *ADMIN, by_queue=True)
+    def get(self, key: str, *, owner: str | None = None) -> Call[ScheduleDetail]:
+        """Return one schedule, how its runs went, and why it does not fire if it does not."""
+        return _look(ScheduleDetail, local.detail, key, owner)
+
+    @PAGES("/schedules/{key}/history", *ADMIN, by_queue=True)
+    def history(self, key: str, *, owner: str | None = None, limit: int | None = None) -> Listing[Fire]:
+        """List what became of each due fire, the newest first.
+
+        All records of one instant stay together, so that a page may be a little longer than asked for.
+        """
+        first: Call[Page[Fire]] = Call(Page[Fire], at=_at(key), query=given(owner=owner))
+        return Listing(first, limit, lambda here, *at: local.history(here, key, owner, *at))
+
+    @GET("/schedules/{key}/versions", *ADMIN, by_queue=True)
+    def versions(self, key: str, *, owner: str | None = None, limit: int = 50) -> Call[tuple[Version, ...]]:
+        """Say who changed it, how and why, the newest first."""
+        return _look(tuple[Version, ...], local.versions, key, owner, limit=limit)
+
+    @GET("/schedules/{key}/preview", *ADMIN, by_queue=True)
+    def preview(self, key: str, *, count: int = 5, owner: str | None = None) -> Call[Preview]:
+        """Return its next fires, as if it were neither paused nor off."""
+        return _look(Preview, local.preview, key, owner, count=count)
+
+    @GET("/forecast", *ADMIN, by_queue=True)
+    def forecast(self, *, hours: float = 24, owner: str | None = None, limit: int = 100) -> Call[Forecast]:
+        """Say what will fire in the next hours, and when many things come together, as the rules say now."""
+
+        def look(here: Here) -> Any:
+            return local.forecast(here, hours, owner, limit)
+
+        return Call(Forecast, look, query=given(hours=hours, owner=owner, limit=limit))
+
+    # -- make and change -------------------------------------------------------------------------------------------
+
+    @POST("/schedules", *ADMIN)
+    def create(
+        self, key: str, *, owner: str | None = None, reason: str = "", **timing: Unpack[Timing]
+    ) -> Call[Schedule]:
+        """Make a schedule, such as ``create("nightly", handler="report", cron="0 3 * * *", zone="Europe/Berlin")``.
+
+        The handler is called like the schedule unless it is named.
+        """
+        told = dict(timing)
+        values = {"handler": key, **schedule_fields(told, new=True)}
+        sources = {"zone": "api"} if "zone" in told else {}  # also where it names the default
+
+        def make(here: Here) -> Any:
+            new = Stored(key=key, owner=here.caller.whose(owner), sources=sources, **values)
+            return schedules.create(here.world, new, actor=here.actor, reason=reason)
+
+        body = {"key": key, **to_json(told), **given(reason=reason or None)}
+        return Call(Schedule, make, query=given(owner=owner), body=body)
+
+    @PATCH("/schedules/{key}", *ADMIN)
+    def change(
+        self,
+        key: str,
+        *,
+        version: int | None = None,
+        owner: str | None = None,
+        reason: str = "",
+        **timing: Unpack[Timing],
+    ) -> Call[Schedule]:
+        """Change what is named and keep the rest; None lifts what may be absent. Its next fire is computed anew.
+
+        With *version*, only if it is still of that version; else VersionConflict.
+        """
+        told = dict(timing)
+        changes = schedule_fields(told, new=False)
+
+        def act(here: Here) -> Any:
+            whose, by = here.caller.whose(owner), here.actor
+            return schedules.change(here.world, key, changes, owner=whose, version=version, actor=by, reason=reason)
+
+        body = {**to_json(told), **given(reason=reason or None)}
+        return Call(Schedule, act, at=_at(key), query=given(owner=owner), body=body, headers=matching(version))
+
+    @POST("/schedules/{key}/pause", *ADMIN)
+    def pause(self, key: str, *, owner: str | None = None, reason: str = "") -> Call[Schedule]:
+        """Let it not fire until it is resumed; running jobs go on."""
+        return _act(Schedule, schedules.pause, _at(key), owner, reason, repeats=True)
+
+    @POST("/schedules/{key}/resume", *ADMIN)
+    def resume(self, key: str, *, owner: str | None = None, reason: str = "") -> Call[Schedule]:
+        """Let it fire again from now on; what it missed is not made up for, except a single instant (once)."""
+        return _act(Schedule, schedules.resume, _at(key), owner, reason, repeats=True)
+
+    @POST("/schedules/groups/{group}/pause", *ADMIN)
+    def pause_group(self, group: str, *, owner: str | None = None, reason: str = "") -> Call[ChangedGroup]:
+        """Pause all schedules of a group; say which were not paused before."""
+        return _act(ChangedGroup, local.pause_group, {"group": group}, owner, reason)
+
+    @POST("/schedules/groups/{group}/resume", *ADMIN)
+    def resume_group(self, group: str, *, owner: str | None = None, reason: str = "") -> Call[ChangedGroup]:
+        """Resume all schedules of a group; say which were paused before."""
+        return _act(ChangedGroup, local.resume_group, {"group": group}, owner, reason)
+
+    @DELETE("/schedules/{key}", *ADMIN)
+    def delete(self, key: str, *, owner: str | None = None, reason: str = "") -> Call[None]:
+        """Forget a schedule and the record of its fires; jobs that it made live on."""
+
+        def act(here: Here) -> None:
+            schedules.delete(here.world, key, owner=here.caller.whose(owner), actor=here.actor, reason=reason)
+
+        return Call(None, act, at=_at(key), query=given(owner=owner, reason=reason or None))
+
+    # -- fire by hand ----------------------------------------------------------------------------------------------
+
+    @POST("/schedules/{key}/trigger", *ADMIN)
+    def trigger(
+        self, key: str, parameters: Mapping[str, Any] | None = None, *, owner: str | None = None, reason: str = ""
+    ) -> Call[Triggered]:
+        """Run it once, now, on or off; *parameters* win over its own. It obeys overlap and is not retried."""
+        return _act(Triggered, firing.trigger, _at(key), owner, reason, parameters=parameters)
+
+    @POST("/schedules/{key}/backfill", *ADMIN)
+    def backfill(
+        self,
+        key: str,
+        start: datetime,
+        end: datetime,
+        *,
+        spread: timedelta | float = 0,
+        dry_run: bool = True,
+        owner: str | None = None,
+        reason: str = "",
+    ) -> Call[Backfilled]:
+        """Make up for fires that never became a job, at most 10,000; only count them unless *dry_run* is False."""
+        told: dict[str, Any] = {"start": start, "end": end, "spread": span(spread), "dry_run": dry_run}
+        return _act(Backfilled, local.backfill, _at(key), owner, reason, **told)
+
+
+# -- the parts ---------------------------------------------------------------------------------------------------------
+
+
+def _at(key: str) -> dict[str, str]:
+    return {"key": label(key, "schedule key", 200)}
+
+
+def _look(answer: Any, verb: Callable[..., Any], key: str, owner: str | None, **more: Any) -> Call[Any]:
+    def look(here: Here) -> Any:
+        return verb(here, key, owner, **more)
+
+    return Call(answer, look, at=_at(key), query=given(owner=owner, **more))
+
+
+def _act(
+    answer: Any,
+    verb: Callable[..., Any],
+    at: Mapping[str, str],
+    owner: str | None,
+    reason: str,
+    *,
+    repeats: bool = False,
+    **more: Any,
+) -> Call[Any]:
+    def act(here: Here) -> Any:
+        whose = here.caller.whose(owner)
+        return verb(here.world, *at.values(), **more, owner=whose, actor=here.actor, reason=reason)
+
+    body = given(**more, reason=reason or None)
+    return Call(answer, act, at=at, query=given(owner=owner), body=body, repeats=repeats)

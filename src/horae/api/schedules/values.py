@@ -1,0 +1,309 @@
+"""Public values of schedules: what a schedule is, what becomes of its fires, and what a caller says about one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Literal, TypedDict
+
+from horae.api.jobs.room import Reason
+from horae.api.values import PYDANTIC, Get, enriched
+from horae.core.jobs.job import Priority
+from horae.core.jobs.retry import Retry, span
+from horae.core.schedules.rules import Every
+from horae.core.schedules.schedule import LIMITS, ONCE_ONLY, SPANS, FireKind, Kind, Misfire, Mode, Overlap, Verdict
+from horae.core.schedules.standing import Standing, described, standing
+from horae.core.time.instants import aware, iso
+from horae.errors import InvalidInput
+
+HIDDEN = {"number"}  # fields of the core values that nobody outside needs
+HIDDEN_VERSION = {"object_type", "object_id", "owner", "evidence"}  # of an audit entry; the audit shows them
+RULES = ("cron", "every", "once", "after")
+
+
+# -- what is said about a schedule -------------------------------------------------------------------------------------
+
+
+class Timing(TypedDict, total=False):
+    """What makes a schedule fire, and how: one of cron, every, once and after; spans in seconds or as timedelta."""
+
+    cron: str
+    every: timedelta | float
+    once: datetime
+    after: Sequence[str]
+    handler: str
+    zone: str
+    title: str | None
+    group: str | None
+    payload: dict[str, Any]
+    queue: str
+    priority: Priority
+    day_match: Literal["and", "or"]
+    gap: Literal["after", "skip"]
+    fold: Literal["first", "both"]
+    lenient: bool
+    anchor: Literal["start", "finish"]
+    initial_delay: timedelta | float
+    misfire: Misfire
+    catch_up: int
+    spread: timedelta | float
+    grace: timedelta | float
+    overlap: Overlap
+    jitter: timedelta | float
+    retry: Retry
+    timeout: timedelta | float | None
+    mode: Mode
+    lock_ttl: timedelta | float | None
+    stale_timeout: timedelta | float | None
+    starts_at: datetime | None
+    ends_at: datetime | None
+    max_fires: int | None
+    enabled: bool
+
+
+def schedule_fields(timing: Mapping[str, Any], *, new: bool) -> dict[str, Any]:
+    """Return what was said as the fields of a core schedule; a new one needs a rule."""
+    unknown = sorted(set(timing) - set(Timing.__annotations__))
+    if unknown:
+        raise InvalidInput(f"A schedule has no {unknown[0]!r}; choose from {', '.join(Timing.__annotations__)}.")
+    rules = [rule for rule in RULES if rule in timing]
+    if len(rules) > 1:
+        raise InvalidInput(f"Give one of cron, every, once and after, not {' and '.join(rules)}.")
+    if new and not rules:
+        raise InvalidInput("Say when: give one of cron, every, once and after.")
+    found = {name: _field(name, value) for name, value in timing.items() if name not in RULES}
+    return found | (_rule(rules[0], timing[rules[0]]) if rules else {})
+
+
+def _field(name: str, value: Any) -> Any:
+    return span(value) if name in (*SPANS, *LIMITS) and value is not None else value
+
+
+def _rule(kind: str, value: Any) -> dict[str, Any]:
+    if kind == "after":
+        if not isinstance(value, list | tuple) or not all(isinstance(key, str) for key in value):
+            raise InvalidInput("after is a list of keys of schedules.")
+        return {"kind": kind, "expression": "", "after": tuple(dict.fromkeys(value))}
+    if kind == "every":
+        seconds = Every(value).period.total_seconds()
+        value = f"{seconds:.3f}".rstrip("0").rstrip(".")
+    elif kind == "once":
+        if not isinstance(value, datetime):
+            raise InvalidInput(f"once={value!r} is not an aware datetime.")
+        value = iso(aware(value, "once"))
+    return {"kind": kind, "expression": value, "after": ()}
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """A schedule and how it stands.
+
+    ``sources`` says where each value comes from (code, file, api …); ``toggled`` wins over ``enabled`` until a worker
+    of its application starts again; ``tzdata`` is the edition of the zone database behind ``next_fire_at``.
+    """
+
+    __pydantic_config__ = PYDANTIC
+    DERIVED: ClassVar[dict[str, Get]] = {"standing": standing, "words": described}
+
+    key: str
+    handler: str
+    kind: Kind
+    expression: str
+    standing: Standing
+    words: str
+    owner: str = "system"
+    title: str | None = None
+    zone: str = "UTC"
+    after: tuple[str, ...] = ()
+    next_fire_at: datetime | None = None
+    next_due_at: datetime | None = None
+    last_fire_at: datetime | None = None
+    fire_count: int = 0
+    max_fires: int | None = None
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
+    payload: Any = None
+    queue: str = "default"
+    priority: Priority = "medium"
+    group: str | None = None
+    day_match: Literal["and", "or"] = "and"
+    gap: Literal["after", "skip"] = "after"
+    fold: Literal["first", "both"] = "first"
+    lenient: bool = False
+    anchor: Literal["start", "finish"] = "start"
+    initial_delay: timedelta = timedelta(0)
+    misfire: Misfire = "fire_once"
+    catch_up: int = 1
+    spread: timedelta = timedelta(minutes=1)
+    grace: timedelta = timedelta(minutes=1)
+    overlap: Overlap = "skip"
+    jitter: timedelta = timedelta(0)
+    retry: Retry = ONCE_ONLY
+    timeout: timedelta | None = None
+    mode: Mode = "SINGLE_NODE"
+    lock_ttl: timedelta | None = None
+    stale_timeout: timedelta | None = None
+    enabled: bool = True
+    toggled: bool | None = None
+    inactive: str | None = None
+    paused_at: datetime | None = None
+    paused_by: str | None = None
+    pause_reason: str | None = None
+    declared: bool = False
+    sources: dict[str, str] = field(default_factory=dict)
+    tzdata: str = ""
+    version: int = 1
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSummary:
+    """How the runs of a schedule went."""
+
+    __pydantic_config__ = PYDANTIC
+
+    run_count: int = 0
+    fail_count: int = 0
+    last_outcome: str | None = None
+    last_started_at: datetime | None = None
+    last_finished_at: datetime | None = None
+    last_error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleDetail(Schedule):
+    """A schedule, how its runs went, and why it does not fire; no reason when it simply will."""
+
+    runs: RunSummary = field(default_factory=RunSummary)
+    why: tuple[Reason, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fire:
+    """What became of one due fire, or of ``count`` fires missed in a row, up to ``last_at``."""
+
+    __pydantic_config__ = PYDANTIC
+
+    fire_at: datetime
+    kind: FireKind
+    verdict: Verdict
+    reason: str | None = None
+    due_at: datetime | None = None
+    last_at: datetime | None = None
+    count: int = 1
+    merged_into: datetime | None = None
+    job_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Version:
+    """One change of a schedule: who made it, how and why."""
+
+    __pydantic_config__ = PYDANTIC
+
+    at: datetime
+    actor: str
+    verb: str
+    reason: str | None = None
+    before: dict[str, Any] = field(default_factory=dict)
+    after: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preview:
+    """The next fires of a schedule."""
+
+    __pydantic_config__ = PYDANTIC
+
+    key: str
+    fires: tuple[datetime, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Triggered:
+    """The job that a trigger made, or the ``reason`` why there is none; ``fire`` is the record of it."""
+
+    __pydantic_config__ = PYDANTIC
+    DERIVED: ClassVar[dict[str, Get]] = {
+        "key": lambda done: done.schedule.key,
+        "triggered": lambda done: done.ran,
+        "reason": lambda done: done.fire.reason,
+        "fire": lambda done: enriched(Fire, done.fire, job_id=done.job_id),
+    }
+
+    key: str
+    triggered: bool
+    job_id: str | None = None
+    reason: str | None = None
+    fire: Fire
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backfilled:
+    """Which fires were made up for, or would be: ``missing`` in all, of which ``fires`` names the first thousand.
+
+    ``present`` counts fires of the range that had become a job before.
+    """
+
+    __pydantic_config__ = PYDANTIC
+
+    fires: tuple[datetime, ...]
+    missing: int
+    present: int
+    job_ids: tuple[str, ...]
+    dry_run: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangedGroup:
+    """The keys of the schedules of a group that were changed; those that were so before are not among them."""
+
+    __pydantic_config__ = PYDANTIC
+
+    group: str
+    changed: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpcomingFire:
+    """One fire that will come."""
+
+    __pydantic_config__ = PYDANTIC
+
+    at: datetime
+    key: str
+    owner: str
+    handler: str
+    queue: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PileUp:
+    """A minute with several fires."""
+
+    __pydantic_config__ = PYDANTIC
+
+    minute: datetime
+    fires: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """What will fire up to ``until``, and the minutes with several fires, the worst first.
+
+    ``complete`` says whether that is as far as was asked for; ``total`` counts fires, listed or not.
+    """
+
+    __pydantic_config__ = PYDANTIC
+
+    since: datetime
+    until: datetime
+    complete: bool
+    total: int
+    fires: tuple[UpcomingFire, ...]
+    pile_ups: tuple[PileUp, ...]

@@ -1,0 +1,1 @@
+"""``horae token`` and ``horae audit``."""

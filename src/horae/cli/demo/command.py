@@ -1,0 +1,80 @@
+"""``horae demo``: stories that run here and now, without a key, a network or a server."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from horae.cli.terminal import Terminal, command
+from horae.errors import Conflict, InvalidInput
+
+DEMOS = {"attention": "One agent, one focus: interrupted, waiting, timed out, resumed."}
+
+group = typer.Typer(
+    help="See Horae at work: stories that need nothing set up.",
+    rich_markup_mode=None,
+    invoke_without_command=True,
+)
+
+
+@group.callback()
+def demos(ctx: typer.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        print("\n".join(f"horae demo {name:<12}{about}" for name, about in DEMOS.items()))
+
+
+@command(group, "attention")
+def attention(
+    terminal: Terminal,
+    crash: Annotated[
+        bool, typer.Option("--crash", help="Kill the process with SIGKILL inside an action, and restart.")
+    ] = False,
+    early: Annotated[bool, typer.Option("--early", help="Let the answer come before anybody waits for it.")] = False,
+    confirm: Annotated[bool, typer.Option("--confirm", help="Add a refund, which needs your word.")] = False,
+    real: Annotated[bool, typer.Option("--real", help="On the wall clock, with shortened spans.")] = False,
+    keep: Annotated[
+        str | None,
+        typer.Option("--keep", metavar="FILE", help="Leave the database there, to look at with horae attention."),
+    ] = None,
+) -> None:
+    """One agent, one focus: interrupted, waiting, timed out, resumed.
+
+    A report is being written when the database goes down. The alert takes the focus, pages Alice and waits; the report
+    goes on meanwhile. Alice stays silent, Bob answers, both finish. Rules play the model's part, and time is
+    simulated: it jumps to whatever is due next.
+    """
+    if terminal.database is not None:
+        raise InvalidInput("The demo makes a database of its own and never touches yours; --keep FILE leaves it there.")
+    import asyncio
+
+    from horae.cli.demo.run import Switches, Telling
+
+    with _room(keep) as database:
+        asyncio.run(Telling(terminal, database, Switches(crash, early, confirm, real)).run())
+
+
+@contextmanager
+def _room(keep: str | None) -> Iterator[Path]:
+    """Where the database is while the story runs, and longer if somebody wants to look at it."""
+    if keep is not None and Path(keep).exists():
+        raise Conflict(f"There is already a file {keep}; the demo writes only to a new one.")
+    with tempfile.TemporaryDirectory(prefix="horae-demo-", ignore_cleanup_errors=True) as folder:
+        database = Path(folder) / "demo.db"
+        yield database
+        if keep is not None:
+            _copy(database, Path(keep))
+
+
+def _copy(database: Path, file: Path) -> None:
+    """Whole, with whatever its journal of changes still holds."""
+    import sqlite3
+    from contextlib import closing
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(file)) as target:
+        source.backup(target)

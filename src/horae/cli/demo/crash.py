@@ -1,0 +1,58 @@
+"""``horae demo attention --crash``: a process that drives the lane and is killed inside an action, by SIGKILL."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from horae.cli.demo.story import BEGINS, Outside, Pager, Spans, Time, an_agent, begin
+from horae.clock import StoryClock, SystemClock
+from horae.core.time.instants import from_iso, iso
+from horae.errors import ConfigurationError
+
+
+def until_killed(database: Path, spans: Spans, real: bool) -> datetime:
+    """Let another process begin the story, and kill it inside "page"; when that was, by its clock."""
+    told = json.dumps({"database": str(database), "minute": spans.minute.total_seconds(), "real": real})
+    with subprocess.Popen(
+        [sys.executable, "-m", "horae.cli.demo.crash", told],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as victim:
+        assert victim.stdout is not None
+        assert victim.stderr is not None
+        try:
+            inside = victim.stdout.readline()
+            if not inside:
+                raise ConfigurationError(f"The process to be killed ended by itself: {victim.stderr.read().strip()}")
+            return from_iso(inside.strip())
+        finally:
+            victim.kill()
+
+
+def live(database: Path, spans: Spans, real: bool) -> None:
+    """The life of that process: it says when it is inside the action, and never gets any further."""
+    from horae.cli.demo.run import to_the_end
+
+    clock = SystemClock() if real else StoryClock(BEGINS)
+    time = Time(clock)
+
+    def dies() -> None:
+        print(iso(clock.now()), flush=True)
+        sys.stdin.read()  # until it is killed, or whoever should kill it is gone
+
+    outside = Outside(time, Pager(database.parent), spans, dies=dies)
+    agent = an_agent(database, outside)
+    begin(agent, outside)
+    asyncio.run(to_the_end(agent.driver(), agent, time))
+
+
+if __name__ == "__main__":
+    wanted = json.loads(sys.argv[1])
+    live(Path(wanted["database"]), Spans(timedelta(seconds=wanted["minute"])), wanted["real"])

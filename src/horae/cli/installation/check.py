@@ -1,0 +1,74 @@
+"""``horae check module:app``: everything that is wrong with what an application declares, for people and for CI."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from horae.cli import words
+from horae.cli.failures import Exit
+from horae.cli.terminal import Terminal, command
+from horae.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from horae.app import Horae
+
+Target = Annotated[str | None, typer.Argument(metavar="MODULE:APP", help="Where the application is; else $HORAE_APP.")]
+Config = Annotated[
+    str | None, typer.Option("--config", metavar="FILE", help="Overrides of jobs; else $HORAE_JOBS_CONF or jobs.conf.")
+]
+
+
+NO_JOBS = "no job is declared here; write @app.job(…), or include the module that declares them: app.include(jobs)"
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "check", by_url="flag")(check)
+
+
+def named(terminal: Terminal, target: str | None, config: str | None, verb: str) -> Horae:
+    """The application that a command is about, with its configuration file."""
+    from horae.cli.process.targets import application
+
+    name = target or terminal.settings.app
+    if name is None:
+        raise InvalidInput(f"Which application? Write: horae {verb} module:app, or set HORAE_APP.")
+    app = application(name, terminal.database)
+    if config is not None:
+        app.config = config
+    if terminal.url is not None:
+        app.use_service(terminal.url, terminal.token)
+    return app
+
+
+def check(
+    terminal: Terminal,
+    target: Target = None,
+    config: Config = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Let warnings count like errors.")] = False,
+) -> None:
+    """List every problem of an application's jobs.
+
+    In code and in jobs.conf. Opens no database. With --url it also lists what needs a database, which a worker of that
+    service does not have; the service is not asked. Exit code 6 when there is an error, 0 when there is none.
+    """
+    from horae.declare.declarations import Problem, collecting
+
+    with collecting() as noted:
+        app = named(terminal, target, config, "check")
+    needs = () if terminal.url is None else app.needs_database()
+    found = list(dict.fromkeys((*noted, *app.problems(), *needs)))
+    jobs = list(app.definitions)
+    if not jobs and not found:
+        found.append(Problem(target or terminal.settings.app or app.name, NO_JOBS))
+    told: dict[str, Any] = {
+        "jobs": len(jobs),
+        "files": [str(path) for path in app.jobs_file().paths],
+        "findings": [{"severity": each.severity, "where": each.where, "text": each.text} for each in found],
+    }
+    lines = [f"{each.severity}: {each}" for each in found]
+    lines.append(f"{words.count(len(jobs), 'job')}, {words.count(len(found), 'finding')}")
+    terminal.result({"check": told}, "\n".join(lines))
+    if any(strict or each.severity == "error" for each in found):
+        raise typer.Exit(Exit.FINDINGS)

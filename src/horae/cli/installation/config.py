@@ -1,0 +1,138 @@
+"""``horae config show``: what is in force, and who said so."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from horae.cli.installation.check import Config, Target, named
+from horae.cli.terminal import Terminal, command, shown_url
+from horae.errors import StoreError
+from horae.settings import Settings
+
+if TYPE_CHECKING:
+    from horae.app import Horae
+    from horae.core.schedules.schedule import Schedule
+
+group = typer.Typer(help="See which settings are in force.", no_args_is_help=True, rich_markup_mode=None)
+JOB_VALUES = ("enabled", "schedule", "zone", "mode", "lock_ttl", "misfire", "overlap", "queue")
+SECRET = ("password", "secret", "token")
+
+
+@command(group, "show")
+def show(
+    terminal: Terminal,
+    target: Target = None,
+    config: Config = None,
+    origin: Annotated[bool, typer.Option("--origin", help="Say where each value comes from.")] = False,
+) -> None:
+    """Print the settings, and what holds for each job.
+
+    The jobs are those of the application, where one is named. A job's value comes from the API (api) over jobs.conf
+    (file) over the declaration (code) over the default. Passwords are not shown.
+    """
+    settings = _settings(terminal)
+    lines = _lines(settings, origin)
+    told: dict[str, Any] = {"settings": _as_json(settings, origin)}
+    if target or terminal.settings.app:
+        app = named(terminal, target, config, "config show")
+        jobs, note = _jobs(app)
+        told["jobs"] = {key: _as_json(values, origin) for key, values in jobs.items()}
+        told["files"] = [str(path) for path in app.jobs_file().paths]
+        told["note"] = note
+        for key, values in jobs.items():
+            lines += ["", terminal.bold(key), *_lines(values, origin)]
+        if note:
+            terminal.say(f"warning: {note}")
+    terminal.result({"config": told}, "\n".join(lines))
+
+
+def _settings(terminal: Terminal) -> dict[str, tuple[Any, str]]:
+    told = {}
+    for each in fields(Settings):
+        env = each.metadata["env"]
+        named_here = each.name == "database_url" and terminal.database is not None
+        file = f"{env}_FILE" if each.metadata["file"] else ""
+        given = next((name for name in (env, file, each.metadata["also"]) if name and os.environ.get(name)), None)
+        where = "option --db" if named_here else f"environment {given}" if given else "default"
+        told[each.name] = (_shown(each.name, getattr(terminal.settings, each.name)), where)
+    return told
+
+
+def _jobs(app: Horae) -> tuple[dict[str, dict[str, tuple[Any, str]]], str | None]:
+    """Each job's values as the store has them, or, when it does not answer or knows none yet, as they would be."""
+    from horae.actions.schedules import declared
+    from horae.cli.terminal import refuse_missing_file
+    from horae.errors import NotFound
+
+    planned = {schedule.key: schedule for schedule in app.plan().schedules}
+    note, stored = None, dict[str, "Schedule"]()
+    try:
+        if isinstance(app.database, str):
+            refuse_missing_file(app.database)
+        with app:
+            stored = declared.stored(app.world, list(planned))
+    except (StoreError, NotFound) as problem:
+        note = f"changes through the API are not shown: {problem}"
+    return {key: _values(_with_overrides(schedule, stored.get(key))) for key, schedule in planned.items()}, note
+
+
+def _with_overrides(planned: Schedule, stored: Schedule | None) -> Schedule:
+    """What would hold after the next reload: the plan, and over it what was changed through a verb."""
+    from dataclasses import replace
+
+    from horae.actions.schedules.schedules import CHANGEABLE
+
+    if stored is None:
+        return planned
+    kept = [field for field, source in stored.sources.items() if source == "api" and field in CHANGEABLE]
+    values = {field: getattr(stored, field) for field in kept}
+    return replace(planned, **values, sources={**planned.sources, **dict.fromkeys(kept, "api")})
+
+
+def _values(schedule: Schedule) -> dict[str, tuple[Any, str]]:
+    told: dict[str, tuple[Any, str]] = {}
+    for name in JOB_VALUES:
+        field = "expression" if name == "schedule" else name
+        value: Any = f"{schedule.kind} {schedule.expression}".strip() if name == "schedule" else getattr(schedule, name)
+        told[name] = (_shown(name, value), schedule.sources.get(field, "default"))
+    if schedule.kind == "every":
+        for name in ("anchor", "initial_delay"):
+            told[name] = (_shown(name, getattr(schedule, name)), schedule.sources.get(name, "default"))
+    return told
+
+
+def _shown(name: str, value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return f"{value.total_seconds():g}s"
+    if name == "database_url":
+        return shown_url(str(value))
+    if isinstance(value, str) and any(word in name for word in SECRET):
+        return "***"
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return dict(value) if isinstance(value, dict) else value
+
+
+def _lines(values: dict[str, tuple[Any, str]], origin: bool) -> list[str]:
+    """One line for each value, in columns."""
+    names = max(map(len, values))
+    told = [(name, _in_words(value), where) for name, (value, where) in values.items()]
+    return [
+        f"{name:<{names}}  {shown:<28}  {where}" if origin else f"{name:<{names}}  {shown}"
+        for name, shown, where in told
+    ]
+
+
+def _in_words(value: Any) -> str:
+    if value is None or value == "":
+        return "-"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _as_json(values: dict[str, tuple[Any, str]], origin: bool) -> dict[str, Any]:
+    return {name: {"value": value, "origin": where} if origin else value for name, (value, where) in values.items()}

@@ -1,0 +1,195 @@
+"""Copies of the database: ``horae db backup`` and ``horae db restore``, and what to use where it is a server."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from horae.actions.jobs import endings
+from horae.cli import words
+from horae.cli.terminal import Terminal, sqlite_file
+from horae.errors import InvalidInput, NotAllowed
+
+if TYPE_CHECKING:
+    from horae.ports import Node
+    from horae.stores.backup import Copy, Progress
+
+TOLD_EVERY = 10  # per cent
+SEEN = timedelta(minutes=3)  # three heartbeats
+# What a server's own tools are called: how to make a copy, how to bring it back.
+TOOLS = {
+    "postgresql": (
+        "pg_dump --format=custom --file={file} {url}",
+        "pg_restore --clean --if-exists --single-transaction --dbname={url} {file}",
+    ),
+    "mysql": (
+        "mariadb-dump --single-transaction --quick {connection} --result-file={file} {database}",
+        "mariadb {connection} {database} < {file}",
+    ),
+}
+
+
+def file_behind(terminal: Terminal, verb: str, file: Path) -> Path:
+    """The SQLite file; where the database is a server, a refusal with the command that does it there."""
+    url = terminal.settings.database_url
+    found = sqlite_file(url)
+    if found is not None:
+        return found
+    raise InvalidInput(_elsewhere(url, verb, file))
+
+
+def _elsewhere(url: str, verb: str, file: Path) -> str:
+    from sqlalchemy import URL
+
+    from horae.stores.databases.dialects import BY_NAME
+    from horae.stores.opening import create_store_engine
+
+    parsed = create_store_engine(url).url
+    kind = BY_NAME[parsed.get_backend_name()].name
+    if kind not in TOOLS:
+        return "A database in memory cannot be copied."
+    plain = URL.create(kind, parsed.username, None, parsed.host, parsed.port, parsed.database).render_as_string()
+    given = {"--host": parsed.host, "--port": parsed.port, "--user": parsed.username}
+    connection = " ".join(f"{name}={shlex.quote(str(value))}" for name, value in given.items() if value)
+    tool = TOOLS[kind][verb == "restore"].format(
+        file=shlex.quote(str(file)),
+        url=shlex.quote(plain),
+        connection=connection,
+        database=shlex.quote(str(parsed.database)),
+    )
+    before = "stop all servers and workers first, then run" if verb == "restore" else "run"
+    return f"This copies SQLite files; for this database use its own tool: {before}: {tool}"
+
+
+def following(terminal: Terminal, doing: str) -> Progress:
+    """Say now and then how far it has come; nothing for what is done at once."""
+    told = TOLD_EVERY
+
+    def progress(done: int, total: int) -> None:
+        nonlocal told
+        share = 100 * done // max(total, 1)
+        if done < total and share >= told:
+            terminal.say(f"{doing}: {share} %")
+            told = share - share % TOLD_EVERY + TOLD_EVERY
+
+    return progress
+
+
+def as_json(copy: Copy) -> dict[str, Any]:
+    return {"file": str(copy.path), "bytes": copy.bytes, "schema": copy.version, "rows": copy.rows}
+
+
+def in_words(copy: Copy) -> str:
+    rows = copy.rows
+    live = f"{words.count(rows.get('horae_jobs', 0), 'job')}, {words.count(rows.get('horae_schedules', 0), 'schedule')}"
+    past = words.count(rows.get("horae_runs", 0), "recorded run")
+    return f"{copy.path}: {size(copy.bytes)}, tables {copy.version}, {live}, {past}"
+
+
+def size(number: float) -> str:
+    for unit in ("bytes", "KiB", "MiB"):
+        if number < 1024:
+            return f"{number:.0f} {unit}" if unit == "bytes" else f"{number:.1f} {unit}"
+        number /= 1024
+    return f"{number:,.1f} GiB"
+
+
+# -- restore -----------------------------------------------------------------------------------------------------------
+
+
+def refuse_company(live: Path, force: bool) -> None:
+    """Nobody should work on what is about to be replaced."""
+    from horae.stores import backup
+
+    if force or not live.exists():
+        return
+    alive = living(live)
+    if alive:
+        names = ", ".join(node.node_id for node in alive)
+        raise NotAllowed(
+            f"{names} work on {live}. Stop them first, or add --force: they go on with the restored rows, and what "
+            "they are at now is refused when they finish it."
+        )
+    if backup.is_open_elsewhere(live):
+        raise NotAllowed(f"Another process has {live} open. Stop it first, or add --force.")
+
+
+def living(live: Path) -> list[Node]:
+    """The workers and servers that showed themselves lately and, on this machine, still run."""
+    from horae.app import Horae
+    from horae.errors import HoraeError
+
+    try:
+        with Horae(f"sqlite:///{live}") as app:
+            now = app.world.clock.now()
+            nodes = app.world.store.read(lambda tx: tx.nodes.all())
+    except HoraeError:
+        return []  # a database that nobody can read has nobody at work on it
+    return [node for node in nodes if node.seen_at > now - SEEN and _runs(node)]
+
+
+def _runs(node: Node) -> bool:
+    if node.host != socket.gethostname():
+        return True
+    try:
+        os.kill(node.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@contextmanager
+def working_copy(file: Path, live: Path, progress: Progress) -> Iterator[Path]:
+    """The file, copied to where it will be needed, so that it itself stays as it is."""
+    from horae.stores import backup
+
+    live.parent.mkdir(parents=True, exist_ok=True)
+    working = live.with_name(live.name + ".restoring")
+    try:
+        backup.back_up(file, working, force=True, progress=progress)
+        yield working
+    finally:
+        for suffix in ("", *backup.BESIDE):
+            working.with_name(working.name + suffix).unlink(missing_ok=True)
+
+
+def prepare(working: Path, live: Path, *, actor: str, file: Path) -> tuple[int, bool]:
+    """Bring a copy up to date and fence it; how many jobs were running in it, and whether the database is readable."""
+    from horae.app import Horae
+    from horae.core.audit.entries import Entry
+    from horae.stores import backup
+
+    with Horae(f"sqlite:///{working}") as app:  # opening migrates it
+        marks = backup.marks_of(live) if live.exists() else None
+        now = app.world.clock.now()
+        running = backup.fence(working, marks)
+        while endings.lose_expired(app.world, limit=500):
+            continue
+        entry = Entry(now, actor, "restore", "database", live.name, after={"file": file.name, "running": running})
+        app.world.store.transact(lambda tx: tx.audit.append(entry))
+    return running, marks is not None
+
+
+def replace(working: Path, live: Path, readable: bool, progress: Progress) -> Path | None:
+    """Let the copy take effect; where the database as it was has been kept."""
+    from horae.stores import backup
+
+    if not live.exists():
+        os.replace(working, live)
+        return None
+    if not readable:
+        aside = backup.free_name(live)
+        backup.set_aside(live)
+        os.replace(working, live)
+        return aside
+    before = backup.back_up(live, backup.free_name(live))
+    backup.exchange(working, live, progress)
+    return before.path

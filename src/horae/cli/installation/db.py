@@ -1,0 +1,132 @@
+"""``horae db``: the tables, their version, and copies of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from horae.cli import words
+from horae.cli.failures import Exit
+from horae.cli.installation import copies
+from horae.cli.terminal import Terminal, actor, command, refuse_missing_file, shown_url
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from horae.settings import Settings
+
+T = TypeVar("T")
+
+group = typer.Typer(help="Migrate, check and copy the database.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@command(group, "migrate")
+def migrate(terminal: Terminal) -> None:
+    """Bring the tables up to date.
+
+    Safe when several processes do so at once.
+    """
+    from horae.stores import schema
+
+    url = terminal.settings.database_url
+    found = _on_engine(terminal.settings, schema.migrate)
+    done = "already current" if found.is_current else f"migrated from {found.found or 'nothing'} to {found.wanted}"
+    told = {"found": found.found, "wanted": found.wanted, "migrated": not found.is_current}
+    terminal.result({"schema": told}, f"{shown_url(url)}: {done}")
+
+
+@command(group, "check")
+def check(terminal: Terminal) -> None:
+    """Say whether the tables fit this Horae.
+
+    Changes nothing; exit code 6 when a migration is pending.
+    """
+    from horae.stores import schema
+
+    url = terminal.settings.database_url
+    refuse_missing_file(url)
+    found = _on_engine(terminal.settings, schema.inspect_schema)
+    have = "no Horae tables" if found.found is None else f"tables of version {found.found}"
+    text = f"{shown_url(url)}: {have}, " + ("current" if found.is_current else f"wanted {found.wanted}")
+    told = {"found": found.found, "wanted": found.wanted, "current": found.is_current}
+    terminal.result({"schema": told}, text)
+    if not found.is_current:
+        terminal.say("Run: horae db migrate")
+        raise typer.Exit(Exit.FINDINGS)
+
+
+@command(group, "isolate")
+def isolate(
+    terminal: Terminal,
+    off: Annotated[bool, typer.Option("--off", help="Take the wall down again.")] = False,
+) -> None:
+    """PostgreSQL: a second wall between tenants, row level security.
+
+    A session that does not say for whom it acts (SET horae.owner) then sees nothing. Horae's own say '*'.
+    """
+    from horae.stores.databases import isolation
+
+    url = terminal.settings.database_url
+    tables = _on_engine(terminal.settings, lambda engine: isolation.isolate(engine, on=not off))
+    done = "no longer isolated" if off else "isolated"
+    terminal.result({"isolated": not off, "tables": tables}, f"{shown_url(url)}: {len(tables)} tables {done}")
+
+
+@command(group, "backup", examples=("horae db backup monday.db",))
+def backup(
+    terminal: Terminal,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Copy the SQLite database while it is in use.
+
+    The copy shows one moment, is checked, and gets its name only when it is whole. Nobody waits for it.
+    """
+    from horae.stores import backup as making
+
+    live = copies.file_behind(terminal, "backup", file)
+    refuse_missing_file(terminal.settings.database_url)
+    made = making.back_up(live, file, force=force, progress=copies.following(terminal, "copying"))
+    terminal.result({"backup": copies.as_json(made)}, copies.in_words(made))
+
+
+@command(group, "restore")
+def restore(
+    terminal: Terminal,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A copy made with `horae db backup`.")],
+    force: Annotated[bool, typer.Option("--force", help="Also while processes work on the database.")] = False,
+) -> None:
+    """Bring a copy of the SQLite database back.
+
+    The database as it is now is kept beside it. Jobs that were running in the copy are handed on as lost, and
+    whoever still works on the newer rows is refused when it is done: tokens and job numbers jump.
+    """
+    from horae.stores import backup as making
+
+    live = copies.file_behind(terminal, "restore", file)
+    found = making.examine(file)
+    copies.refuse_company(live, force)
+    with copies.working_copy(file, live, copies.following(terminal, "reading")) as working:
+        running, readable = copies.prepare(working, live, actor=actor(terminal), file=file)
+        kept = copies.replace(working, live, readable, copies.following(terminal, "writing"))
+    told = copies.as_json(found) | {"database": str(live), "kept": None if kept is None else str(kept)}
+    terminal.result({"restore": told | {"lost": running}}, f"{live}: restored from {copies.in_words(found)}")
+    if kept is not None:
+        terminal.say(f"What was there before is in {kept}")
+    if running:
+        terminal.say(f"{words.count(running, 'job')} that ran when the copy was made: handed on as lost")
+
+
+def _on_engine(settings: Settings, work: Callable[[Engine], T]) -> T:
+    """Do something to the bare database; what its driver says comes back in our words."""
+    from horae.stores.opening import create_store_engine, store_on
+
+    limits = settings.timeouts
+    store = store_on(create_store_engine(settings.database_url, settings.synchronous, limits), limits)
+    try:
+        return store.persistently(lambda: work(store.engine))
+    finally:
+        store.close()

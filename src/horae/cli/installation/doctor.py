@@ -1,0 +1,101 @@
+"""``horae doctor``: what is wrong with this installation, and the command that mends it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from horae.cli import words
+from horae.cli.failures import Exit
+from horae.cli.installation.check import Target
+from horae.cli.terminal import Terminal, command, shown_url, sqlite_file
+
+if TYPE_CHECKING:
+    from horae.doctor.findings import Finding
+
+COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
+Bundle = Annotated[
+    Path | None,
+    typer.Option("--support-bundle", metavar="FILE", help="Also write what a helper needs as a zip, without secrets."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "doctor")(doctor)
+
+
+def doctor(terminal: Terminal, target: Target = None, support_bundle: Bundle = None) -> None:
+    """Check everything, and say how to mend what is not well.
+
+    Changes nothing. Exit code 6 when there is a problem; warnings alone are no failure.
+    """
+    from horae.doctor.examination import examine
+
+    settings = terminal.settings
+    looked = [*_of_the_app(terminal, target), *examine(settings, os.environ, sqlite_file(settings.database_url))]
+    found = [replace(finding, mend=_typed(terminal, target, finding.mend)) for finding in looked]
+    if support_bundle is not None:
+        from horae.doctor.bundle import write_bundle
+
+        names = write_bundle(support_bundle, settings, os.environ, found)
+        terminal.say(f"{support_bundle}: {', '.join(names)}; look through it before you send it")
+    levels = Counter(finding.level for finding in found)
+    told = {
+        "healthy": not levels["problem"],
+        "database": shown_url(settings.database_url),
+        "checks": [asdict(finding) for finding in found],
+    }
+    lines = [line for finding in found for line in _lines(terminal, finding)]
+    lines.append(
+        f"{words.count(len(found), 'check')}: {levels['ok']} ok, {words.count(levels['warning'], 'warning')}, "
+        f"{words.count(levels['problem'], 'problem')}"
+    )
+    terminal.result({"doctor": told}, "\n".join(lines))
+    if levels["problem"]:
+        raise typer.Exit(Exit.FINDINGS)
+
+
+def _of_the_app(terminal: Terminal, target: str | None) -> list[Finding]:
+    """What ``horae check`` would say, in a word."""
+    from horae.cli.process.targets import application
+    from horae.doctor.engine import limits
+    from horae.doctor.findings import Finding
+    from horae.errors import HoraeError
+
+    name = target or terminal.settings.app
+    if name is None:
+        return []
+    try:
+        app = application(name, terminal.database)
+        found = app.problems()
+    except HoraeError as trouble:
+        return [Finding("application", "problem", str(trouble), f"horae check {name}")]
+    errors = [each for each in found if each.severity == "error"]
+    own = [] if isinstance(app.database, str) else list(limits(app.database, name))
+    if errors:
+        return [*own, *(Finding("application", "problem", str(each), f"horae check {name}") for each in errors)]
+    if found:
+        return [*own, *(Finding("application", "warning", str(each), f"horae check {name}") for each in found)]
+    return [*own, Finding("application", "ok", f"{name} declares {words.count(len(list(app.definitions)), 'job')}")]
+
+
+def _lines(terminal: Terminal, finding: Finding) -> list[str]:
+    level = f"{finding.level:<8}"
+    coloured = level if terminal.is_plain else typer.style(level, fg=COLOURS[finding.level])
+    lines = [f"{coloured} {finding.check:<12} {' '.join(finding.text.split())}"]
+    return lines if finding.mend is None else [*lines, f"{'':<22}→ {finding.mend}"]
+
+
+def _typed(terminal: Terminal, target: str | None, mend: str | None) -> str | None:
+    """The command as it must be typed for the application and the database that were asked about."""
+    if mend is None:
+        return None
+    told = mend.replace("MODULE:APP", target or terminal.settings.app or "MODULE:APP")
+    asked = terminal.database
+    is_ours = told.startswith("horae ") and "--db" not in told
+    return f"{told} --db {shown_url(asked)}" if is_ours and asked is not None else told

@@ -1,0 +1,1 @@
+"""``horae job``, ``horae queue``, ``horae limit``."""

@@ -1,0 +1,308 @@
+"""``horae job``: enqueue, look, and act by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from horae.api.values import given, to_json
+from horae.cli import words
+from horae.cli.arguments import arguments_from, instant_from, priority_from
+from horae.cli.jobs.acting import Bulk, Reason, Yes, either
+from horae.cli.jobs.tables import job_page, job_table
+from horae.cli.terminal import Terminal, actor, command
+from horae.cli.verbs import reached
+from horae.errors import InvalidInput, NotAllowed
+from horae.settings import span_from
+
+if TYPE_CHECKING:
+    from horae.actions.jobs.jobs import Request
+    from horae.api.jobs.room import Job
+    from horae.cli.verbs import Verbs
+    from horae.core.jobs.job import State
+
+group = typer.Typer(help="Enqueue jobs, look at them, act on them.", no_args_is_help=True, rich_markup_mode=None)
+
+JobId = Annotated[str, typer.Argument(metavar="ID", help="The job, such as job_12.")]
+JobIds = Annotated[list[str] | None, typer.Argument(metavar="ID", help="The jobs, such as job_12.")]
+QueueOf = Annotated[str | None, typer.Option("--queue", metavar="NAME", help="Only of this queue.")]
+HandlerOf = Annotated[str | None, typer.Option("--handler", metavar="NAME", help="Only of this handler.")]
+TagOf = Annotated[str | None, typer.Option("--tag", metavar="TAG", help="Only with this tag.")]
+OwnerOf = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only of this owner.")]
+
+
+@command(
+    group,
+    "enqueue",
+    by_url=True,
+    examples=(
+        "horae job enqueue welcome --app shop:app --arg name=Ada",
+        'horae job enqueue welcome --args \'{"name": "Ada"}\' --queue mail --delay 5m',
+    ),
+)
+def enqueue(
+    terminal: Terminal,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The job to run, as declared with @app.job(NAME).")],
+    stdin: Annotated[str | None, typer.Argument(metavar="-", help="- reads the arguments from stdin.")] = None,
+    arg: Annotated[
+        list[str] | None, typer.Option("--arg", metavar="K=V", help="One argument; V is JSON, or else text. Repeat it.")
+    ] = None,
+    args: Annotated[
+        str | None, typer.Option("--args", metavar="JSON", help="All arguments as one JSON object.")
+    ] = None,
+    app: Annotated[
+        str | None,
+        typer.Option(
+            "--app", metavar="MODULE:APP", help="Check the arguments, and take queue and retry, from this app."
+        ),
+    ] = None,
+    queue: Annotated[str | None, typer.Option("--queue", metavar="NAME", help="The queue.")] = None,
+    priority: Annotated[str | None, typer.Option("--priority", metavar="BAND", help="high, medium or low.")] = None,
+    delay: Annotated[str | None, typer.Option("--delay", metavar="SPAN", help="Due after 90s, 5m, 2h, 1d …")] = None,
+    run_at: Annotated[
+        str | None, typer.Option("--run-at", metavar="INSTANT", help="Due at 2030-01-07T06:00:00Z or with an offset.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="KEY", help="The same key and request again is the same job.")
+    ] = None,
+    unique: Annotated[
+        str | None, typer.Option("--unique", metavar="NAME", help="Only one live job may have this name.")
+    ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag to find it by. Repeat it.")
+    ] = None,
+    owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Whose job it is.")] = None,
+    after: Annotated[
+        list[str] | None, typer.Option("--after", metavar="ID", help="A job that must succeed first. Repeat it.")
+    ] = None,
+    on_parent_dead: Annotated[
+        str | None,
+        typer.Option("--on-parent-dead", metavar="POLICY", help="If one of those dies: cancel (default), run or wait."),
+    ] = None,
+    max_attempts: Annotated[
+        int | None, typer.Option("--max-attempts", metavar="N", min=1, help="How often it is tried at most.")
+    ] = None,
+) -> None:
+    """Store a job for a worker to run.
+
+    It is durable when this returns. Without --app, or $HORAE_APP, the name and the arguments are taken as they are, the
+    queue is default and a failure is retried twice after 300 s.
+    """
+    arguments = arguments_from(arg or [], args, stdin)
+    options: dict[str, Any] = {
+        "queue": queue,
+        "priority": priority_from(priority),
+        "delay": None if delay is None else span_from(delay, "delay"),
+        "run_at": None if run_at is None else instant_from(run_at),
+        "key": key,
+        "unique": unique,
+        "owner": owner,
+        "tags": tuple(tag or ()) or None,
+        "after": tuple(after or ()) or None,
+        "on_parent_dead": on_parent_dead,
+    }
+    chosen = {option: value for option, value in options.items() if value is not None}
+    target = app or terminal.settings.app
+    if target is not None:
+        _through_app(terminal, target, name, arguments, chosen, max_attempts)
+    else:
+        _through_store(terminal, name, arguments, chosen, max_attempts)
+
+
+def _through_app(
+    terminal: Terminal,
+    target: str,
+    name: str,
+    arguments: dict[str, Any],
+    chosen: dict[str, Any],
+    max_attempts: int | None,
+) -> None:
+    """As the application itself would: its signature checks the arguments, its declaration gives queue and retry."""
+    from horae.app import JobHandle
+    from horae.cli.process.targets import application
+    from horae.cli.verbs import Near
+
+    with application(target, terminal.database) as app:
+        owner = chosen.pop("owner", None)
+        handle: JobHandle[..., Any] = JobHandle(app, app.definitions.get(name)).using(**chosen)
+        request = _limited(handle.request(**arguments), max_attempts)
+        if terminal.url is None:
+            _enqueue(terminal, Near(app.world, actor(terminal), owner), request)
+            return
+    with reached(terminal, owner=owner) as far:
+        _enqueue(terminal, far, request)
+
+
+def _through_store(
+    terminal: Terminal, name: str, arguments: dict[str, Any], chosen: dict[str, Any], max_attempts: int | None
+) -> None:
+    """Without the application: the name and the arguments are taken as they are."""
+    from horae.actions.jobs.jobs import Request
+
+    owner = chosen.pop("owner", None)
+    request = _limited(Request(name, arguments, **chosen), max_attempts)
+    with reached(terminal, may_create=True, owner=owner) as here:
+        _enqueue(terminal, here, request)
+
+
+def _limited(request: Request, max_attempts: int | None) -> Request:
+    if max_attempts is None:
+        return request
+    return replace(request, retry=replace(request.retry, attempts=max_attempts))
+
+
+def _enqueue(terminal: Terminal, here: Verbs, request: Request) -> None:
+    from horae.api.jobs.room import options_of
+
+    made = here.jobs.enqueue(**options_of(request))
+    if made.state == "cancelled" and not made.deduplicated:
+        reason = here.jobs.get(made.id).cancel_reason
+        terminal.result(to_json(made), f"{made.id} cancelled at once: {reason}")
+        return
+    what = "is the job of this key already" if made.deduplicated else "enqueued"
+    due = words.both(made.run_at, here.now())
+    terminal.result(to_json(made), f"{made.id} {what}: {request.handler} in queue {request.queue}, due {due}")
+
+
+@command(group, "list", by_url=True, examples=("horae job list --state dead --queue mail",))
+def list_(
+    terminal: Terminal,
+    state: Annotated[
+        list[str] | None,
+        typer.Option("--state", metavar="STATE", help="queued, running, succeeded, dead, cancelled. Repeat it."),
+    ] = None,
+    queue: QueueOf = None,
+    handler: HandlerOf = None,
+    tag: TagOf = None,
+    owner: OwnerOf = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only with this idempotency key.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1000, help="How many.")] = 20,
+    cursor: Annotated[
+        str | None, typer.Option("--cursor", metavar="CURSOR", help="Go on where the page before ended.")
+    ] = None,
+) -> None:
+    """Jobs, newest first, live and finished."""
+    wanted = given(queue=queue, handler=handler, tag=tag, owner=owner, key=key)
+    with reached(terminal) as here:
+        page = here.jobs.list(state=cast("list[State]", state or []), **wanted).page(cursor, limit=limit)
+        now = here.now()
+    nothing = "No such jobs." if wanted or state else "No jobs yet."
+    terminal.result(to_json(page), job_table(terminal, page.items, now) if page.items else nothing)
+    if page.next_cursor and not terminal.is_json:
+        terminal.say(f"There may be more: --cursor {page.next_cursor}")
+
+
+@command(group, "show", by_url=True)
+def show(terminal: Terminal, job_id: JobId) -> None:
+    """One job: its state, why, runs and error."""
+    with reached(terminal) as here, here.moment():
+        job = here.jobs.get(job_id)
+        past = here.jobs.runs(job_id)
+        why = here.jobs.why(job_id)
+        now = here.now()
+    told = to_json({"job": job, "why": why, "runs": past})
+    terminal.result(told, job_page(terminal, job, why, past, now))
+
+
+@command(group, "cancel", by_url=True)
+def cancel(
+    terminal: Terminal,
+    job_ids: JobIds = None,
+    all_queued: Annotated[bool, typer.Option("--all-queued", help="All waiting jobs that match the filters.")] = False,
+    queue: QueueOf = None,
+    handler: HandlerOf = None,
+    tag: TagOf = None,
+    reason: Reason = "",
+    yes: Yes = False,
+) -> None:
+    """End waiting jobs; ask running ones to stop."""
+    either(job_ids, all_queued, "--all-queued")
+    act = _by_hand(_cancel, reason)
+    _in_bulk(terminal, "cancel", act, job_ids, _filter("queued", queue, handler, tag), yes)
+
+
+@command(group, "revive", by_url=True)
+def revive(
+    terminal: Terminal,
+    job_ids: JobIds = None,
+    all_dead: Annotated[bool, typer.Option("--all-dead", help="All dead jobs that match the filters.")] = False,
+    queue: QueueOf = None,
+    handler: HandlerOf = None,
+    tag: TagOf = None,
+    reason: Reason = "",
+    yes: Yes = False,
+) -> None:
+    """Give dead jobs all their attempts again.
+
+    They are due now.
+    """
+    either(job_ids, all_dead, "--all-dead")
+    act = _by_hand(_revive, reason)
+    _in_bulk(terminal, "revive", act, job_ids, _filter("dead", queue, handler, tag), yes)
+
+
+@command(group, "retry", by_url=True)
+def retry(
+    terminal: Terminal,
+    job_ids: JobIds = None,
+    all_dead: Annotated[bool, typer.Option("--all-dead", help="All dead jobs that match the filters.")] = False,
+    queue: QueueOf = None,
+    handler: HandlerOf = None,
+    tag: TagOf = None,
+    reason: Reason = "",
+    yes: Yes = False,
+) -> None:
+    """Try again now.
+
+    A dead job is revived; a waiting one becomes due at once and keeps its count of attempts.
+    """
+    either(job_ids, all_dead, "--all-dead")
+    act = _by_hand(_retry, reason)
+    _in_bulk(terminal, "retry", act, job_ids, _filter("dead", queue, handler, tag), yes)
+
+
+def _cancel(here: Verbs, job_id: str, reason: str) -> Job:
+    return here.jobs.cancel(job_id, reason=reason)
+
+
+def _revive(here: Verbs, job_id: str, reason: str) -> Job:
+    return here.jobs.revive(job_id, reason=reason)
+
+
+def _retry(here: Verbs, job_id: str, reason: str) -> Job:
+    job = here.jobs.get(job_id)
+    if job.state == "dead":
+        return here.jobs.revive(job_id, reason=reason)
+    if job.state == "queued":
+        return here.jobs.reschedule(job_id, run_at=min(job.run_at, here.now()), reason=reason)
+    advice = "wait for it, or cancel it" if job.state == "running" else "enqueue it anew"
+    raise NotAllowed(f"Job {job.id} is {job.state}; only dead and waiting jobs can be tried again. Instead {advice}.")
+
+
+def _by_hand(verb: Callable[..., Job], reason: str) -> Callable[[Verbs, str], Job]:
+    return lambda here, job_id: verb(here, job_id, reason)
+
+
+def _filter(state: str, queue: str | None, handler: str | None, tag: str | None) -> dict[str, Any]:
+    return {"state": state, **given(queue=queue, handler=handler, tag=tag)}
+
+
+def _in_bulk(
+    terminal: Terminal,
+    verb: str,
+    act: Callable[[Verbs, str], Job],
+    job_ids: list[str] | None,
+    wanted: dict[str, Any],
+    yes: bool,
+) -> None:
+    if job_ids and len(wanted) > 1:
+        raise InvalidInput("--queue, --handler and --tag choose among all jobs; they do not go with named ones.")
+    with reached(terminal) as here:
+        bulk = Bulk(terminal, here, verb, act)
+        if job_ids:
+            bulk.named(job_ids)
+        else:
+            bulk.matching(wanted, really=yes)

@@ -1,0 +1,1 @@
+"""Commands that keep running: ``horae worker``, ``server``, ``up``, ``mcp``."""

@@ -1,0 +1,149 @@
+"""A worker in the foreground: signals end it in order, a second one ends it at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from horae.cli.failures import Exit
+from horae.cli.terminal import Terminal
+from horae.cli.words import count, span
+from horae.errors import StoreError
+from horae.runtime.loop import Alarm
+from horae.runtime.systemd import READY, STOPPING, notify, supervised
+from horae.runtime.worker.worker import Worker
+
+log = logging.getLogger("horae.worker")
+LAST_WORDS = 2.0  # seconds for giving back, when a second signal ends the worker at once
+SAME_PRESS = 0.3  # seconds: a shell or `make` may pass one Ctrl-C on twice
+LOOK_EVERY = timedelta(milliseconds=200)
+MOST_TOLD, MOST_NAMED = 1000, 5
+
+
+class Serving:
+    """One worker, from its first claim to its last settlement."""
+
+    def __init__(self, terminal: Terminal, worker: Worker, ending: Callable[[], None] | None = None) -> None:
+        self.terminal = terminal
+        self.worker = worker
+        self.ending = ending  # told with the worker: whatever else this process does
+        self.signals = 0
+        self._asked_at = 0.0
+        self._left: list[tuple[int, int]] = []  # who waits for ever, and for whom
+
+    async def run(self, *, until_empty: bool = False, started: Callable[[], None] | None = None) -> Exit:
+        """Serve until told to end; the exit code says why it ended."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._told_to_end, signal.Signals(number).name)
+        loop.add_signal_handler(signal.SIGHUP, self._told_to_reload)
+        serving = asyncio.create_task(self.worker.run())
+        watching = asyncio.create_task(self._until_empty()) if until_empty else None
+        if started is not None:
+            started()
+        notify(READY, f"STATUS=serves {', '.join(self.worker.settings.queues)}")
+        try:
+            async with supervised(self.worker.world.clock):
+                await serving
+        finally:
+            if watching is not None:
+                watching.cancel()
+        emptied = watching is not None and watching.done() and not watching.cancelled()
+        self._tell_end()
+        return Exit.OK if self.signals or emptied else Exit.TRY_AGAIN
+
+    def _told_to_reload(self) -> None:
+        self.terminal.say("SIGHUP: reads jobs.conf again")
+        self.terminal.event({"event": "reloading"})
+        self.worker.reload()
+
+    def _told_to_end(self, name: str) -> None:
+        asked_at = self.worker.world.clock.monotonic()
+        if self.signals and asked_at - self._asked_at < SAME_PRESS:
+            return
+        self.signals += 1
+        self._asked_at = asked_at
+        if self.signals > 2:  # it is about to end, within moments
+            return
+        if self.signals > 1:
+            self.terminal.say(f"{name} again: gives back what runs, and ends at once")
+            self.terminal.event({"event": "ended_at_once", "signal": name})
+            end_at_once(self.worker)
+            return
+        notify(STOPPING)
+        grace = span(self.worker.settings.grace)
+        self.terminal.say(f"\n{name}: claims nothing more, finishes what runs (up to {grace}); once more ends at once")
+        self.terminal.event({"event": "stopping", "signal": name})
+        self.worker.stop()
+        if self.ending is not None:
+            self.ending()
+
+    async def _until_empty(self) -> None:
+        """Stop once the served queues hold neither running jobs nor any that may run without somebody's help."""
+        alarm = Alarm(self.worker.world.clock)
+        store, queues = self.worker.world.store, list(self.worker.settings.queues)
+        while await self._may_go_on(queues):
+            await alarm.sleep(None, LOOK_EVERY)
+        with suppress(StoreError):
+            self._left = await self.worker.database.call(
+                lambda: store.read(lambda tx: tx.jobs.waits_for_ever(queues, limit=MOST_TOLD))
+            )
+        self.worker.stop()
+
+    async def _may_go_on(self, queues: list[str]) -> bool:
+        try:
+            store = self.worker.world.store
+            return await self.worker.database.call(lambda: store.read(lambda tx: tx.jobs.may_move(queues)))
+        except StoreError:  # a store that does not answer is not empty
+            return True
+
+    def _tell_end(self) -> None:
+        if self._left:
+            waiting = ", ".join(f"job_{job} for job_{root}" for job, root in self._left[:MOST_NAMED])
+            more = "" if len(self._left) <= MOST_NAMED else " …"
+            self.terminal.say(
+                f"left: {count(len(self._left), 'job')} waiting for jobs that are dead or cancelled: {waiting}{more}"
+            )
+            self.terminal.event({"event": "left", "jobs": {f"job_{job}": f"job_{root}" for job, root in self._left}})
+        counts = dict(self.worker.counts)
+        told = ", ".join(f"{number} {ending}" for ending, number in sorted(counts.items())) or "nothing ran"
+        self.terminal.say(f"ended: {told}")
+        self.terminal.event({"event": "ended", "runs": counts})
+
+
+def run_to_its_end(terminal: Terminal, main: Coroutine[Any, Any, int]) -> int:
+    """Run the loop of a command. Code that it runs may break the loop: stop it, or cancel all of its tasks."""
+    try:
+        return asyncio.run(main)
+    except asyncio.CancelledError:
+        pass
+    except RuntimeError as problem:
+        if "Event loop stopped" not in str(problem):
+            raise
+    terminal.say("interrupted: code that it ran stopped the event loop or cancelled its tasks; start it again")
+    terminal.event({"event": "interrupted"})
+    return Exit.TRY_AGAIN
+
+
+def end_at_once(worker: Worker) -> None:
+    """Give back what runs, and leave: beside the loop, and within a moment, whatever the store does."""
+
+    def give_back() -> None:
+        try:
+            worker.give_back_now()
+        except Exception as problem:
+            log.error("what was running is handed on when its lease ends: %s", problem)
+        finally:
+            os._exit(Exit.INTERRUPTED)
+
+    impatience = threading.Timer(LAST_WORDS, os._exit, [Exit.INTERRUPTED])
+    impatience.daemon = True
+    impatience.start()
+    threading.Thread(target=give_back, name="horae-give-back", daemon=True).start()

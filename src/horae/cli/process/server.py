@@ -1,0 +1,205 @@
+"""``horae server``: the HTTP service, without a worker."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from horae.cli.logs import LogFormat, LogLevel, start_told_logging
+from horae.cli.terminal import Terminal, command, shown_url
+from horae.errors import MissingExtra
+from horae.settings import Settings
+from horae.version import VERSION
+
+if TYPE_CHECKING:
+    from horae.app import Horae
+    from horae.runtime.worker.hosted import Hosted
+    from horae.server.process import ServiceServer
+
+Host = Annotated[
+    str | None, typer.Option("--host", metavar="ADDRESS", help="Where to listen; else $HORAE_HOST, else 127.0.0.1.")
+]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        "--port", metavar="N", min=0, max=65535, help="Its port; else $HORAE_PORT, else 8765. 0 picks a free one."
+    ),
+]
+NoAuth = Annotated[
+    bool, typer.Option("--no-auth", help="Ask nobody for a token; only on this machine's own addresses.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    examples = ("horae server --port 8080", "horae server shop:app --log-format json")
+    command(app, "server", examples=examples)(server)
+
+
+def server(
+    terminal: Terminal,
+    target: Annotated[
+        str | None, typer.Argument(metavar="MODULE:APP", help="An application whose jobs are known by name.")
+    ] = None,
+    host: Host = None,
+    port: Port = None,
+    no_auth: NoAuth = False,
+    log_format: LogFormat = None,
+    log_level: LogLevel = None,
+) -> None:
+    """Serve the HTTP API until Ctrl-C.
+
+    Jobs are run by workers, in this or other languages: `horae worker`, or over HTTP. Ctrl-C and SIGTERM end it in
+    order: nothing more is accepted, what is being answered is finished. A store that does not answer yet is waited for.
+    """
+    start_told_logging(terminal, log_format, log_level)
+    told = replace(terminal, settings=placed(terminal, host, port))
+    _serve(told, known_to(told, target), no_auth)
+
+
+def placed(terminal: Terminal, host: str | None, port: int | None) -> Settings:
+    """The settings, with the address from the command line."""
+    settings = terminal.settings
+    return replace(settings, host=settings.host if host is None else host, port=settings.port if port is None else port)
+
+
+def known_to(terminal: Terminal, target: str | None) -> Horae:
+    """The application named, or one with nothing but the built-in jobs."""
+    from horae.cli.process.targets import application, bare_application
+
+    name = target or terminal.settings.app
+    app = bare_application("server", terminal.settings) if name is None else application(name, terminal.database)
+    add_built_in(app, terminal.settings)
+    return app
+
+
+def add_built_in(app: Horae, settings: Settings) -> None:
+    """The jobs of agents, and those that call out where the extra is there; the application's own of a name stay."""
+    from horae.declare.attend import register as register_attention
+
+    register_attention(app)
+    try:
+        from horae.outgoing import Outgoing
+        from horae.outgoing import register as register_outgoing
+        from horae.outgoing.encryption import sealer_from
+    except ImportError as problem:
+        if settings.alert_webhook_url is not None:  # or nobody would be told, in silence
+            raise MissingExtra(f"Alerts are sent over HTTP. {problem}") from problem
+        return
+    register_outgoing(app, Outgoing.read(sealer=sealer_from({"HORAE_SECRET_KEY": settings.secret_key or ""})))
+    if settings.alert_webhook_url is not None:
+        from horae.alerts.rules import QUEUE, watch
+
+        watch(app, settings.alert_webhook_url, stalled_after=settings.alert_stalled_after, queue=QUEUE)
+
+
+def with_alerts(queues: Mapping[str, int], settings: Settings) -> dict[str, int]:
+    """Return the queues that a worker serves: those named, and that of the alerts where some are sent."""
+    from horae.alerts.rules import QUEUE, SLOTS
+
+    return {**queues, **({QUEUE: SLOTS} if settings.alert_webhook_url is not None else {})}
+
+
+def send_alerts(app: Horae, settings: Settings) -> Hosted | None:
+    """Send alerts from this process too, so that dead letters are told where no worker runs (S0-20).
+
+    It runs nothing but the webhooks of alerts, and fires no schedule. Any number of processes may do so: an alert is a
+    job with a key, so it is made and delivered once.
+    """
+    from horae.alerts import sender
+    from horae.clock import SystemDice
+    from horae.runtime.worker.hosted import Hosted
+
+    if settings.alert_webhook_url is None:
+        return None
+    return Hosted(
+        lambda: sender(
+            app.world,
+            app.definitions.find,
+            app.chores,
+            retention=app.retention,
+            version=VERSION,
+            grace=settings.grace,
+        ),
+        SystemDice(),
+    )
+
+
+def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:
+    import asyncio
+
+    settings = terminal.settings
+    opens: list[Any] = []
+    service = app.asgi(settings, opens=lambda: opens[0](), open_to_all=no_auth)
+    from horae.runtime.systemd import READY, notify
+    from horae.server.process import Opening, ServiceServer, refuse_open_door
+    from horae.server.socket import listen, url_of
+
+    refuse_open_door(settings.host, no_auth)
+    listening = listen(settings.host, settings.port)
+    url = url_of(listening)
+    opening = Opening(lambda: app.world)
+    opens.append(opening)
+    database = shown_url(app.database) if isinstance(app.database, str) else str(app.database.url)
+
+    def tell_start() -> None:
+        terminal.say(f"Horae {service.version} serves {database}")
+        terminal.say(f"  at      {url}    its API: {url}/docs")
+        if no_auth:
+            terminal.say("  warning: nobody is asked for a token; every program on this machine may do everything")
+        if opening.trouble is not None:
+            terminal.say(
+                f"  warning: the store does not answer yet ({opening.trouble}); {url}/readyz tells when it does"
+            )
+        terminal.say("  Ctrl-C ends it in order")
+        host, number = listening.getsockname()[:2]
+        told = {"event": "started", "url": url, "host": host, "port": number, "database": database}
+        terminal.event({**told, "auth": not no_auth, "ready": opening.trouble is None})
+        notify(READY, f"STATUS=serves {url}")
+
+    http = ServiceServer(service, listening, grace=settings.grace, proxies=settings.trusted_proxies, started=tell_start)
+    try:
+        opening.start()
+        asyncio.run(_until_told(terminal, http, app))
+    finally:
+        opening.stop()
+        listening.close()
+        app.close()
+
+
+async def _until_told(terminal: Terminal, http: ServiceServer, app: Horae) -> None:
+    """Serve until a signal; a second one ends at once."""
+    import asyncio
+    import os
+    import signal
+
+    from horae.cli.failures import Exit
+    from horae.clock import SystemClock
+    from horae.runtime.systemd import STOPPING, notify, supervised
+
+    def told(number: signal.Signals) -> None:
+        if http.should_exit:
+            terminal.say(f"{number.name} again: ended at once")
+            terminal.event({"event": "ended_at_once", "signal": number.name})
+            os._exit(Exit.INTERRUPTED)
+        terminal.say(f"\n{number.name}: accepts nothing more, finishes what is being answered; once more ends at once")
+        terminal.event({"event": "stopping", "signal": number.name})
+        notify(STOPPING)
+        http.stop()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, told, number)
+    loop.add_signal_handler(signal.SIGHUP, lambda: logging.getLogger("horae.server").info("SIGHUP: nothing to reload"))
+    alerting = send_alerts(app, terminal.settings)
+    try:
+        async with supervised(SystemClock()):
+            await http.run_until_stopped()
+    finally:
+        if alerting is not None:
+            await alerting.stop()
+    terminal.say(f"ended: {http.answered} requests answered")
+    terminal.event({"event": "ended", "requests": http.answered})

@@ -1,0 +1,234 @@
+"""``horae worker module:app``: run an application's jobs; ``horae worker --tasks``: run users' tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from horae.cli.installation.check import Config, named
+from horae.cli.logs import LogFormat, LogLevel, start_told_logging
+from horae.cli.process.server import add_built_in, with_alerts
+from horae.cli.terminal import Terminal, command, shown_url
+from horae.cli.words import span
+from horae.errors import InvalidInput, MissingExtra, NeedsDatabase
+from horae.settings import Settings, queues_from, read_setting, span_from
+
+if TYPE_CHECKING:
+    from horae.app import Horae
+    from horae.runtime.worker.worker import Worker, WorkerSettings
+
+
+KEPT = ("runs", "fires", "keys", "nodes")
+
+
+def register(app: typer.Typer) -> None:
+    examples = (
+        "horae worker shop:app",
+        "horae worker shop:app --queues mail=10,default=2",
+        "horae worker --tasks --poll 5s --batch 10 --lease 120s",
+        "HORAE_TOKEN=… horae worker shop:app --url https://horae.example",
+    )
+    command(app, "worker", by_url="flag", examples=examples)(worker)
+
+
+def worker(
+    terminal: Terminal,
+    target: Annotated[
+        str | None, typer.Argument(metavar="MODULE:APP", help="Where the application is; else $HORAE_APP.")
+    ] = None,
+    tasks: Annotated[
+        bool, typer.Option("--tasks", help="Run users' tasks, webhooks and dispatches; needs no application.")
+    ] = False,
+    queues: Annotated[
+        str | None,
+        typer.Option("--queues", metavar="A=N,B=N", help="Queues and slots; else all that the app declares, 50 each."),
+    ] = None,
+    lease: Annotated[
+        str | None,
+        typer.Option("--lease", metavar="SPAN", help="How long a job is held unrenewed; else $HORAE_LEASE, else 30s."),
+    ] = None,
+    grace: Annotated[
+        str | None,
+        typer.Option(
+            "--grace",
+            metavar="SPAN",
+            help="How long to wait for running jobs when stopping; else $HORAE_GRACE, else 30s.",
+        ),
+    ] = None,
+    poll: Annotated[
+        str | None,
+        typer.Option(
+            "--poll",
+            metavar="SPAN",
+            help="How long to sleep at most before looking again; else $HORAE_POLL, else 60s. New work wakes it.",
+        ),
+    ] = None,
+    batch: Annotated[
+        str | None,
+        typer.Option(
+            "--batch", metavar="N", help="How many jobs of a queue to claim at a time; else $HORAE_BATCH, else 500."
+        ),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            "--keep",
+            metavar="WHAT=SPAN,…",
+            help="How long to keep runs, fires, keys and nodes, as runs=90d,keys=14d; else $HORAE_KEEP_RUNS and so on.",
+        ),
+    ] = None,
+    config: Config = None,
+    until_empty: Annotated[
+        bool, typer.Option("--until-empty", help="End when the queues hold neither waiting nor running jobs.")
+    ] = False,
+    log_format: LogFormat = None,
+    log_level: LogLevel = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option("--metrics-port", min=1, max=65535, metavar="PORT", help="Serve this worker's figures there."),
+    ] = None,
+    metrics_host: Annotated[
+        str, typer.Option("--metrics-host", metavar="ADDRESS", help="Where that port listens; anybody may read it.")
+    ] = "127.0.0.1",
+) -> None:
+    """Run an application's jobs until Ctrl-C.
+
+    With --tasks it runs users' tasks and needs no application. Ctrl-C and SIGTERM end it in order: nothing more is
+    claimed, what runs may finish within the grace, the rest is cancelled and given back. A second signal ends at once.
+    With --url it opens no database: it takes its jobs from that service and executes them, and nothing else.
+    """
+    if terminal.url is not None:
+        _refuse_what_needs_a_database(tasks=tasks, until_empty=until_empty, keep=keep is not None)
+    settings = terminal.settings
+    chosen = replace(
+        settings,
+        queues=settings.queues if queues is None else queues_from(queues),
+        lease=settings.lease if lease is None else span_from(lease, "lease"),
+        grace=settings.grace if grace is None else span_from(grace, "grace"),
+        poll=settings.poll if poll is None else read_setting("poll", poll, "--poll"),
+        batch=settings.batch if batch is None else read_setting("batch", batch, "--batch"),
+        **({} if keep is None else _kept(keep)),
+    )
+    if chosen.lease.total_seconds() < 1:
+        raise InvalidInput(f"A lease of {span(chosen.lease)} is too short to be kept; use one second or more.")
+    start_told_logging(terminal, log_format, log_level)
+    told = replace(terminal, settings=chosen)
+    metrics = None if metrics_port is None else (metrics_host, metrics_port)
+    app = _for_tasks(told, target, config) if tasks else named(told, target, config, "worker")
+    _serve(told, app, until_empty, metrics)
+
+
+def _refuse_what_needs_a_database(**given: bool) -> None:
+    wrong = [f"--{name.replace('_', '-')}" for name, is_given in given.items() if is_given]
+    if wrong:
+        raise NeedsDatabase(f"{', '.join(wrong)} needs the database; leave it out, or use --db instead of --url.")
+
+
+def _for_tasks(terminal: Terminal, target: str | None, config: str | None) -> Horae:
+    """Make an application of built-in jobs only (document 001's worker)."""
+    from horae.cli.process.targets import bare_application
+
+    if target is not None or config is not None:
+        extra = "an application" if target is not None else "--config"
+        raise InvalidInput(
+            f"--tasks runs built-in jobs only, so {extra} has no effect; leave one of them out. "
+            "A worker of an application runs users' tasks too."
+        )
+    try:
+        import horae.outgoing  # noqa: F401 - only to see whether it can be
+    except ImportError as problem:
+        raise MissingExtra(f"Users' tasks call out over HTTP. {problem}") from problem
+    return bare_application("tasks", terminal.settings)
+
+
+def _serve(terminal: Terminal, app: Horae, until_empty: bool, metrics: tuple[str, int] | None) -> None:
+    from horae.cli.process.foreground import Serving, run_to_its_end
+    from horae.cli.process.targets import BareApplication
+    from horae.core.jobs.job import SLOTS
+    from horae.declare.declarations import raise_for
+
+    settings = terminal.settings
+    names = sorted(each.name for each in app.definitions)
+    if terminal.url is None:
+        add_built_in(app, settings)
+    if isinstance(app, BareApplication):
+        names = sorted(each.name for each in app.definitions)
+    found = app.problems()
+    raise_for(found)
+    for each in found:
+        terminal.say(f"warning: {each}")
+    queues = settings.queues or dict.fromkeys(sorted({"default", *(each.queue for each in app.definitions)}), SLOTS)
+    if terminal.url is None:
+        app.wait_for_store()
+        queues = with_alerts(queues, settings)
+    worker = app.worker(_settings(settings, queues))
+    serving = Serving(terminal, worker)
+    close = None if metrics is None else _tell_figures(app, *metrics)
+    try:
+        started = partial(_tell_start, terminal, app, worker, names)
+        ended = run_to_its_end(terminal, serving.run(until_empty=until_empty, started=started))
+    finally:
+        if close is not None:
+            close()
+        app.close()
+    if ended:
+        raise typer.Exit(ended)
+
+
+def _kept(text: str) -> dict[str, Any]:
+    """Read ``runs=90d,keys=14d`` as fields of the settings."""
+    found: dict[str, Any] = {}
+    for part in (part.strip() for part in text.split(",")):
+        what, equals, span_text = part.partition("=")
+        if not equals or what not in KEPT:
+            raise InvalidInput(f"--keep: {part!r} does not say what to keep; write for example runs=90d,keys=14d.")
+        found[f"keep_{what}"] = read_setting(f"keep_{what}", span_text, f"--keep {what}")
+    return found
+
+
+def _settings(settings: Settings, queues: Mapping[str, int]) -> WorkerSettings:
+    from horae.actions.retention import Retention
+    from horae.runtime.worker.worker import WorkerSettings
+
+    return WorkerSettings(
+        queues=queues,
+        lease=settings.lease,
+        grace=settings.grace,
+        look_every=settings.poll,
+        batch=settings.batch,
+        retention=Retention.read(lambda name: getattr(settings, name)),
+    )
+
+
+def _tell_figures(app: Horae, host: str, port: int) -> Callable[[], None]:
+    """Answer Prometheus beside the work; what is called in the end stops it."""
+    try:
+        from horae.service.prometheus import serve
+    except ImportError:
+        raise MissingExtra("--metrics-port needs prometheus-client. Run: pip install 'horae[server]'") from None
+    return serve(app.figures, host=host, port=port)
+
+
+def _tell_start(terminal: Terminal, app: Horae, worker: Worker, names: list[str]) -> None:
+    settings = worker.settings
+    at = shown_url(app.database) if isinstance(app.database, str) else str(app.database.url)
+    url = terminal.url or at
+    unserved = sorted({each.queue for each in app.definitions if each.name in names} - set(settings.queues))
+    terminal.say(f"Horae {settings.version} worker {worker.node_id} on {url}")
+    terminal.say("  serves  " + ", ".join(f"{queue} ({slots} at once)" for queue, slots in settings.queues.items()))
+    terminal.say("  knows   " + (", ".join(names) or "no job yet: declare one with @app.job(…)"))
+    if unserved:
+        terminal.say(f"  not served here, though its app declares jobs for it: {', '.join(unserved)}")
+    terminal.say(f"  lease {span(settings.lease)}, grace {span(settings.grace)}; Ctrl-C ends it in order")
+    told = {
+        "event": "started",
+        "worker": worker.node_id,
+        "database" if terminal.url is None else "url": url,
+        "queues": dict(settings.queues),
+        "jobs": names,
+    }
+    terminal.event(told)

@@ -1,0 +1,1 @@
+"""``horae schedule``."""

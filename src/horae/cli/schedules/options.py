@@ -1,0 +1,132 @@
+"""The options that make or change a schedule, and what they mean."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from horae.cli.arguments import arguments_from, priority_from
+from horae.errors import InvalidInput
+from horae.settings import span_from
+
+if TYPE_CHECKING:
+    from horae.api.schedules.values import Schedule
+
+
+def _option(kind: Any, flag: str, metavar: str | None, said: str) -> Any:
+    return Annotated[kind, typer.Option(flag, metavar=metavar, help=said)]
+
+
+# What makes a schedule, in the order of the help: the name of a field (of a rule for the first four), and its option.
+OPTIONS: dict[str, Any] = {
+    "cron": _option(str | None, "--cron", "EXPR", 'By cron: "0 9 * * 1-5"; six fields have seconds first.'),
+    "every": _option(str | None, "--every", "SPAN", "Every 90s, 15m, 2h, 1d …"),
+    "once": _option(str | None, "--once", "INSTANT", "Once, at 2030-01-07T06:00:00Z; without an offset, in --tz."),
+    "after": _option(list[str] | None, "--after", "KEY", "After these schedules have succeeded. Repeat it."),
+    "zone": _option(str | None, "--tz", "ZONE", "The IANA zone of cron and of times without an offset."),
+    "payload": _option(str | None, "--payload", "JSON", "The arguments of the handler as one JSON object."),
+    "queue": _option(str | None, "--queue", "NAME", "The queue of its jobs."),
+    "priority": _option(str | None, "--priority", "BAND", "high, medium or low."),
+    "group": _option(str | None, "--group", "NAME", "A group to pause and to limit together; none for no group."),
+    "misfire": _option(
+        str | None, "--misfire", "POLICY", "Fires missed while nobody was there: fire_once, skip or catch_up."
+    ),
+    "catch_up": _option(int | None, "--catch-up", "N", "Make up for the last N missed fires; implies catch_up."),
+    "overlap": _option(
+        str | None, "--overlap", "POLICY", "A fire while a job is unfinished: skip, queue_one or allow."
+    ),
+    "jitter": _option(str | None, "--jitter", "SPAN", "Spread each fire forward by up to so much."),
+    "anchor": _option(str | None, "--anchor", "start|finish", "Count an interval from fire to fire, or from each end."),
+    "initial_delay": _option(str | None, "--initial-delay", "SPAN", "The first fire of an interval so much later."),
+    "starts_at": _option(str | None, "--starts-at", "INSTANT", "No fire before; none lifts it."),
+    "ends_at": _option(str | None, "--ends-at", "INSTANT", "No fire after; none lifts it."),
+    "max_fires": _option(str | None, "--max-fires", "N", "Fire at most so often; none lifts it."),
+    "day_match": _option(str | None, "--day-match", "and|or", "Whether day and weekday must both match."),
+    "gap": _option(str | None, "--gap", "after|skip", "A time that clocks skip: fire after it, or not."),
+    "fold": _option(str | None, "--fold", "first|both", "A time that clocks repeat: fire once, or each time."),
+    "lenient": _option(
+        bool | None, "--lenient/--strict", None, "Read names, 7 for Sunday, @daily, ?, L, W and # in cron, or not."
+    ),
+}
+NONE = "none"
+
+
+def with_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Replace the parameter *given* of a command by all of these options; it receives them as a dictionary."""
+    hints = get_type_hints(function, include_extras=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters: list[inspect.Parameter] = []
+    for each in inspect.signature(function).parameters.values():
+        if each.name == "given":
+            ours = OPTIONS.items()
+            parameters += [inspect.Parameter(name, keyword, default=None, annotation=kind) for name, kind in ours]
+        else:
+            parameters.append(each.replace(annotation=hints[each.name]))
+
+    def run(*terminal: Any, **told: Any) -> None:
+        given = {name: told.pop(name) for name in OPTIONS}
+        function(*terminal, given=given, **told)
+
+    run.__doc__, run.__name__ = function.__doc__, function.__name__
+    run.__signature__ = inspect.Signature([each.replace(kind=keyword) for each in parameters])  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+def rule_values(given: dict[str, Any], zone: str | None, *, required: bool) -> dict[str, Any]:
+    """Which rule: exactly one of ``--cron``, ``--every``, ``--once``, ``--after``, or none where none is needed."""
+    from horae.core.time.readings import instant_from
+
+    named = [(kind, given.pop(kind)) for kind in ("cron", "every", "once", "after")]
+    rules = [(kind, value) for kind, value in named if value]
+    if len(rules) > 1 or (required and not rules):
+        raise InvalidInput("Say when: give exactly one of --cron, --every, --once and --after.")
+    rule: dict[str, Any] = dict(rules)
+    if "every" in rule:
+        rule["every"] = span_from(rule["every"], "span")
+    elif "once" in rule:
+        rule["once"] = instant_from(rule["once"], zone, "--once")
+    return rule
+
+
+def values_from(given: dict[str, Any], zone: str | None, *, required: bool) -> dict[str, Any]:
+    """What the options say, as ``schedules.create`` takes it; *zone* is where times without an offset are read."""
+    from horae.core.time.readings import instant_from
+
+    values = rule_values(given, zone, required=required)
+    for name, value in given.items():
+        if value is None:
+            continue
+        if value == NONE and name in ("group", "starts_at", "ends_at", "max_fires"):
+            values[name] = None
+        elif name in ("jitter", "initial_delay"):
+            values[name] = span_from(value, name.replace("_", " "))
+        elif name in ("starts_at", "ends_at"):
+            values[name] = instant_from(value, zone, f"--{name.replace('_', '-')}")
+        else:
+            values[name] = _read(name, value)
+    if values.get("catch_up") is not None:
+        values.setdefault("misfire", "catch_up")
+    return values
+
+
+def _read(name: str, value: Any) -> Any:
+    if name == "payload":
+        return arguments_from([], value, None)
+    if name == "priority":
+        return priority_from(value)
+    if name == "max_fires":
+        if not (value.isascii() and value.isdigit()):
+            raise InvalidInput(f"--max-fires {value!r} is not a number; give one, or none to lift the bound.")
+        return int(value)
+    return value
+
+
+def zone_told(zone: str | None, schedule: Schedule | None = None) -> str | None:
+    """Where times without an offset are read: the zone given now, or the one that somebody gave the schedule."""
+    if zone is not None or schedule is None:
+        return zone
+    return schedule.zone if schedule.sources.get("zone", "default") != "default" else None

@@ -1,0 +1,1 @@
+"""Access: who calls, which tenant, which secrets."""

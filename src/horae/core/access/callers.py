@@ -1,0 +1,180 @@
+"""Who calls, and what they may do: scopes, tokens, callers.
+
+A token is ``horae_<id>_<secret><check>``. The id finds the row, the secret proves it, the check lets log filters and
+secret scanners recognise one without a database. Only a digest of the secret is stored: it is 256 random bits, so a
+fast hash is right. ``system`` is the operator's own name: its callers see every tenant, all others see themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, TypedDict, get_args
+
+from horae.core.jobs.job import SYSTEM
+from horae.errors import Forbidden, InvalidInput, NotFound
+
+Scope = Literal["tasks", "worker", "read", "admin"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+PREFIX = "horae"
+ID_LENGTH = 12
+SECRET_LENGTH = 64  # hexadecimal: 256 bits
+_TOKEN = re.compile(rf"{PREFIX}_([0-9a-f]{{{ID_LENGTH}}})_([0-9a-f]{{{SECRET_LENGTH}}})([0-9a-f]{{8}})")
+
+
+class Reach(TypedDict):
+    """What a caller sees, as the verbs take it: whose things, and of which queues (none named: of any)."""
+
+    owner: str | None
+    queues: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody who was recognised."""
+
+    owner: str
+    scopes: frozenset[str]
+    actor: str  # for the audit: "token/6f1c…", "user/alice", "cli/bob"
+    queues: frozenset[str] = frozenset()  # the only ones that it reaches; empty: every queue
+    token_id: str | None = None
+    expires_at: datetime | None = field(default=None, compare=False)  # until when it is recognised
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it acts for the house and not for one tenant."""
+        return self.owner == SYSTEM or "admin" in self.scopes
+
+    @property
+    def sees(self) -> str | None:
+        """The tenant whose rows it sees; None for everybody's."""
+        return None if self.is_operator else self.owner
+
+    @property
+    def reach(self) -> Reach:
+        return {"owner": self.sees, "queues": self.queues}
+
+    def whose(self, asked: str | None) -> str:
+        """The tenant whose one thing is meant: an operator's own unless it says otherwise, else always the caller's."""
+        if self.sees is None:
+            return asked or SYSTEM
+        if asked not in (None, self.sees):
+            raise NotFound("tenant_unknown", owner=asked)
+        return self.sees
+
+    def among(self, asked: str | None) -> str | None:
+        """The tenant whose list is meant; None: everybody's, which only an operator sees."""
+        return asked if self.sees is None else self.whose(asked)
+
+    @property
+    def identity(self) -> str:
+        """What tells it from every other caller: its token, or who it says to be."""
+        return self.token_id or f"{self.actor}\0{self.owner}"
+
+    def may(self, *scopes: str) -> bool:
+        """Whether one of these scopes is held; ``admin`` includes every other."""
+        return "admin" in self.scopes or not self.scopes.isdisjoint(scopes)
+
+    def require(self, *scopes: str) -> None:
+        if not self.may(*scopes):
+            raise Forbidden("scope_missing", needed=list(scopes), held=sorted(self.scopes))
+
+    def require_queue(self, queue: str) -> None:
+        if self.queues and queue not in self.queues:
+            raise Forbidden("queue_not_served", queue=queue, queues=sorted(self.queues))
+
+    def require_all_queues(self) -> None:
+        """Refuse a token that is limited to queues where nothing tells one queue's things from another's."""
+        if self.queues:
+            raise Forbidden("not_limited_to_queues", queues=sorted(self.queues))
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token as stored and shown: never its secret."""
+
+    token_id: str
+    digest: str
+    owner: str
+    name: str
+    scopes: tuple[str, ...]
+    created_at: datetime
+    created_by: str
+    queues: tuple[str, ...] = ()
+    expires_at: datetime | None = None
+    used_at: datetime | None = None
+    used_from: str | None = None
+    revoked_at: datetime | None = None
+    revoked_by: str | None = None
+
+    def state(self, now: datetime) -> Literal["valid", "expired", "revoked"]:
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= now else "valid"
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(
+            self.owner,
+            frozenset(self.scopes),
+            f"token/{self.token_id}",
+            frozenset(self.queues),
+            self.token_id,
+            self.expires_at,
+        )
+
+
+def token_text(token_id: str, secret: str) -> str:
+    """The whole token, as its owner keeps it."""
+    return f"{PREFIX}_{token_id}_{secret}{_check(token_id, secret)}"
+
+
+def parse_token(text: str) -> tuple[str, str] | None:
+    """Its id and secret; None for anything that was never a token of ours."""
+    found = _TOKEN.fullmatch(text)
+    if found is None or found[3] != _check(found[1], found[2]):
+        return None
+    return found[1], found[2]
+
+
+def digest_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def is_secret_of(token: Token, secret: str) -> bool:
+    """In constant time."""
+    return hmac.compare_digest(token.digest, digest_of(secret))
+
+
+def masked(text: str) -> str:
+    """The text with whatever looks like a token of ours made unreadable, for logs and errors."""
+    return _TOKEN.sub(lambda found: f"{PREFIX}_{found[1]}_…", text)
+
+
+def masked_values(value: Any) -> Any:
+    """Return a JSON value with every text in it masked: callers send their tokens in the wrong places too."""
+    if isinstance(value, dict):
+        return {name: masked_values(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [masked_values(each) for each in value]
+    return masked(value) if isinstance(value, str) else value
+
+
+def scopes_from(words: Iterable[str]) -> tuple[str, ...]:
+    """Scopes as written by a person; what is unknown is refused."""
+    told = tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
+    unknown = sorted(set(told) - set(SCOPES))
+    if unknown:
+        raise InvalidInput("scope_unknown", scope=unknown[0], choices=list(SCOPES))
+    if not told:
+        raise InvalidInput("scopes_missing", choices=list(SCOPES))
+    return told
+
+
+def _check(token_id: str, secret: str) -> str:
+    return f"{zlib.crc32(f'{token_id}_{secret}'.encode()):08x}"

@@ -1,0 +1,1 @@
+"""Attention: tasks, lanes, and what cognition answers."""

@@ -1,0 +1,1 @@
+"""Audit: entries, and the chain that holds them in place."""

@@ -1,0 +1,1 @@
+"""Jobs: what one is, how it moves, what may travel with it."""

@@ -1,0 +1,47 @@
+"""Jobs of Horae's own: they keep what it has promised, the timeouts of waits and confirmations, starts and deadlines.
+
+They live in one queue, which is nobody else's: every worker serves it beside its own queues, whatever it was told to
+serve. A person's verbs are refused there, because a wait without its timeout would stay open for ever.
+What runs for people, a schedule that hands a task to an agent for example, is in their queues as any other job.
+"""
+
+from __future__ import annotations
+
+from horae.core.jobs.job import Job
+from horae.core.jobs.payloads import label, name
+from horae.errors import InvalidName, ReservedQueue
+
+MACHINERY = "horae"
+BEFORE = "attention"  # where these jobs were kept by versions before the queue was reserved
+TIMEOUT, START, DEADLINE = "attention.timeout", "attention.start", "attention.deadline"
+HANDLERS = (TIMEOUT, START, DEADLINE)
+OWN_NAMES = "horae:"  # how the unique names of these jobs begin, so that nobody else can take one
+SERVED_AT_ONCE = 20  # small, because every worker serves them, and each is a short transaction
+
+
+def queue_name(text: str) -> str:
+    """A name that a queue of somebody's may have."""
+    if text == MACHINERY:
+        raise ReservedQueue("queue_reserved", queue=MACHINERY)
+    return name(text, "queue")
+
+
+def unique_name(text: str) -> str:
+    """A unique name that a job of somebody's may have; one of ours would keep a wait from getting its timeout."""
+    if isinstance(text, str) and text.startswith(OWN_NAMES):
+        raise InvalidName("unique_name_reserved", name=text, prefix=OWN_NAMES)
+    return label(text, "unique name")
+
+
+def refuse_own(job: Job) -> None:
+    """Refuse a person's verb on a job of Horae's own, with what to do instead."""
+    if job.queue != MACHINERY:
+        return
+    payload = job.payload if isinstance(job.payload, dict) else {}
+    if job.handler == TIMEOUT:
+        kept = f"the timeout of wait {payload.get('wait')}"
+        advice = "post what that waits for, or cancel the task that waits"
+    else:
+        kept = f"the {'start' if job.handler == START else 'deadline'} of task t{payload.get('task')}"
+        advice = "cancel that task"
+    raise ReservedQueue("job_reserved", id=job.id, kept=kept, advice=advice)

@@ -1,0 +1,1 @@
+"""Outgoing calls: where they may go, what they say, who signed it."""

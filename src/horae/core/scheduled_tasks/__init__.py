@@ -1,0 +1,1 @@
+"""Users' own scheduled tasks."""

@@ -1,0 +1,1 @@
+"""Schedules: what fires when, what becomes of a fire, and how to say it in words."""

@@ -1,0 +1,163 @@
+"""A schedule in words, built in two steps: first what is to be said, then how a language says it.
+
+:func:`sentence` turns parsed bit sets into phrases. A phrase is a value with a meaning of its own ("every 15 minutes
+from 09:00 to 17:45"), so that a test can compare what the words mean with what the engine does. The renderers
+(:mod:`horae.core.schedules.words_english` and ``words_chinese``) put phrases into text and decide nothing.
+The text of the expression is never looked at.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from itertools import product
+from typing import Literal, Protocol
+
+from horae.core.schedules import words_chinese, words_english
+from horae.core.schedules.phrases import (
+    EVERY,
+    AtTimes,
+    Choice,
+    Dates,
+    Days,
+    OnClock,
+    Part,
+    Rhythm,
+    Run,
+    Sentence,
+    Steps,
+    Time,
+    Values,
+    Weekdays,
+)
+from horae.core.time.cron_text import DAY, HOUR, LAST, MINUTE, MONTH, SECOND, Field, Parsed
+from horae.errors import InvalidInput
+
+Language = Literal["en", "zh"]
+
+
+class Renderer(Protocol):
+    """What a language must be able to say; each is a module."""
+
+    def cron(self, sentence: Sentence) -> str: ...
+    def every(self, period: timedelta, after_finish: bool, initial_delay: timedelta) -> str: ...
+    def once(self, at: datetime) -> str: ...
+    def length(self, span: timedelta) -> str: ...
+
+
+_RENDERERS: dict[str, Renderer] = {"en": words_english, "zh": words_chinese}
+_DAY_SECONDS = 86_400
+_MAX_LISTED_TIMES = 8  # more times of day than this are told by minute and hour
+
+
+def describe_cron(parsed: Parsed, day_match: Literal["and", "or"], zone: str, language: Language = "en") -> str:
+    """A cron schedule in words."""
+    return _renderer(language).cron(sentence(parsed, day_match, zone))
+
+
+def describe_every(period: timedelta, anchor: str, initial_delay: timedelta, language: Language = "en") -> str:
+    """An interval in words."""
+    return _renderer(language).every(period, anchor == "finish", initial_delay)
+
+
+def describe_once(at: datetime, language: Language = "en") -> str:
+    """A single instant in words."""
+    return _renderer(language).once(at)
+
+
+def length(span: timedelta, language: Language = "en") -> str:
+    """A duration in words."""
+    return _renderer(language).length(span)
+
+
+def _renderer(language: str) -> Renderer:
+    if language not in _RENDERERS:
+        raise InvalidInput("language_unknown", language=language)
+    return _RENDERERS[language]
+
+
+def sentence(parsed: Parsed, day_match: Literal["and", "or"], zone: str) -> Sentence:
+    """What is to be said about a parsed expression."""
+    days = None
+    if not parsed.any_day:
+        numbers = _members(parsed.days)
+        marks = parsed.last_day, parsed.last_workday, parsed.workdays_nearest
+        days = Days(_choice(numbers, DAY) or _parts(numbers), *marks)
+    weekdays = None
+    if not parsed.any_weekday:
+        nth = tuple(pair for pair in parsed.nth_weekdays if pair[1] != LAST)
+        last = tuple(weekday for weekday, number in parsed.nth_weekdays if number == LAST)
+        week = sorted(weekday or 7 for weekday in _members(parsed.weekdays))  # the week is told from Monday to Sunday
+        weekdays = Weekdays(_parts(week), nth, last)
+    months = _choice(_members(parsed.months), MONTH)
+    return Sentence(_time(parsed), Dates(months, days, weekdays, day_match), zone)
+
+
+def _time(parsed: Parsed) -> Time:
+    """The shortest true account of the times of day."""
+    seconds, minutes, hours = _members(parsed.seconds), _members(parsed.minutes), _members(parsed.hours)
+    count = len(seconds) * len(minutes) * len(hours)
+    step = _even_step(seconds, minutes, hours, count)
+    if step:
+        first = hours[0] * 3600 + minutes[0] * 60 + seconds[0]
+        last = first + step * (count - 1)
+        whole_day = first < step and last + step - first == _DAY_SECONDS
+        if count > 3 or whole_day:
+            return Rhythm(step, first, last, whole_day)
+    if count <= _MAX_LISTED_TIMES:
+        return AtTimes(tuple(product(hours, minutes, seconds)))
+    second = None if seconds == [0] else _choice(seconds, SECOND)
+    return OnClock(second, _choice(minutes, MINUTE), _choice(hours, HOUR))
+
+
+def _even_step(seconds: list[int], minutes: list[int], hours: list[int], count: int) -> int | None:
+    """The distance between neighbouring times of day, in seconds, when it is always the same."""
+    if count < 3:
+        return None
+    if len(seconds) == 1:
+        times = [hour * 3600 + minute * 60 + seconds[0] for hour, minute in product(hours, minutes)]
+        return _step(times)
+    step = seconds[1] - seconds[0]
+    if seconds != list(range(seconds[0], 60, step)) or seconds[0] + 60 - seconds[-1] != step:
+        return None
+    beats = _step([hour * 60 + minute for hour, minute in product(hours, minutes)])
+    return step if beats == 1 else None
+
+
+def _step(values: list[int]) -> int | None:
+    """The common difference of three or more ascending values."""
+    if len(values) < 3:
+        return None
+    step = values[1] - values[0]
+    return step if values == list(range(values[0], values[-1] + 1, step)) else None
+
+
+def _choice(values: list[int], field: Field) -> Choice:
+    """Allowed values as phrases; nothing to say when all are allowed."""
+    if len(values) == field.high - field.low + 1:
+        return EVERY
+    step = _step(values)
+    if step is not None and step > 1 and len(values) > 4:
+        return (Steps(values[0], values[-1], step),)
+    return _parts(values)
+
+
+def _parts(values: list[int]) -> tuple[Part, ...]:
+    """Three or more neighbours make a run; the rest stay single values."""
+    parts: list[Part] = []
+    start = 0
+    for index in range(1, len(values) + 1):
+        if index < len(values) and values[index] == values[index - 1] + 1:
+            continue
+        group = values[start:index]
+        if len(group) > 2:
+            parts.append(Run(group[0], group[-1]))
+        elif parts and isinstance(parts[-1], Values):
+            parts[-1] = Values(parts[-1].values + tuple(group))
+        else:
+            parts.append(Values(tuple(group)))
+        start = index
+    return tuple(parts)
+
+
+def _members(bits: int) -> list[int]:
+    return [value for value in range(bits.bit_length()) if bits >> value & 1]

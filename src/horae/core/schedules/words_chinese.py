@@ -1,0 +1,197 @@
+"""Phrases in Simplified Chinese. Nothing is decided here: see :mod:`horae.core.schedules.words`.
+
+"每隔" is avoided throughout: readers disagree whether 每隔两天 means every second or every third day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from horae.core.schedules.phrases import (
+    EVERY,
+    AtTimes,
+    Choice,
+    Dates,
+    Days,
+    OnClock,
+    Part,
+    Rhythm,
+    Run,
+    Sentence,
+    Steps,
+    Time,
+    Values,
+    Weekdays,
+)
+
+WEEKDAYS = "日一二三四五六日"
+NTH = "〇一二三四五"
+WORKDAY = "工作日（周一至周五）"
+
+
+def cron(sentence: Sentence) -> str:
+    time, dates = _time(sentence.time), _dates(sentence.dates)
+    if not dates and _needs_day(sentence.time):
+        dates = "每天"
+    joint = "" if not dates else "，" if dates.endswith("时") else " "
+    return f"{dates}{joint}{time}（{sentence.zone}）"
+
+
+def every(period: timedelta, after_finish: bool, initial_delay: timedelta) -> str:
+    text = f"每次运行结束{length(period)}后" if after_finish else f"每{length(period, bare_one=True)}"
+    return text + (f"，首次在{length(initial_delay)}后" if initial_delay else "")
+
+
+def once(at: datetime) -> str:
+    return f"仅一次：{at.year}年{at.month}月{at.day}日 {at:%H:%M:%S}（UTC）"
+
+
+def _needs_day(time: Time) -> bool:
+    match time:
+        case AtTimes():
+            return True
+        case Rhythm():
+            return not time.whole_day
+        case OnClock():
+            return time.hours != EVERY
+
+
+def _time(time: Time) -> str:
+    match time:
+        case AtTimes(times):
+            return _joined([_clock(h * 3600 + m * 60 + s) for h, m, s in times])
+        case Rhythm():
+            return _rhythm(time)
+        case OnClock(seconds, minutes, hours):
+            said = [_hours(hours), _numbers(minutes, "分钟")]
+            said += [] if seconds is None else [_numbers(seconds, "秒")]
+            return said[0] + "".join(text if text.startswith("从") else f"的{text}" for text in said[1:])
+
+
+def _rhythm(time: Rhythm) -> str:
+    text = "每" + length(timedelta(seconds=time.step), bare_one=True)
+    if not time.whole_day:
+        return f"{_clock(time.first)}至{_clock(time.last)}{text}"
+    if time.first == 0:
+        return text
+    if time.step > 3600:
+        return f"从{_clock(time.first)}起{text}"
+    minute, second = divmod(time.first, 60)
+    hand = f"第{second}秒" if time.step <= 60 else f"第{minute}分{second}秒" if second else f"第{minute}分钟"
+    return f"{text}的{hand}" if time.step in (60, 3600) else f"从{hand}起{text}"
+
+
+def _hours(choice: Choice) -> str:
+    if choice == EVERY:
+        return "每小时"
+    if isinstance(choice[0], Steps):
+        return f"从{choice[0].first}点到{choice[0].last}点每{choice[0].step}小时"
+    return _joined(_spread(choice, lambda hour: f"{hour}点"))
+
+
+def _numbers(choice: Choice, unit: str) -> str:
+    if choice == EVERY:
+        return f"每{unit}"
+    if isinstance(choice[0], Steps):
+        return f"从第{choice[0].first}到第{choice[0].last}{unit}每{choice[0].step}{unit}"
+    return f"第{_joined(_spread(choice, str))}{unit}"
+
+
+def _dates(dates: Dates) -> str:
+    days, weekdays, months = dates.days, dates.weekdays, _months(dates.months)
+    if days is not None and weekdays is not None:
+        if dates.joined == "and":
+            return f"{_of_months(dates.months)}{_days(days)}且为{_condition(weekdays)}时"
+        within = f"每年{months}内，" if months else "每月"
+        return f"{within}{_days(days)}或{_whenever(weekdays)}"
+    if days is not None:
+        return f"{_of_months(dates.months)}{_days(days)}"
+    if weekdays is not None:
+        return (f"每年{months}的" if months else "") + _weekdays(weekdays, "" if months else "每月")
+    return f"每年{months}的每一天" if months else ""
+
+
+def _of_months(choice: Choice) -> str:
+    """What stands before a day: 每月15日, 每年2月29日, 每年1月和7月的15日."""
+    if choice == EVERY:
+        return "每月"
+    single = len(choice) == 1 and isinstance(choice[0], Values) and len(choice[0].values) == 1
+    return f"每年{_months(choice)}" + ("" if single else "的")
+
+
+def _months(choice: Choice) -> str:
+    if choice and isinstance(choice[0], Steps):
+        return f"从{choice[0].first}月到{choice[0].last}月每{choice[0].step}个月"
+    return _joined(_spread(choice, lambda month: f"{month}月"))
+
+
+def _days(days: Days) -> str:
+    if days.days and isinstance(days.days[0], Steps):
+        steps = days.days[0]
+        said = [f"从{steps.first}日到{steps.last}日每{steps.step}天"]
+    else:
+        said = _spread(days.days, lambda day: f"{day}日")
+    said += ["最后一天"] if days.last else []
+    said += [f"最后一个{WORKDAY}"] if days.last_workday else []
+    said += [f"离{day}日最近的{WORKDAY}" for day in days.workdays_nearest]
+    return _joined(said)
+
+
+def _weekdays(weekdays: Weekdays, each_month: str) -> str:
+    plain = _spread(weekdays.weekdays, lambda day: f"周{WEEKDAYS[day]}")
+    said = [f"每{_joined(plain)}"] if plain else []
+    places = _joined(_places(weekdays, ""))
+    return "以及".join(said + ([each_month + places] if places else []))
+
+
+def _whenever(weekdays: Weekdays) -> str:
+    plain = _joined(_spread(weekdays.weekdays, lambda day: f"星期{WEEKDAYS[day]}"))
+    return "或".join([*([f"每逢{plain}"] if plain else []), *_places(weekdays, "当月")])
+
+
+def _condition(weekdays: Weekdays) -> str:
+    plain = _spread(weekdays.weekdays, lambda day: f"星期{WEEKDAYS[day]}")
+    return _joined(plain + _places(weekdays, "当月"), "或")
+
+
+def _places(weekdays: Weekdays, of_month: str) -> list[str]:
+    places = [f"{of_month}第{NTH[number]}个星期{WEEKDAYS[day]}" for day, number in weekdays.nth]
+    return places + [f"{of_month}最后一个星期{WEEKDAYS[day]}" for day in weekdays.last]
+
+
+def _spread(parts: Sequence[Part], say: Callable[[int], str]) -> list[str]:
+    """Every value and every run, each as one text."""
+    said: list[str] = []
+    for part in parts:
+        match part:
+            case Values(values):
+                said += [say(value) for value in values]
+            case Run(first, last) | Steps(first, last):
+                said.append(f"{say(first)}至{say(last)}")
+    return said
+
+
+def _joined(said: Sequence[str], last: str = "和") -> str:
+    if len(said) < 2:
+        return "".join(said)
+    return f"{'、'.join(said[:-1])}{last}{said[-1]}"
+
+
+def _clock(seconds: int) -> str:
+    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}"
+    return text if seconds % 60 == 0 else f"{text}:{seconds % 60:02}"
+
+
+def length(span: timedelta, *, bare_one: bool = False) -> str:
+    """A duration in its largest units: 1小时30分钟."""
+    total = span // timedelta(milliseconds=1)
+    said = []
+    for unit, size in (("天", 86_400_000), ("小时", 3_600_000), ("分钟", 60_000), ("秒", 1000)):
+        count, total = divmod(total, size)
+        said += [f"{count}{unit}"] if count else []
+    said += [f"{total}毫秒"] if total else []
+    return said[0].removeprefix("1") if bare_one and len(said) == 1 and said[0][:2] in _ONES else "".join(said)
+
+
+_ONES = ("1天", "1小", "1分", "1秒")

@@ -1,0 +1,186 @@
+"""Phrases in English. Nothing is decided here: see :mod:`horae.core.schedules.words`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from horae.core.schedules.phrases import (
+    EVERY,
+    AtTimes,
+    Choice,
+    Dates,
+    Days,
+    OnClock,
+    Part,
+    Rhythm,
+    Run,
+    Sentence,
+    Steps,
+    Time,
+    Values,
+    Weekdays,
+)
+
+MONTHS = (
+    "", "January", "February", "March", "April", "May", "June", "July",
+    "August", "September", "October", "November", "December",
+)  # fmt: skip
+WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+NTH = ("", "first", "second", "third", "fourth", "fifth")
+WORKDAY = "working day (Monday to Friday)"
+
+
+def cron(sentence: Sentence) -> str:
+    time, dates = _time(sentence.time), _dates(sentence.dates)
+    if not dates and isinstance(sentence.time, AtTimes):
+        dates = "every day"
+    close = isinstance(sentence.time, AtTimes) and not dates.startswith("from")
+    text = time + ("" if not dates else " " if close else ", ") + dates
+    return f"{text[0].upper()}{text[1:]} ({sentence.zone})"
+
+
+def every(period: timedelta, after_finish: bool, initial_delay: timedelta) -> str:
+    text = f"{length(period)} after each run has ended" if after_finish else f"Every {length(period, bare_one=True)}"
+    text += f", first after {length(initial_delay)}" if initial_delay else ""
+    return text[0].upper() + text[1:]
+
+
+def once(at: datetime) -> str:
+    return f"Once, on {at.day} {MONTHS[at.month]} {at.year} at {at:%H:%M:%S} (UTC)"
+
+
+def _time(time: Time) -> str:
+    match time:
+        case AtTimes(times):
+            return "at " + _joined([_clock(h * 3600 + m * 60 + s) for h, m, s in times])
+        case Rhythm():
+            return _rhythm(time)
+        case OnClock(seconds, minutes, hours):
+            said = [] if seconds is None else [_numbers(seconds, "second")]
+            said += [_numbers(minutes, "minute"), _numbers(hours, "hour")]
+            return ("" if said[0].startswith("every") else "at ") + " of ".join(said)
+
+
+def _rhythm(time: Rhythm) -> str:
+    text = "every " + length(timedelta(seconds=time.step), bare_one=True)
+    if not time.whole_day:
+        return f"{text} from {_clock(time.first)} to {_clock(time.last)}"
+    if time.first == 0:
+        return text
+    if time.step > 3600:
+        return f"{text} from {_clock(time.first)}"
+    minute, second = divmod(time.first, 60)
+    hand = [f"minute {minute}"] if time.step > 60 else []
+    hand += [f"second {second}"] if second else []
+    return f"{text} {'at' if time.step in (60, 3600) else 'from'} {', '.join(hand)}"
+
+
+def _numbers(choice: Choice, unit: str) -> str:
+    """Positions of one hand of the clock: "minutes 0, 5 and 10 to 20"."""
+    if choice == EVERY:
+        return f"every {unit}"
+    if isinstance(choice[0], Steps):
+        return f"every {_ordinal(choice[0].step)} {unit} from {choice[0].first} to {choice[0].last}"
+    said = _spread(choice, str, "{} to {}")
+    return f"{unit}{'s' if len(said) > 1 or not isinstance(choice[0], Values) else ''} {_joined(said)}"
+
+
+def _dates(dates: Dates) -> str:
+    days, weekdays, months = dates.days, dates.weekdays, _months(dates.months)
+    if days is not None and weekdays is not None:
+        if dates.joined == "and":
+            of = f" of {months}" if months else " of the month" if _has_marks(days) else ""
+            return f"on {_days(days)}{of}, if it is {_condition(weekdays)}"
+        of = " of the month" if _has_marks(days) else ""
+        return f"on {_days(days)}{of} or {_weekdays(weekdays)}" + (f", in {months}" if months else "")
+    if days is not None:
+        return f"on {_days(days)} of {months or 'every month'}"
+    if weekdays is not None:
+        return _weekdays(weekdays) + (f", in {months}" if months else "")
+    return f"every day in {months}" if months else ""
+
+
+def _months(choice: Choice) -> str:
+    if choice and isinstance(choice[0], Steps):
+        steps = choice[0]
+        return f"every {_ordinal(steps.step)} month from {MONTHS[steps.first]} to {MONTHS[steps.last]}"
+    return _joined(_spread(choice, MONTHS.__getitem__, "{} to {}"))
+
+
+def _days(days: Days) -> str:
+    if days.days and isinstance(days.days[0], Steps):
+        steps = days.days[0]
+        said = [f"every {_ordinal(steps.step)} day from the {_ordinal(steps.first)} to the {_ordinal(steps.last)}"]
+    else:
+        said = _spread(days.days, lambda day: f"the {_ordinal(day)}", "{} to {}")
+    said += ["the last day"] if days.last else []
+    said += [f"the last {WORKDAY}"] if days.last_workday else []
+    said += [f"the {WORKDAY} nearest the {_ordinal(day)}" for day in days.workdays_nearest]
+    return _joined(said)
+
+
+def _has_marks(days: Days) -> bool:
+    return days.last or days.last_workday or bool(days.workdays_nearest)
+
+
+def _weekdays(weekdays: Weekdays) -> str:
+    said = []
+    for part in weekdays.weekdays:
+        match part:
+            case Values(values):
+                said.append("on " + _joined([WEEKDAYS[day] + "s" for day in values]))
+            case Run(first, last) | Steps(first, last):
+                said.append(f"from {WEEKDAYS[first]} to {WEEKDAYS[last]}")
+    return _joined(said + [f"on {place}" for place in _places(weekdays)])
+
+
+def _condition(weekdays: Weekdays) -> str:
+    said = _spread(weekdays.weekdays, lambda day: f"a {WEEKDAYS[day]}", "{} to {}")
+    said = [text.replace(" to a ", " to ") if " to " in text else text for text in said]
+    return _joined(said + _places(weekdays), "or")
+
+
+def _places(weekdays: Weekdays) -> list[str]:
+    places = [f"the {NTH[number]} {WEEKDAYS[day]} of the month" for day, number in weekdays.nth]
+    return places + [f"the last {WEEKDAYS[day]} of the month" for day in weekdays.last]
+
+
+def _spread(parts: Sequence[Part], say: Callable[[int], str], run: str) -> list[str]:
+    """Every value and every run, each as one text."""
+    said: list[str] = []
+    for part in parts:
+        match part:
+            case Values(values):
+                said += [say(value) for value in values]
+            case Run(first, last) | Steps(first, last):
+                said.append(run.format(say(first), say(last)))
+    return said
+
+
+def _joined(said: Sequence[str], last: str = "and") -> str:
+    if len(said) < 2:
+        return "".join(said)
+    return f"{', '.join(said[:-1])} {last} {said[-1]}"
+
+
+def _clock(seconds: int) -> str:
+    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}"
+    return text if seconds % 60 == 0 else f"{text}:{seconds % 60:02}"
+
+
+def length(span: timedelta, *, bare_one: bool = False) -> str:
+    """A duration in its largest units: "1 hour and 30 minutes"."""
+    total = span // timedelta(milliseconds=1)
+    said = []
+    for unit, size in (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000)):
+        count, total = divmod(total, size)
+        said += [f"{count} {unit}{'' if count == 1 else 's'}"] if count else []
+    said += [f"{total} milliseconds"] if total else []
+    text = _joined(said)
+    return text.removeprefix("1 ") if bare_one and len(said) == 1 and text.startswith("1 ") else text
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number // 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

@@ -1,0 +1,1 @@
+"""Time: instants, zones, cron and the calendars it makes."""

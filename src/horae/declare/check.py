@@ -1,0 +1,201 @@
+"""What an application declares, looked at as a whole: all modules together, the file, the dependencies.
+
+Declaring has checked each job for itself; only here can be seen whether they fit together. The same look serves
+``horae check``, which lists everything, and the start of a worker, which refuses what cannot work.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from horae.actions.schedules.declared import OFF_IN_CODE, OFF_IN_FILE, Plan
+from horae.core.jobs.job import SYSTEM
+from horae.core.jobs.running_limits import GROUP, LimitSource
+from horae.core.schedules.schedule import Schedule, cycle
+from horae.declare.declarations import Problem, scheduled
+from horae.declare.definitions import Definition, Definitions, define
+from horae.declare.handles import Blueprint
+from horae.declare.jobs_conf import JobsFile, merged
+from horae.declare.options import TIMING
+from horae.errors import DefinitionError, HoraeError
+from horae.ports import Limiter, StoredDefinition
+from horae.runtime.worker.context import Context
+from horae.runtime.worker.services import Services, wishes_of
+
+HOW_TO_LOCK = (
+    "SINGLE_NODE needs a lock manager and this application has none: set app.locks = 'database' (the default), "
+    "'memory' for a single process, or a Redis URL; or declare mode='ALL_NODES'"
+)
+NEEDS_DATABASE = "{}, and this worker reaches a service only: run it where the database is, with --db"
+LOCK_NEEDS_DATABASE = (
+    "its lock is kept in the database, and this worker reaches a service only: set app.locks to a Redis URL, or run it "
+    "where the database is, with --db"
+)
+
+
+def problems_of(
+    jobs: Blueprint, file: JobsFile, *, has_locks: bool, services: Services, seeds: Sequence[Seed] = ()
+) -> list[Problem]:
+    """Every problem, the doubtful ones too, each once."""
+    schedules, problems = merged(jobs.definitions, file)
+    found = [*jobs.problems_noted, *problems, *_about_followers(schedules)]
+    if not has_locks:  # also for disabled ones: a trigger runs them too (C-39)
+        found += [Problem(each.key, HOW_TO_LOCK) for each in schedules if each.mode == "SINGLE_NODE"]
+    for definition in jobs.definitions:
+        found += _about_dependencies(definition, services)
+    found += _about_limits(jobs, file, schedules)
+    found += seeds_of(seeds, jobs.definitions)[1]
+    return list(dict.fromkeys(found))
+
+
+def needs_database(
+    jobs: Blueprint, file: JobsFile, *, has_own_locks: bool, rates: Mapping[str, Limiter]
+) -> list[Problem]:
+    """Everything declared that a worker behind a service cannot do, because it takes a database."""
+    found = []
+    for schedule in merged(jobs.definitions, file)[0]:
+        if schedule.mode == "ALL_NODES":
+            found.append(
+                Problem(schedule.key, NEEDS_DATABASE.format("mode='ALL_NODES' records its runs in the database"))
+            )
+        elif schedule.lock_ttl is not None and not has_own_locks:
+            found.append(Problem(schedule.key, LOCK_NEEDS_DATABASE))
+    limiters: dict[str, Limiter | None] = {f"queue {name}": limiter for name, limiter in rates.items()}
+    limiters |= {each.name: each.rate_limit for each in jobs.definitions}
+    found += [
+        Problem(name, NEEDS_DATABASE.format("its rate limit counts in the database"))
+        for name, limiter in limiters.items()
+        if getattr(limiter, "counts_in_database", False)
+    ]
+    return found
+
+
+def _about_followers(schedules: Sequence[Schedule]) -> Iterator[Problem]:
+    edges = {schedule.key: schedule.after for schedule in schedules}
+    circle = cycle(edges)
+    if circle:
+        yield Problem(circle[0], f"these jobs would wait for each other in a circle: {' → '.join(circle)}")
+    for key, followed in edges.items():
+        for each in followed:
+            if each not in edges:
+                text = f"after={each!r}: no scheduled job here has that id; if another application has it, all is well"
+                yield Problem(key, text, "warning")
+
+
+def _about_limits(jobs: Blueprint, file: JobsFile, schedules: Sequence[Schedule]) -> Iterator[Problem]:
+    """A limit of a group that no job declares is probably misspelled; stored schedules may have it all the same."""
+    groups = {schedule.group for schedule in schedules}
+    places = {**dict.fromkeys(jobs.running_limits, "limit"), **{key: each.place for key, each in file.limits.items()}}
+    for name, place in places.items():
+        group = name.removeprefix(GROUP)
+        if name.startswith(GROUP) and group not in groups:
+            close = difflib.get_close_matches(group, [each for each in groups if each], n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            yield Problem(place, f"no job here declares the group {group!r} that is limited{hint}", "warning")
+
+
+def _about_dependencies(definition: Definition, services: Services) -> Iterator[Problem]:
+    if definition.built is None:
+        return
+    try:
+        wishes = wishes_of(definition.built, definition.name)
+    except HoraeError as problem:
+        yield Problem(definition.name, str(problem), cause=problem)
+        return
+    for text in services.problems(wishes, (Context,), sync=not definition.is_async):
+        yield Problem(definition.name, f"{definition.built.__qualname__} cannot be made: {text}")
+
+
+def plan_of(
+    jobs: Blueprint,
+    file: JobsFile,
+    app: str,
+    seeds: Sequence[Seed],
+    loads_persisted: bool,
+    *,
+    enabled: bool = True,
+) -> Plan:
+    """What an application wants of the store; the switch of the file wins over that of the code (S3-39)."""
+    schedules, _ = merged(jobs.definitions, file)
+    return Plan(
+        app,
+        schedules=tuple(schedules),
+        seeds=tuple(seeds_of(seeds, jobs.definitions)[0]),
+        off=_switched_off(file, enabled),
+        handlers=frozenset(definition.name for definition in jobs.definitions),
+        loads_persisted=loads_persisted,
+        limits=limits_of(jobs, file, app),
+        definitions=tuple(StoredDefinition(each.name, each.queue, each.tenants) for each in jobs.definitions),
+    )
+
+
+def _switched_off(file: JobsFile, enabled: bool) -> str | None:
+    if file.enabled is None:
+        return None if enabled else OFF_IN_CODE
+    return None if file.enabled else OFF_IN_FILE
+
+
+def limits_of(jobs: Blueprint, file: JobsFile, app: str) -> dict[str, LimitSource]:
+    """Return the limits that code and file declare; the file wins, also where it lifts one."""
+    declared = {name: LimitSource(name, app, "code", most) for name, most in jobs.running_limits.items()}
+    for name, override in file.limits.items():
+        declared[name] = LimitSource(name, app, "file", override.value)
+    return {name: said for name, said in declared.items() if said.max_running is not None}
+
+
+# -- seeds -------------------------------------------------------------------------------------------------------
+
+
+Seed = Schedule | Mapping[str, Any]
+NO_HANDLER = "its handler {!r} is declared nowhere; declare it, or pass it to load_persisted_jobs(registry)"
+
+
+def check_seed(seed: Seed) -> Seed:
+    """Refuse a seed that cannot be one; its handler may be declared later (S4-9 to S4-11)."""
+    if isinstance(seed, Schedule):
+        return replace(seed, owner=SYSTEM)
+    if not isinstance(seed, Mapping):
+        raise DefinitionError("seed_no_mapping", seed=repr(seed))
+    name = seed.get("id")
+    if not isinstance(name, str) or not name.strip():
+        raise DefinitionError("seed_without_id", seed=repr(dict(seed)))
+    strange = sorted(set(seed) - {"id", "handler", *TIMING})
+    if strange:
+        raise DefinitionError("seed_key_unknown", seed=name, key=strange[0], choices=list(TIMING))
+    _seeded(define(str(seed.get("handler", name)), _anything, context_type=Context), seed)
+    return dict(seed)
+
+
+def seeds_of(seeds: Sequence[Seed], definitions: Definitions) -> tuple[list[Schedule], list[Problem]]:
+    """Return the schedules that seeds stand for, and what is wrong with the others."""
+    found: list[Schedule] = []
+    problems: list[Problem] = []
+    for seed in seeds:
+        if isinstance(seed, Schedule):
+            found.append(seed)
+            continue
+        handler = str(seed.get("handler", seed["id"]))
+        definition = definitions.find(handler)
+        if definition is None:
+            problems.append(Problem(f"seed {seed['id']}", NO_HANDLER.format(handler)))
+            continue
+        try:
+            found.append(_seeded(definition, seed))
+        except HoraeError as problem:
+            problems.append(Problem(f"seed {seed['id']}", str(problem)))
+    return found, problems
+
+
+def _seeded(definition: Definition, seed: Mapping[str, Any]) -> Schedule:
+    options = {key: value for key, value in seed.items() if key not in ("id", "handler")}
+    schedule = scheduled(definition, options)
+    if schedule is None:
+        raise DefinitionError("seed_without_times", seed=seed["id"])
+    return replace(schedule, key=str(seed["id"]), declared=False, lock_ttl=None)
+
+
+def _anything(**_: Any) -> None:
+    """Stands for a handler that is not declared yet: it takes any arguments."""

@@ -1,0 +1,268 @@
+"""From ``@app.job(id, cron=…, …)`` to a definition and its schedule; whatever cannot work is refused here.
+
+The options themselves are in ``job_options``. Every problem of a declaration is found, not only the first: declaring
+raises them, ``horae check`` lists them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Literal, cast
+
+from horae.core.jobs.payloads import encode
+from horae.core.jobs.retry import Retry, span
+from horae.core.schedules.rules import Every
+from horae.core.schedules.schedule import MODES, Kind, Schedule, check
+from horae.declare.definitions import Definition, define, refuse_generator
+from horae.declare.options import DEFAULT_LOCK_TTL, KNOWN, TIMING
+from horae.errors import DefinitionError, HoraeError, InvalidArguments, InvalidInput
+from horae.runtime.worker.context import Context
+from horae.runtime.worker.services import wishes_of
+
+SPANS = ("initial_delay", "spread", "grace", "jitter", "lock_ttl")
+ONE_OF = ("cron", "every", "after")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that cannot work, or probably is not meant: where, what, and what to do."""
+
+    where: str
+    text: str
+    severity: Literal["error", "warning"] = "error"
+    cause: HoraeError | None = None
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.text}"
+
+
+_collected: ContextVar[list[Problem] | None] = ContextVar("horae_problems", default=None)
+
+
+@contextmanager
+def collecting() -> Iterator[list[Problem]]:
+    """While the block runs, bad declarations are noted instead of raised, so that a check can list all of them."""
+    found: list[Problem] = []
+    token = _collected.set(found)
+    try:
+        yield found
+    finally:
+        _collected.reset(token)
+
+
+def refuse(problems: Sequence[Problem]) -> bool:
+    """Raise the errors among them; true when a check collects them instead."""
+    noted = _collected.get()
+    if noted is not None:
+        noted += problems
+        return any(problem.severity == "error" for problem in problems)
+    raise_for(problems)
+    return False
+
+
+def raise_for(problems: Sequence[Problem]) -> None:
+    """All errors in one exception; a single one keeps its own kind."""
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if len(errors) == 1 and errors[0].cause is not None:
+        raise errors[0].cause
+    if errors:
+        raise DefinitionError("declarations_invalid", problems=[str(problem) for problem in errors])
+
+
+# -- one declaration ---------------------------------------------------------------------------------------------
+
+
+def declared(name: str, target: Callable[..., Any], options: Mapping[str, Any]) -> tuple[Definition, list[Problem]]:
+    """The definition of one job, and whatever is wrong with it."""
+    problems = [Problem(_shown(name), text) for text in _unknown(options)]
+    if not isinstance(name, str) or not name.strip():
+        problems.append(
+            Problem(_shown(name), 'a job needs an id that is not blank: @app.job("clean-expired-tokens", …).')
+        )
+        return Definition(_shown(name), target), problems
+    problems += _about_timing(name, options)
+    built = target if inspect.isclass(target) else None
+    policy = {key: value for key, value in options.items() if key in KNOWN and key not in TIMING}
+    if any(key in options for key in ONE_OF):
+        policy.setdefault("retry", Retry.none())  # C-11: the rhythm is the retry of a scheduled job
+    try:
+        function = target if built is None else _running(name, built)
+        definition = define(name, function, context_type=Context, built=built, **policy)
+        schedule = None if any(problem.severity == "error" for problem in problems) else scheduled(definition, options)
+        definition = replace(definition, schedule=schedule)
+    except HoraeError as problem:
+        problems.append(Problem(name, str(problem), cause=problem))
+        return Definition(name, target), problems
+    return definition, problems
+
+
+def _unknown(options: Mapping[str, Any]) -> Iterator[str]:
+    for name in options:
+        if name not in KNOWN:
+            close = difflib.get_close_matches(name, KNOWN, n=1)
+            yield f"unknown option {name!r}" + (f"; did you mean {close[0]!r}?" if close else ".")
+
+
+def _about_timing(name: str, options: Mapping[str, Any]) -> Iterator[Problem]:
+    """The rules of S3-10 and S3-11, each with what to do about it."""
+    given = [key for key in ONE_OF if options.get(key)]
+    if len(given) > 1:
+        yield Problem(name, f"{' and '.join(given)} exclude each other; keep one of them.")
+    for key in ONE_OF:
+        if key in options and not options[key]:
+            yield Problem(name, f"{key}={options[key]!r} is empty; give a schedule, or leave {key} out.")
+    yield from about_mode(name, options, scheduled=bool(given), follows="after" in given)
+    if "initial_delay" in options and "every" not in given:
+        yield Problem(name, "initial_delay has an effect only with every=…; it is ignored.", "warning")
+    if given and "concurrency_key" in options:
+        text = "concurrency_key holds for jobs that are enqueued; for its fires say overlap=…, or limit their group."
+        yield Problem(name, text, "warning")
+    if not given:
+        idle = [key for key in options if key in TIMING and key not in ("mode", "lock_ttl", *ONE_OF)]
+        if idle:
+            yield Problem(name, f"{', '.join(idle)} without cron=…, every=… or after=… has no effect.", "warning")
+
+
+def about_mode(name: str, options: Mapping[str, Any], *, scheduled: bool, follows: bool) -> Iterator[Problem]:
+    """What mode and lock_ttl demand of each other."""
+    mode = options.get("mode", "SINGLE_NODE")
+    if mode not in MODES:
+        yield Problem(name, f"mode={mode!r} is not known; choose SINGLE_NODE (one node runs it) or ALL_NODES.")
+    if mode == "ALL_NODES" and (follows or not scheduled):
+        yield Problem(name, "ALL_NODES needs cron=… or every=…: each node runs it by its own timer.")
+    if "lock_ttl" not in options:
+        return
+    try:
+        positive = span(options["lock_ttl"]) >= timedelta(milliseconds=1)
+    except InvalidInput:
+        positive = False
+    if not positive:
+        text = (
+            f"lock_ttl={options['lock_ttl']!r} must be above zero: seconds or a timedelta, longer than the longest run."
+        )
+        yield Problem(name, text)
+    elif mode == "ALL_NODES":
+        yield Problem(name, "lock_ttl has no effect with mode='ALL_NODES', which takes no lock; drop one.", "warning")
+
+
+def scheduled(definition: Definition, options: Mapping[str, Any]) -> Schedule | None:
+    """The schedule that these options give a job; None when they say not when."""
+    kind = next((key for key in ONE_OF if options.get(key)), None)
+    if kind is None:
+        return None
+    own = {key: options[key] for key in TIMING if key in options and key not in (*ONE_OF, "arguments")}
+    values: dict[str, Any] = {key: _span(key, value) if key in SPANS else value for key, value in own.items()}
+    if "catch_up" in values:
+        values.setdefault("misfire", "catch_up")
+    if options.get("mode") == "ALL_NODES":
+        values.pop("lock_ttl", None)
+    else:
+        values.setdefault("lock_ttl", DEFAULT_LOCK_TTL)
+    schedule = Schedule(
+        key=definition.name,
+        handler=definition.name,
+        kind=cast(Kind, kind),
+        expression=expression_of(kind, options[kind]),
+        after=_leaders(options["after"]) if kind == "after" else (),
+        payload=payload_of(definition, options.get("arguments", {})),
+        queue=definition.queue,
+        priority=definition.priority,
+        retry=definition.retry,
+        timeout=definition.timeout,
+        stale_timeout=definition.stale_timeout,
+        declared=True,
+        **values,
+    )
+    sources = sources_of(schedule, {*own, *(key for key in options if key not in TIMING), kind})
+    return check(replace(schedule, sources=sources))
+
+
+def _span(name: str, value: Any) -> timedelta:
+    try:
+        return span(value)
+    except InvalidInput as problem:
+        raise DefinitionError("option_invalid", name=name, problem=str(problem)) from None
+
+
+def _leaders(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(key, str) for key in value):
+        raise DefinitionError("after_no_list", value=repr(value))
+    return tuple(value)
+
+
+def expression_of(kind: str, value: Any) -> str:
+    """The rule as the store keeps it: cron text, or a number of seconds."""
+    if kind == "every":
+        return f"{Every(value).period.total_seconds():.3f}".rstrip("0").rstrip(".")
+    if kind == "cron" and not isinstance(value, str):
+        raise DefinitionError("cron_no_text", value=repr(value))
+    return value if kind == "cron" else ""
+
+
+def payload_of(definition: Definition, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of each run; a scheduled job that needs some must bring them."""
+    if not isinstance(arguments, Mapping):
+        raise DefinitionError("arguments_not_named", value=repr(arguments))
+    try:
+        told = definition.arguments((), dict(arguments))
+    except InvalidArguments as problem:
+        raise DefinitionError("scheduled_arguments_missing", problem=str(problem)) from None
+    encode(told)  # what cannot be kept is refused now, and not when a worker starts
+    return told
+
+
+def sources_of(schedule: Schedule, given: set[str]) -> dict[str, str]:
+    """Where each value that a person would ask about comes from."""
+    told = {field: "code" if field in given else "default" for field in SHOWN}
+    kind = "code" if given & set(ONE_OF) else "default"
+    return told | {"kind": kind, "expression": kind, "handler": "code"}
+
+
+SHOWN = (
+    "enabled", "mode", "lock_ttl", "zone", "group", "initial_delay", "anchor", "day_match", "gap", "fold", "lenient",
+    "misfire", "catch_up", "spread", "grace", "overlap", "jitter", "starts_at", "ends_at", "max_fires", "after",
+    "queue", "priority", "retry", "timeout", "stale_timeout",
+)  # fmt: skip
+
+
+# -- a class with run(ctx) ---------------------------------------------------------------------------------------
+
+
+def _running(name: str, built: type) -> Callable[..., Any]:
+    """A function that makes a fresh instance, dependencies filled by type, and runs it (S3-6, S3-14)."""
+    run = inspect.getattr_static(built, "run", None)
+    if not inspect.isfunction(run):
+        raise DefinitionError("run_method_missing", handler=name, function=built.__qualname__)
+    refuse_generator(f"{built.__qualname__}.run of {name!r}", run)
+    parameters = list(inspect.signature(run).parameters.values())[1:]
+    if not parameters:
+        raise DefinitionError("run_without_context", handler=name, function=built.__qualname__)
+    wishes_of(built, f"The constructor of {built.__qualname__} ({name})")
+    if inspect.iscoroutinefunction(run):
+
+        @functools.wraps(built, updated=())
+        async def function(ctx: Context, **arguments: Any) -> Any:
+            instance = await ctx.scope.build_async(built)
+            return await instance.run(ctx, **arguments)
+
+    else:
+
+        @functools.wraps(built, updated=())
+        def function(ctx: Context, **arguments: Any) -> Any:
+            return ctx.scope.build(built).run(ctx, **arguments)
+
+    context = parameters[0].replace(name="ctx", annotation=Context, kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    function.__signature__ = inspect.Signature([context, *parameters[1:]])  # type: ignore[attr-defined]
+    del function.__wrapped__
+    return function
+
+
+def _shown(name: object) -> str:
+    return name if isinstance(name, str) and name.strip() else repr(name)

@@ -1,0 +1,260 @@
+"""A function becomes a definition: what may run, under which name, with which policy.
+
+The function itself stays a plain function. A definition knows its signature, so that arguments are checked when a
+job is enqueued and not when it fails at three in the morning.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import os
+from collections.abc import Awaitable, Callable, Iterator, Set
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import cached_property
+from typing import Any, Literal, get_type_hints
+
+from horae.core.jobs.job import PRIORITIES, Job, Priority
+from horae.core.jobs.machinery import queue_name
+from horae.core.jobs.payloads import name as checked_name
+from horae.core.jobs.retry import DEFAULT_RETRY, Retry, time_limit
+from horae.core.scheduled_tasks.task import Terms
+from horae.core.schedules.schedule import Schedule
+from horae.errors import DefinitionError, InvalidArguments, InvalidInput, NotFound
+from horae.ports import Limiter
+from horae.settings import one_setting
+from horae.settings import stale_timeout as preset_stale_timeout
+
+Runner = Literal["async", "thread", "process"]
+Decide = Callable[[Job, str], timedelta | Awaitable[timedelta | None] | None]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What may run: a function and the policy of its jobs."""
+
+    name: str
+    function: Callable[..., Any]
+    queue: str = "default"
+    priority: Priority = "medium"
+    retry: Retry = DEFAULT_RETRY
+    timeout: timedelta | None = None
+    concurrency_key: str | Callable[..., str] | None = None
+    concurrency_limit: int = 1
+    executor: Runner = "thread"
+    decide: Decide | None = None
+    rate_limit: Limiter | None = None
+    stale_timeout: timedelta | None = None
+    takes_context: bool = False
+    signature: inspect.Signature = field(default_factory=inspect.Signature)
+    schedule: Schedule | None = None  # when it runs, as its code says; the file and the store may say otherwise
+    tenants: bool = False  # whether tenants' jobs may run it; the store keeps it, and decides
+    built: type | None = None  # the class of which every run gets a fresh instance; None for a plain function
+
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The call as named arguments, or a refusal that shows the signature."""
+        if not args and self._required <= kwargs.keys() <= self._names:
+            return kwargs
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as problem:
+            raise InvalidArguments(
+                "arguments_unfit", handler=self.name, problem=str(problem), advice=self._advice(kwargs).strip()
+            ) from None
+        told: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            kind = self.signature.parameters[name].kind
+            if kind is inspect.Parameter.VAR_KEYWORD:
+                told |= value
+            else:
+                told[name] = value
+        return told
+
+    @cached_property
+    def _names(self) -> Set[str]:
+        kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        return {each.name for each in self.signature.parameters.values() if each.kind in kinds}
+
+    @cached_property
+    def _required(self) -> Set[str]:
+        parameters = self.signature.parameters
+        return {name for name in self._names if parameters[name].default is inspect.Parameter.empty}
+
+    def _advice(self, kwargs: dict[str, Any]) -> str:
+        names = list(self.signature.parameters)
+        for given in kwargs:
+            close = difflib.get_close_matches(given, names, n=1)
+            if given not in names and close:
+                return f" Did you mean {close[0]}? It takes {self.name}{self.signature}."
+        return f" It takes {self.name}{self.signature}."
+
+    def key_for(self, arguments: dict[str, Any]) -> str | None:
+        """The concurrency key of one job, from a template such as "customer:{customer_id}" or a function."""
+        if self.concurrency_key is None:
+            return None
+        if callable(self.concurrency_key):
+            return str(self.concurrency_key(**arguments))
+        try:
+            return self.concurrency_key.format(**arguments)
+        except (KeyError, IndexError) as problem:
+            raise InvalidArguments(
+                "concurrency_argument_missing", handler=self.name, key=self.concurrency_key, argument=str(problem)
+            ) from None
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function)
+
+
+def define(
+    name: str,
+    function: Callable[..., Any],
+    *,
+    context_type: type,
+    queue: str = "default",
+    priority: Priority = "medium",
+    retry: Retry | None = None,
+    timeout: timedelta | float | None = None,
+    concurrency_key: str | Callable[..., str] | None = None,
+    concurrency_limit: int = 1,
+    executor: Runner | None = None,
+    decide: Decide | None = None,
+    rate_limit: Limiter | None = None,
+    stale_timeout: timedelta | float | None = None,
+    exclusive: bool = False,
+    tenants: bool = False,
+    built: type | None = None,
+) -> Definition:
+    """Check a declaration and make it a definition; whatever cannot work is refused here.
+
+    An *exclusive* job runs once at a time for its concurrency key, which is its name unless given (document 004): to
+    start another is refused, unless the running one has shown no progress for *stale_timeout*.
+    """
+    if not callable(function):
+        raise DefinitionError("job_not_callable", value=repr(function))
+    refuse_generator(name, function)
+    if priority not in PRIORITIES:
+        raise DefinitionError("job_priority_unknown", handler=name, priority=str(priority), choices=list(PRIORITIES))
+    if concurrency_limit < 1:
+        raise DefinitionError("job_limit_too_low", handler=name, value=concurrency_limit)
+    policy = DEFAULT_RETRY if retry is None else retry
+    if not isinstance(policy, Retry):
+        raise DefinitionError("job_retry_unreadable", handler=name, value=repr(retry))
+    if (policy.kind == "external") != (decide is not None):
+        raise DefinitionError("external_without_decide", handler=name)
+    try:
+        limit, silence = time_limit(timeout), time_limit(stale_timeout, "stale_timeout")
+    except InvalidInput as problem:
+        raise DefinitionError("option_invalid", name=name, problem=str(problem)) from None
+    if not isinstance(tenants, bool):
+        raise DefinitionError("tenants_not_boolean", handler=name, value=repr(tenants))
+    if exclusive:
+        if concurrency_limit != 1:
+            raise DefinitionError("exclusive_with_limit", handler=name)
+        concurrency_key = name if concurrency_key is None else concurrency_key
+        silence = preset_stale_timeout(os.environ) if silence is None else silence
+    signature, takes_context = _signature(name, function, context_type)
+    return Definition(
+        name=checked_name(name, "job", 200),
+        function=function,
+        queue=queue_name(queue),
+        priority=priority,
+        retry=policy,
+        timeout=limit,
+        concurrency_key=concurrency_key,
+        concurrency_limit=concurrency_limit,
+        executor=_runner(name, function, executor),
+        decide=decide,
+        rate_limit=rate_limit,
+        stale_timeout=silence,
+        tenants=tenants,
+        takes_context=takes_context,
+        signature=signature,
+        built=built,
+    )
+
+
+def refuse_generator(name: str, function: Callable[..., Any]) -> None:
+    """Refuse a function with ``yield``: calling it makes a generator and runs none of its code."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise DefinitionError("job_is_generator", handler=name)
+
+
+def _may_be_async(function: Callable[..., Any]) -> bool:
+    """Return whether a function is async, or a plain decorator around one that is."""
+    try:
+        return inspect.iscoroutinefunction(inspect.unwrap(function))
+    except ValueError:  # wrapped around itself
+        return False
+
+
+def _runner(name: str, function: Callable[..., Any], asked: Runner | None) -> Runner:
+    is_async = inspect.iscoroutinefunction(function)
+    if asked is None:
+        return "async" if is_async else "thread"
+    if asked not in ("async", "thread", "process"):
+        raise DefinitionError("executor_unknown", handler=name, executor=str(asked))
+    if asked == "async" and not is_async and not _may_be_async(function):
+        raise DefinitionError("executor_needs_async", handler=name)
+    if asked == "thread" and is_async:
+        raise DefinitionError("executor_refuses_async", handler=name)
+    return asked
+
+
+def _signature(name: str, function: Callable[..., Any], context_type: type) -> tuple[inspect.Signature, bool]:
+    """The signature of the arguments alone, and whether the function wants its context first."""
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    for parameter in parameters:
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            raise DefinitionError("parameter_not_by_name", handler=name, parameter=str(parameter))
+    if parameters and _is_context(function, parameters[0], context_type):
+        return signature.replace(parameters=parameters[1:]), True
+    return signature, False
+
+
+def _is_context(function: Callable[..., Any], parameter: inspect.Parameter, context_type: type) -> bool:
+    if parameter.name == "ctx":
+        return True
+    try:
+        hint = get_type_hints(function).get(parameter.name)
+    except (NameError, TypeError):  # a name that exists only for the type checker
+        return False
+    return isinstance(hint, type) and issubclass(hint, context_type)
+
+
+class Definitions:
+    """All definitions of one application, by name."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Definition] = {}
+
+    def add(self, definition: Definition) -> None:
+        if definition.name in self._by_name:
+            raise DefinitionError("job_declared_twice", handler=definition.name)
+        self._by_name[definition.name] = definition
+
+    def find(self, name: str) -> Definition | None:
+        return self._by_name.get(name)
+
+    def get(self, name: str) -> Definition:
+        found = self._by_name.get(name)
+        if found is None:
+            close = difflib.get_close_matches(name, self._by_name, n=1)
+            if close:
+                raise NotFound("handler_misspelt", name=name, close=close[0])
+            raise NotFound("handler_not_declared", name=name)
+        return found
+
+    def __iter__(self) -> Iterator[Definition]:
+        return iter(self._by_name.values())
+
+    def task_terms(self, usual: Terms) -> Terms:
+        """Return what holds for users' tasks made in this process: the settings, and the queues declared here."""
+        return replace(
+            usual,
+            shortest=one_setting(os.environ, "shortest_interval"),
+            max_enabled=one_setting(os.environ, "max_enabled_tasks"),
+            queues={each.name: each.queue for each in self},
+        )

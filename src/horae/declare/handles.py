@@ -1,0 +1,298 @@
+"""Declared jobs as an application uses them: call them, enqueue them, collect them.
+
+``Blueprint`` collects declarations without an application, as a router collects paths, so that several modules can be
+merged into one with ``app.include(jobs)``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import update_wrapper
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
+
+from horae.actions.jobs.jobs import Enqueued, Request, make_request
+from horae.actions.schedules.exclusive import start_exclusively
+from horae.core.jobs.job import PRIORITIES, SYSTEM, OnParentDead, Priority, band_of
+from horae.core.jobs.machinery import queue_name
+from horae.core.jobs.retry import Retry, span, time_limit
+from horae.core.jobs.running_limits import check_max_running, limit_name
+from horae.declare.declarations import Problem, declared, refuse
+from horae.declare.definitions import Definition, Definitions
+from horae.declare.options import JobOptions, options_text
+from horae.errors import ConfigurationError, DefinitionError, InvalidInput
+from horae.ports import World
+from horae.runtime.worker.context import Context
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How one job is to be enqueued; None leaves it to the definition."""
+
+    delay: timedelta | None = None
+    run_at: datetime | None = None
+    priority: Priority | None = None
+    key: str | None = None
+    unique: str | None = None
+    queue: str | None = None
+    retry: Retry | None = None
+    timeout: timedelta | None = None
+    owner: str = SYSTEM
+    after: tuple[str, ...] = ()
+    on_parent_dead: OnParentDead = "cancel"
+    tags: tuple[str, ...] = ()
+    trace_id: str | None = None
+    strict: bool = False
+    connection: Any = None
+
+
+class JobHandle(Generic[P, R]):
+    """A declared job: call it like the function it is, or enqueue it."""
+
+    def __init__(self, home: Blueprint, definition: Definition, options: Options | None = None) -> None:
+        self._home = home
+        self.definition = definition
+        self.options = options or Options()
+        update_wrapper(self, definition.built or definition.function, updated=())
+
+    @property
+    def app(self) -> Blueprint:
+        """The application that declared this job."""
+        return self._home.home
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The plain function, here and now; for a class, an instance of it."""
+        return (self.definition.built or self.definition.function)(*args, **kwargs)
+
+    def using(
+        self,
+        *,
+        delay: timedelta | float | None = None,
+        run_at: datetime | None = None,
+        priority: Priority | None = None,
+        key: str | None = None,
+        unique: str | None = None,
+        queue: str | None = None,
+        retry: Retry | None = None,
+        timeout: timedelta | float | None = None,
+        owner: str | None = None,
+        after: Sequence[str | Enqueued] | None = None,
+        on_parent_dead: OnParentDead | None = None,
+        tags: Sequence[str] | None = None,
+        trace_id: str | None = None,
+        strict: bool | None = None,
+        connection: Any = None,
+    ) -> JobHandle[P, R]:
+        """The same job with other options; they never mix with its arguments.
+
+        ``after=[…]`` names jobs, by id or as ``enqueue`` answered them, that must succeed first. When one of them dies
+        or is cancelled, *on_parent_dead* decides: ``"cancel"`` this one too (reviving that one brings it back),
+        ``"run"`` it all the same, or let it ``"wait"`` until somebody revives that one.
+        """
+        given = {
+            "delay": None if delay is None else span(delay),
+            "run_at": run_at,
+            "priority": None if priority is None else PRIORITIES[band_of(priority)],
+            "key": key,
+            "unique": unique,
+            "queue": None if queue is None else queue_name(queue),
+            "retry": _policy(retry),
+            "timeout": time_limit(timeout),
+            "owner": owner,
+            "after": None if after is None else tuple(each if isinstance(each, str) else each.id for each in after),
+            "on_parent_dead": on_parent_dead,
+            "tags": None if tags is None else tuple(tags),
+            "trace_id": trace_id,
+            "strict": strict,
+            "connection": connection,
+        }
+        named = {name: value for name, value in given.items() if value is not None}
+        return JobHandle(self._home, self.definition, replace(self.options, **named))
+
+    def request(self, *args: P.args, **kwargs: P.kwargs) -> Request:
+        """What an enqueue with these arguments would ask for; for :meth:`Horae.enqueue_many`."""
+        definition, options = self.definition, self.options
+        arguments = definition.arguments(args, kwargs)
+        return make_request(
+            definition.name,
+            arguments,
+            definition.queue if options.queue is None else options.queue,
+            definition.priority if options.priority is None else options.priority,
+            options.run_at,
+            options.delay,
+            None,
+            options.owner,
+            definition.retry if options.retry is None else options.retry,
+            definition.timeout if options.timeout is None else options.timeout,
+            options.key,
+            options.unique,
+            definition.key_for(arguments),
+            definition.concurrency_limit,
+            options.tags,
+            options.trace_id,
+            after=options.after,
+            on_parent_dead=options.on_parent_dead,
+            strict=options.strict,
+        )
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
+        """Store a job with these arguments; durable when this returns."""
+        request = self.request(*args, **kwargs)
+        return self._stored(request, plain_connection(self.options.connection))
+
+    def _stored(self, request: Request, connection: Any = None) -> Enqueued:
+        """Where a definition watches for silence, a running instance that is alive refuses another (document 004)."""
+        silence = self.definition.stale_timeout
+        if silence is None or request.concurrency_key is None:
+            return self._home.store_jobs([request], connection)[0]
+        return start_exclusively(self._home.world, request, stale_timeout=silence, connection=connection)
+
+    async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
+        """The same without blocking the event loop."""
+        request = self.request(*args, **kwargs)
+        if self.options.connection is not None:
+            return await _on_async_connection(self._stored, request, self.options.connection)
+        return await asyncio.to_thread(self._stored, request)
+
+    def enqueue_many(self, calls: Iterable[Mapping[str, Any]]) -> list[Enqueued]:
+        """One job for each set of arguments, all in one transaction."""
+        requests = (self.request(**call) for call in calls)  # type: ignore[call-arg]
+        return self._home.store_jobs(requests, plain_connection(self.options.connection))
+
+
+def _policy(retry: Retry | None) -> Retry | None:
+    if retry is None or isinstance(retry, Retry):
+        return retry
+    raise InvalidInput(f"retry={retry!r} is no policy; write for example Retry.fixed(60, attempts=3).")
+
+
+def plain_connection(connection: Any) -> Any:
+    """A caller may hand over a Connection or a Session."""
+    if connection is None or hasattr(connection, "exec_driver_sql"):
+        return connection
+    if hasattr(connection, "connection") and callable(connection.connection):
+        return connection.connection()
+    raise ConfigurationError(
+        f"connection={type(connection).__name__} is neither an SQLAlchemy Connection nor a Session. From an "
+        "AsyncSession or AsyncConnection use enqueue_async, or run_sync."
+    )
+
+
+async def _on_async_connection(
+    store: Callable[[Request, Any], Enqueued], request: Request, connection: Any
+) -> Enqueued:
+    if not hasattr(connection, "run_sync"):
+        return store(request, plain_connection(connection))
+    joined: Enqueued = await connection.run_sync(lambda inner: store(request, plain_connection(inner)))
+    return joined
+
+
+class Blueprint:
+    """A collection of declarations; an application is one, and can include others."""
+
+    def __init__(self) -> None:
+        self.definitions = Definitions()
+        self.problems_noted: list[Problem] = []
+        self.running_limits: dict[str, int] = {}  # how many may run at once, by the name of the limit
+        self._included_in: Blueprint | None = None
+
+    @property
+    def home(self) -> Blueprint:
+        """The application that these jobs belong to in the end."""
+        return self if self._included_in is None else self._included_in.home
+
+    @property
+    def world(self) -> World:
+        """Store, clock and dice of the application that includes these jobs."""
+        return self._application().world
+
+    def store_jobs(self, requests: Iterable[Request], connection: Any = None) -> list[Enqueued]:
+        """Store jobs where the application that includes these acts."""
+        return self._application().store_jobs(requests, connection)
+
+    def _application(self) -> Blueprint:
+        if self._included_in is None:
+            raise ConfigurationError(
+                "These jobs belong to no application yet, so there is no store to enqueue them in. Include them where "
+                "the application is made: app.include(jobs)."
+            )
+        return self._included_in
+
+    def job(self, name: str, /, **options: Unpack[JobOptions]) -> Declare:
+        """Declare a job: a function, which stays a plain function, or a class with ``run(ctx)``, async or not.
+
+        ``cron=…``, ``every=…`` or ``after=[…]`` schedule it; with none of them it is only enqueued or triggered. A
+        first parameter named ``ctx``, or annotated :class:`Context`, receives the context. A class gets a fresh
+        instance for each run, its constructor's parameters filled by type from what the application provides.
+        """  # the options follow, below
+        return Declare(self, name, options)
+
+    def limit(self, max_running: int, *, group: str | None = None, queue: str | None = None) -> None:
+        """Let at most so many jobs run at once over all workers: of a group, of a queue, or, with neither, of all.
+
+        ``jobs.conf`` wins over this, and what an operator sets wins over both.
+        """
+        name = limit_name(group=group, queue=queue)
+        if name in self.running_limits:
+            raise DefinitionError(f"The limit {name} is declared twice; keep one.")
+        self.running_limits[name] = check_max_running(max_running)
+
+    def include(self, other: Blueprint) -> None:
+        """Take over the declarations of another collection; ids must stay unique over all of them."""
+        if other._included_in is not None or other is self.home:
+            raise DefinitionError("These jobs are already included in an application; make a new Blueprint() for each.")
+        problems = []
+        for definition in other.definitions:
+            problems += self._add(definition)
+        for name in sorted(other.running_limits.keys() & self.running_limits.keys()):
+            text = f"The limit {name} is declared twice; keep one."
+            problems.append(Problem(name, text, cause=DefinitionError(text)))
+        self.running_limits = {**other.running_limits, **self.running_limits}
+        self.problems_noted += other.problems_noted
+        other._included_in = self
+        refuse(problems)
+
+    def _add(self, definition: Definition) -> list[Problem]:
+        try:
+            self.definitions.add(definition)
+        except DefinitionError as problem:
+            return [Problem(definition.name, str(problem), cause=problem)]
+        return []
+
+
+Blueprint.job.__doc__ = f"{inspect.cleandoc(Blueprint.job.__doc__ or '')}\n{options_text()}"
+
+
+class Declare:
+    """What ``@app.job(…)`` applies to a function; typed so that arguments are checked where jobs are enqueued."""
+
+    def __init__(self, home: Blueprint, name: str, options: JobOptions) -> None:
+        self._home, self._name, self._options = home, name, options
+
+    @overload
+    def __call__(self, function: type[Any]) -> JobHandle[..., Any]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], Awaitable[R]]) -> JobHandle[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R]) -> JobHandle[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]]) -> JobHandle[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R]) -> JobHandle[P, R]: ...
+    def __call__(self, function: Callable[..., Any]) -> JobHandle[Any, Any]:
+        definition, problems = declared(self._name, function, dict(self._options))
+        if not any(problem.severity == "error" for problem in problems):
+            problems += self._home._add(definition)
+        self._home.problems_noted += [problem for problem in problems if problem.severity == "warning"]
+        refuse(problems)
+        return JobHandle(self._home, definition)

@@ -1,0 +1,118 @@
+"""The database: is it there, are its tables current, what does it promise, do its clock and its hints reach us."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from horae.core.time.instants import instant
+from horae.doctor.findings import Finding, Place, disk_usage_command, ok, problem, warning
+from horae.errors import HoraeError, SchemaTooNew, StoreFull
+from horae.settings import Settings
+from horae.stores.databases.durability import durability
+from horae.stores.schema import inspect_schema
+
+if TYPE_CHECKING:
+    from horae.stores.store import SqlStore
+
+SMALL, LARGE = timedelta(seconds=1), timedelta(seconds=30)
+HINT_PATIENCE = 1.5  # seconds until a hint that was sent must have come back
+START = {
+    "sqlite": "horae db migrate",
+    "postgresql": "systemctl start postgresql",
+    "mysql": "systemctl start mariadb",
+}
+
+
+def reached(store: SqlStore, place: Place) -> Iterator[Finding]:
+    """Whether it answers, and with which tables; the first word about it."""
+    shown = store.engine.url.render_as_string(hide_password=True)
+    if place.file is not None and not place.file.exists():
+        yield problem("database", f"There is no database at {place.file}.", "horae db migrate")
+        return
+    began = place.clock.monotonic()
+    try:
+        schema = store.persistently(lambda: inspect_schema(store.engine))
+    except SchemaTooNew as newer:
+        yield problem("migrations", str(newer), "pip install --upgrade horae")
+        return
+    except StoreFull as full:
+        yield problem(
+            "database",
+            str(full),
+            "df -h  (on the database's host)" if place.file is None else disk_usage_command(place.file),
+        )
+        return
+    except HoraeError as trouble:
+        yield problem("database", str(trouble), START[store.dialect.name])
+        return
+    took = (place.clock.monotonic() - began) * 1000
+    yield ok("database", f"{shown} answers ({took:.0f} ms)")
+    if schema.is_current:
+        yield ok("migrations", f"its tables are current ({schema.found})")
+    else:
+        have = "no Horae tables" if schema.found is None else f"tables of version {schema.found}"
+        yield problem("migrations", f"The database has {have}; this Horae needs {schema.wanted}.", "horae db migrate")
+
+
+def promise(store: SqlStore, place: Place) -> Iterator[Finding]:
+    with store.reading() as connection:
+        found = durability(connection)
+    told = f"{found.product}: {found.promise}; {found.may_lose}"
+    if found.promise == "durable":
+        yield ok("durability", told)
+    elif found.promise == "crash-safe":
+        yield warning("durability", told + ".", found.mend)
+    else:
+        yield problem("durability", told + ".", found.mend)
+
+
+def clocks(store: SqlStore, place: Place) -> Iterator[Finding]:
+    if not store.dialect.shares_clock:
+        yield ok("clock", "the database has the clock of this machine")
+        return
+    before = place.clock.now()
+    theirs = store.driven(lambda driver: instant(int(driver.rows("SELECT " + store.dialect.time_micros)[0][0])))
+    after = place.clock.now()
+    offset = max(before - theirs, theirs - after, timedelta(0))
+    told = f"this machine's clock and the database's differ by {offset.total_seconds():.3f} s"
+    if offset <= SMALL:
+        yield ok("clock", told)
+        return
+    level = problem if offset > LARGE else warning
+    yield level("clock", f"{told.capitalize()}. Workers follow the database's.", "timedatectl set-ntp true")
+
+
+def hints(store: SqlStore, place: Place) -> Iterator[Finding]:
+    """Whether a sleeping worker would hear of new work at once; where there is nothing to hear, it looks often."""
+    if not hasattr(store, "open_direct"):
+        return
+    heard = threading.Event()
+    unsubscribe = store.subscribe(lambda _: None)
+    try:
+        waited = 0.0
+        while not store.hears() and waited < HINT_PATIENCE:
+            heard.wait(0.02)
+            waited += 0.02
+        arrived = store.hears()
+    finally:
+        unsubscribe()
+    if arrived:
+        yield ok("hints", "LISTEN and NOTIFY arrive")
+    else:
+        yield warning(
+            "hints",
+            "NOTIFY does not arrive, so that workers find new work by looking: a pooler in transaction mode "
+            "stands in between.",
+            "horae doctor --db postgresql://…  (the address of the server itself)",
+        )
+
+
+def opened(settings: Settings) -> SqlStore:
+    """The store behind the settings, without touching its tables."""
+    from horae.stores.opening import create_store_engine, store_on
+
+    limits = settings.timeouts
+    return store_on(create_store_engine(settings.database_url, settings.synchronous, limits), limits)

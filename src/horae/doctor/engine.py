@@ -1,0 +1,43 @@
+"""Check the timeouts of an engine that the application made itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+from sqlalchemy import Engine
+
+from horae.doctor.findings import Finding, ok, warning
+from horae.stores.opening import missing_limits
+
+PATIENCE = 5.0  # seconds for the engine to show us a connection
+MEND = 'Horae("postgresql://…") instead of Horae(engine), or give its connections limits'
+
+
+def limits(engine: Engine, name: str, patience: float = PATIENCE) -> Iterator[Finding]:
+    """Inspect one connection of the engine, in a thread, because connecting may hang."""
+    answer: list[list[str] | Exception] = []
+
+    def look() -> None:
+        try:
+            answer.append(missing_limits(engine))
+        except Exception as trouble:
+            answer.append(trouble)
+
+    looking = threading.Thread(target=look, name="horae-doctor", daemon=True)
+    looking.start()
+    looking.join(patience)
+    match answer:
+        case []:
+            yield warning("timeouts", f"The engine of {name} gave no connection within {patience:g} seconds.", MEND)
+        case [Exception() as trouble]:
+            yield warning("timeouts", f"The engine of {name} gave no connection: {type(trouble).__name__}.")
+        case [[]]:
+            yield ok("timeouts", f"the engine of {name} limits how long it waits")
+        case [[*missing]]:
+            yield warning(
+                "timeouts",
+                f"{name} brings an engine of its own, without a limit for {' and '.join(missing)}: when the database "
+                "falls silent, enqueue() and workers wait for ever.",
+                MEND,
+            )

@@ -1,0 +1,186 @@
+"""This machine and this process: versions, settings, zones, disk, port."""
+
+from __future__ import annotations
+
+import errno
+import http.client
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import socket
+import sqlite3
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from horae.clock import zone_database_version
+from horae.doctor.findings import Check, Finding, Place, disk_usage_command, ok, problem, warning
+from horae.settings import unknown_names
+from horae.stores.databases.durability import has_wal_reset_bug
+from horae.version import VERSION
+
+EXTRAS = {
+    "client": ("httpx",),
+    "server": ("fastapi", "uvicorn", "httpx"),
+    "postgres": ("psycopg",),
+    "mysql": ("pymysql",),
+    "redis": ("redis",),
+    "mcp": ("mcp",),
+    "otel": ("opentelemetry",),
+}
+LOW, LOWEST = 1024**3, 100 * 1024**2  # bytes of free disk: worth a look, worth a fright
+PAGE = bytes(4096)
+PATIENCE = 0.5  # seconds for somebody on our port to say who it is
+
+
+def versions(place: Place) -> Iterator[Finding]:
+    told = f"Horae {VERSION} on Python {'.'.join(map(str, sys.version_info[:3]))}"
+    yield ok("versions", told)
+
+
+def extras(place: Place) -> Iterator[Finding]:
+    have = {name: all(_is_there(module) for module in modules) for name, modules in EXTRAS.items()}
+    installed = ", ".join(name for name, there in have.items() if there) or "none"
+    missing = ", ".join(name for name, there in have.items() if not there)
+    yield ok("extras", f"installed: {installed}" + (f"; not installed: {missing}" if missing else ""))
+
+
+def _is_there(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def settings(place: Place) -> Iterator[Finding]:
+    strange = unknown_names(place.environment)
+    for name, meant in strange.items():
+        probably = f"; {meant} is probably meant" if meant else ""
+        yield warning("settings", f"{name} is not a setting of Horae{probably}.", f"unset {name}")
+    if not strange:
+        yield ok("settings", "every HORAE_… name in the environment is known")
+
+
+def sqlite_library(place: Place) -> Iterator[Finding]:
+    if place.file is None:
+        return
+    if has_wal_reset_bug():
+        yield warning(
+            "sqlite",
+            f"SQLite {sqlite3.sqlite_version} can lose pages when a write meets a checkpoint at the wrong moment; "
+            "3.51.3 and 3.53.0 cannot. Keep backups, or use PostgreSQL.",
+            "apt-get install --only-upgrade libsqlite3-0",
+        )
+    else:
+        yield ok("sqlite", f"SQLite {sqlite3.sqlite_version} has the fix of the WAL-reset bug")
+
+
+def disk(place: Place) -> Iterator[Finding]:
+    if place.file is None:
+        return
+    folder = next(each for each in (place.file.absolute().parents) if each.exists())
+    free = shutil.disk_usage(folder).free
+    told = f"{free / 1024**3:.1f} GiB are free in {folder}"
+    mend = disk_usage_command(place.file)
+    if (full := _is_full(folder)) is not None:
+        yield problem("disk", f"Nothing can be stored in {folder}: {full}. Jobs are refused, and none can end.", mend)
+    elif free < LOWEST:
+        yield problem("disk", f"Only {free / 1024**2:.0f} MiB are free in {folder}; soon nothing can be stored.", mend)
+    elif free < LOW:
+        yield warning("disk", f"Only {told}.", mend)
+    else:
+        yield ok("disk", told)
+
+
+def _is_full(folder: Path) -> str | None:
+    """Try to write one page and return why there is no room; free space alone does not show a quota."""
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            file.write(PAGE)
+            os.fsync(file.fileno())
+    except OSError as trouble:
+        return trouble.strerror if trouble.errno in (errno.ENOSPC, errno.EDQUOT) else None
+    return None
+
+
+def permissions(place: Place) -> Iterator[Finding]:
+    if place.file is None or not place.file.exists():
+        return
+    open_to_all = stat.S_IMODE(place.file.stat().st_mode) & stat.S_IROTH
+    reachable = all(stat.S_IMODE(each.stat().st_mode) & stat.S_IXOTH for each in place.file.absolute().parents)
+    if open_to_all and reachable:
+        yield warning(
+            "permissions",
+            f"Everybody on this machine can read {place.file}: payloads, errors, audit.",
+            f"chmod o-rwx {place.file}*",
+        )
+    else:
+        yield ok("permissions", f"{place.file} is not readable for everybody")
+
+
+def zones(place: Place) -> Iterator[Finding]:
+    edition, packaged = zone_database_version(), _packaged_edition()
+    if not edition:
+        yield problem("tzdata", "There is no time zone database here.", "pip install --upgrade tzdata")
+    elif packaged and re.fullmatch(r"\d{4}[a-z]", edition) and edition < packaged:
+        yield warning(
+            "tzdata",
+            f"The system's zone database is {edition}, the installed package has {packaged}; the older one is used.",
+            "apt-get install --only-upgrade tzdata",
+        )
+    elif int(edition[:4]) < place.now.year - 1:
+        yield warning(
+            "tzdata",
+            f"The zone database is of {edition[:4]}; zones change several times a year.",
+            "pip install --upgrade tzdata",
+        )
+    else:
+        yield ok("tzdata", f"the zone database is {edition}")
+
+
+def _packaged_edition() -> str | None:
+    """``2026f`` for the package's version 2026.6."""
+    with suppress(importlib.metadata.PackageNotFoundError, ValueError):
+        year, _, number = importlib.metadata.version("tzdata").partition(".")
+        return f"{int(year)}{chr(ord('a') + int(number.partition('.')[0]) - 1)}"
+    return None
+
+
+def port(place: Place) -> Iterator[Finding]:
+    host, number = place.settings.host, place.settings.port
+    if not number:
+        return
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            line.bind((host, number))
+        except OSError as trouble:
+            taken = trouble.strerror
+        else:
+            yield ok("port", f"port {number} of {host} is free")
+            return
+    reached = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    if _says_it_is_alive(reached, number):
+        yield ok("port", f"a service answers at {reached} port {number}")
+    else:
+        yield warning(
+            "port", f"The service could not listen on {host} port {number}: {taken}.", f"ss -tlnp 'sport = :{number}'"
+        )
+
+
+def _says_it_is_alive(host: str, number: int) -> bool:
+    connection = http.client.HTTPConnection(host, number, timeout=PATIENCE)
+    try:
+        connection.request("GET", "/healthz")
+        return b'"ok"' in connection.getresponse().read(1000)
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+CHECKS: tuple[Check, ...] = (
+    versions, extras, settings, zones, port, sqlite_library, disk, permissions,
+)  # fmt: skip

@@ -1,0 +1,28 @@
+"""From a word or a URL to a lock manager: ``"database"``, ``"memory"`` or ``"redis://…"``."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from horae.clock import pause
+from horae.errors import ConfigurationError
+from horae.ports import LockManager, World
+from horae.stores.locks.database import DatabaseLocks
+from horae.stores.locks.memory import MemoryLocks
+from horae.stores.store import SqlStore
+
+
+def open_locks(which: str, world: World, *, holder: str = "", prefix: str = "horae") -> LockManager:
+    """The lock manager that a word or URL names; *holder* says who we are, for people who look at the locks.
+
+    In Redis the lock of the job ``clean-up`` is the key ``{prefix}:lock:job:clean-up`` (S3-26).
+    """
+    if which == "database":
+        return DatabaseLocks(cast(SqlStore, world.store), world.clock, world.dice, pause, holder)
+    if which == "memory":
+        return MemoryLocks(world.clock, world.dice, pause)
+    if which.partition("://")[0] in ("redis", "rediss", "unix"):
+        from horae.stores.locks.redis import RedisLocks  # an extra: only who uses it must have it
+
+        return RedisLocks(which, world.clock, world.dice, pause, prefix)
+    raise ConfigurationError("locks_unknown", value=repr(which))

@@ -1,0 +1,1 @@
+"""Drive lanes of attention."""

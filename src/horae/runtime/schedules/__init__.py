@@ -1,0 +1,1 @@
+"""Schedules at run time: fire what is due, and surround the runs of scheduled jobs."""

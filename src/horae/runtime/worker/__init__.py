@@ -1,0 +1,1 @@
+"""The worker: claim what is due, run it, settle it."""

@@ -1,0 +1,39 @@
+"""Carries out what a context asks for, in the worker's own process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from horae.core.jobs.job import Lease
+from horae.ports import JobSource
+from horae.runtime.worker.threads import Threads
+
+T = TypeVar("T")
+TimeLeft = Callable[[Lease], timedelta | None]  # of the time limit of an attempt; None where it has none
+
+
+class AttemptPort:
+    """The source of jobs, as one attempt may use it."""
+
+    def __init__(self, source: JobSource, threads: Threads, time_left: TimeLeft, held_for: timedelta) -> None:
+        self._source = source
+        self._threads = threads
+        self._time_left = time_left
+        self._held_for = held_for  # the lease of its jobs
+
+    def progress(self, lease: Lease, value: Any) -> None:
+        self._source.progress(lease, value)
+
+    def checkpoint(self, lease: Lease, value: Any) -> None:
+        self._source.checkpoint(lease, value)
+
+    def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any:
+        left = self._time_left(lease)
+        return self._source.once(lease, step, work, limit=left, held_for=self._held_for)
+
+    async def call(self, work: Callable[[], T]) -> T:
+        """Call in the handlers' threads: it may take long, and the worker's own calls must not wait for it."""
+        answer: T = await self._threads.submit(work)
+        return answer

@@ -1,0 +1,85 @@
+"""One attempt, from its claim to how it ended: may it run here and now, and what does its ending mean."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from horae.core.jobs.job import Outcome
+from horae.ports import Clock, Limiter
+from horae.runtime.logs import job_fields, running_job
+from horae.runtime.worker.attempts import Ask, Attempt, as_fated, ended_by, is_closed, put_off, slowed_down
+from horae.runtime.worker.calls import is_cancelled_from_outside, raised_by_signal
+from horae.runtime.worker.context import Context
+from horae.runtime.worker.executor import Handler, Resolve
+from horae.runtime.worker.faults import Faults
+from horae.runtime.worker.tracebacks import error_line, error_text, loggable
+
+log = logging.getLogger("horae.worker")
+
+
+class Executes(Protocol):
+    """Calls a handler for an attempt, and says how that ended."""
+
+    async def run(self, handler: Handler, ctx: Context) -> Outcome: ...
+
+
+class AttemptRunner:
+    """Runs the attempts of one worker."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        resolve: Resolve,
+        rates: Mapping[str, Limiter],
+        executor: Executes,
+        surround: Callable[[Context, Callable[[], Awaitable[Outcome]]], Awaitable[Outcome]],
+        faults: Faults,
+    ) -> None:
+        self._clock = clock
+        self._resolve = resolve
+        self._rates = rates
+        self._executor = executor
+        self._surround = surround  # what declared jobs want around a run
+        self._faults = faults
+
+    async def run(self, attempt: Attempt, ask: Ask, worker: asyncio.Task[Any] | None) -> Outcome:
+        """Return how an attempt ended. Only a real signal is raised.
+
+        While the task of the *worker* is being cancelled too, a cancelled attempt was interrupted and is given back.
+        If not, an attempt that was cancelled without a reason has cancelled itself.
+        """
+        running_job.set(attempt.job)  # each attempt has a task of its own
+        outcome: Outcome | None = None
+        try:
+            outcome = await self._outcome(attempt, ask)
+            if outcome.ending == "succeeded" and not attempt.fate:
+                return outcome
+        except asyncio.CancelledError:
+            log.debug("the attempt at %s was cancelled", attempt.job.id, extra=job_fields(attempt.job))
+        except BaseException as problem:  # ours, not the handler's; the worker's slot must not be lost for it
+            if raised_by_signal(problem):
+                raise
+            told = (attempt.job.id, error_line(problem))
+            log.error(
+                "an attempt at %s broke off: %s", *told, exc_info=loggable(problem), extra=job_fields(attempt.job)
+            )
+            outcome = Outcome("failed", error=error_text(problem))
+        if not attempt.fate and worker is not None and worker.cancelling() and is_cancelled_from_outside():
+            attempt.fate = "released"
+        return ended_by(attempt) if outcome is None else as_fated(attempt, outcome)
+
+    async def _outcome(self, attempt: Attempt, ask: Ask) -> Outcome:
+        job, ctx = attempt.job, attempt.ctx
+        handler = self._resolve(job.handler)
+        if handler is None or is_closed(job, handler):
+            return put_off(job, handler, self._clock.now())
+        if job.cancel_requested:  # asked to stop while an earlier attempt was failing
+            return Outcome("cancelled", error=job.cancel_reason)
+        waits = await slowed_down(ask, self._rates.get(job.queue), handler.rate_limit)
+        if waits is not None:
+            return waits
+        self._faults.at("run.before")
+        return await self._surround(ctx, lambda: self._executor.run(handler, ctx))

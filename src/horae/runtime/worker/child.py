@@ -1,0 +1,338 @@
+"""The inside of a child process: load a handler, run it, tell the parent how it ended; again and again.
+
+The main thread runs handlers, so that signals and ``asyncio.run`` work as usual; a second thread listens to the
+parent. When the parent is gone, so is the child. Standard output and error stay the handler's own: the
+conversation has a line of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import json
+import logging
+import os
+import runpy
+import signal
+import socket
+import sys
+import threading
+import traceback
+import types
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+from typing import Any, NoReturn, TypeVar
+
+from horae import errors
+from horae.actions.jobs import claims
+from horae.core.jobs.job import Lease
+from horae.core.jobs.outcomes import Cancel, Snooze
+from horae.core.jobs.payloads import encode
+from horae.runtime.logs import JobLogFilter
+from horae.runtime.worker.calls import awaited, finished, is_awaitable
+from horae.runtime.worker.context import Context
+from horae.runtime.worker.messages import Channel, Message, job_from_json
+from horae.runtime.worker.tracebacks import error_line, error_text
+
+T = TypeVar("T")
+MAIN = "__horae_main__"  # the name under which a script runs again in a child: never "__main__"
+LAST_WORDS = 2.0  # seconds for an idle child to end in order
+LOOK_FOR_PARENT = 5.0  # seconds; the line closes at once, this is for a parent whose fork still holds the line
+RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+TELLABLE = (str, int, float, bool, type(None))
+inside = False  # whether this process is a child
+
+
+def main(line: int, parent: int) -> None:
+    """Serve a parent that listens at the other end of file descriptor *line*."""
+    global inside
+    inside = True
+    end = socket.socket(fileno=line)
+    end.set_inheritable(False)
+    Child(Channel(end), parent).serve()
+
+
+class Child:
+    """One process that runs one handler at a time."""
+
+    def __init__(self, channel: Channel, parent: int) -> None:
+        self._channel = channel
+        self._parent = parent
+        self._orders: SimpleQueue[Message | None] = SimpleQueue()
+        self._answers: SimpleQueue[Message] = SimpleQueue()
+        self._asking = threading.Lock()
+        self._handlers: dict[str, tuple[Callable[..., Any], Any]] = {}
+        self._ctx: Context | None = None
+        self._insists = False  # the parent wants the handler to end now; this child is not used again
+        self._max_bytes = 0
+        self._app: Any = None
+        self._task: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
+
+    def serve(self) -> None:
+        signal.signal(signal.SIGTERM, self._terminated)
+        for thread in (self._listen, self._look_for_parent):
+            threading.Thread(target=thread, name=f"horae-child{thread.__name__}", daemon=True).start()
+        while (order := self._orders.get()) is not None:
+            answer = self._load(order) if order["do"] == "load" else self._run(order)
+            self._ctx = None
+            self._channel.send(answer)
+
+    # -- listening -----------------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        while (message := self._channel.receive()) is not None:
+            match message["do"]:
+                case "answer":
+                    self._answers.put(message)
+                case "stop":
+                    self._stop()
+                case "terminate":
+                    self._insists = True
+                    os.kill(os.getpid(), signal.SIGTERM)
+                case "run":  # its context is there before a stop can follow
+                    self._ctx = Context(job_from_json(message["job"]), self)
+                    self._orders.put(message)
+                case _:
+                    self._orders.put(message)
+        self._leave()
+
+    def _look_for_parent(self) -> None:
+        quiet = threading.Event()
+        while os.getppid() == self._parent:
+            quiet.wait(LOOK_FOR_PARENT)
+        self._leave()
+
+    def _leave(self) -> NoReturn:
+        """The parent is gone. In the middle of a job everything that belongs to it goes too: its lease is lost."""
+        if self._ctx is not None and os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
+        self._orders.put(None)
+        threading.Event().wait(LAST_WORDS)
+        os._exit(0)
+
+    def _stop(self) -> None:
+        if self._ctx is not None:
+            self._ctx.cancel()
+        if self._task is not None:
+            loop, task = self._task
+            loop.call_soon_threadsafe(task.cancel)
+
+    def _terminated(self, *_: object) -> None:
+        """In the main thread, so that ``finally`` works. One from elsewhere is the parent's business."""
+        if self._insists:
+            raise SystemExit(128 + signal.SIGTERM)
+
+    # -- loading -------------------------------------------------------------------------------------------------
+
+    def _load(self, order: Message) -> Message:
+        try:
+            self._forward_logging(order)
+            sys.argv = order["argv"]
+            module = _main_module(order["main"]) if order["module"] == "__main__" else _imported(order["module"])
+            function, app = _found(module, order)
+            for ours in [app, *_apps(module)]:
+                if ours is not None and order["service"] is not None:
+                    ours.use_service(*order["service"])
+                elif ours is not None and order["database"] is not None:
+                    ours.database = order["database"]
+            self._handlers[order["name"]] = function, app
+            self._forward_logging(order)  # the module may have set up logging of its own
+        except BaseException as problem:
+            return {"say": "refused", "error": error_text(problem)}
+        return {"say": "loaded"}
+
+    def _forward_logging(self, order: Message) -> None:
+        """All logging goes to the parent and is written there, once and in order."""
+        for logger in list(logging.root.manager.loggerDict.values()):
+            if isinstance(logger, logging.Logger):
+                logger.handlers.clear()
+                logger.propagate = True
+        forward = _Forward(self._channel)
+        forward.addFilter(JobLogFilter(lambda: None if self._ctx is None else self._ctx.claimed))
+        logging.root.handlers = [forward]
+        for name, level in order["levels"].items():
+            logging.getLogger(name or None).setLevel(level)
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    def _run(self, order: Message) -> Message:
+        ctx = self._ctx
+        assert ctx is not None
+        function, self._app = self._handlers[order["name"]]
+        self._max_bytes = order["max_bytes"]
+        given = (ctx,) if order["takes_context"] else ()
+        arguments = ctx.claimed.payload if isinstance(ctx.claimed.payload, dict) else {"payload": ctx.claimed.payload}
+        try:
+            result = self._call(function, given, arguments)
+        except Snooze as snooze:
+            seconds, reason = snooze.delay.total_seconds(), str(snooze.reason)
+            return {"say": "ended", "how": "snoozed", "seconds": seconds, "error": reason}
+        except Cancel as cancel:
+            return {"say": "ended", "how": "cancelled", "error": str(cancel.reason)}
+        except BaseException as problem:
+            return {"say": "ended", "how": "raised", "error": error_text(problem)}
+        try:
+            return {"say": "ended", "how": "returned", "result": encode(result, "result", self._max_bytes)}
+        except BaseException as problem:
+            why = str(problem) if isinstance(problem, errors.InvalidPayload) else error_line(problem)
+            return {"say": "ended", "how": "returned", "result": "null", "error": why}
+
+    def _call(self, function: Callable[..., Any], given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+        ctx = self._ctx
+        assert ctx is not None
+        ctx.services = getattr(self._app, "services", None)
+        begun: Any = None
+        if not inspect.iscoroutinefunction(function):
+            try:
+                begun = function(*given, **arguments)
+                if not is_awaitable(begun):
+                    return finished(ctx.name, begun)
+            finally:
+                if not is_awaitable(begun):
+                    ctx.scope.close()
+
+        async def body() -> Any:
+            task = asyncio.current_task()
+            assert task is not None
+            self._task = (asyncio.get_running_loop(), task)
+            try:
+                if self._ctx is not None and self._ctx.cancelled:
+                    raise asyncio.CancelledError
+                answer = function(*given, **arguments) if begun is None else begun
+                return finished(ctx.name, await awaited(answer))
+            finally:
+                self._task = None
+                await ctx.scope.aclose()
+
+        return asyncio.run(body())
+
+    # -- what a context may ask ----------------------------------------------------------------------------------
+
+    def progress(self, lease: Lease, value: Any) -> None:
+        self._ask({"say": "progress", "value": encode(value, "progress", self._max_bytes)}, lease)
+
+    def checkpoint(self, lease: Lease, value: Any) -> None:
+        self._ask({"say": "checkpoint", "value": encode(value, "checkpoint", self._max_bytes)}, lease)
+
+    def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any:
+        """The effect needs a connection, and connections cannot travel: the child opens the app's store itself."""
+        if self._app is None:
+            raise errors.ConfigurationError(
+                "ctx.once in a child process needs the application, and the handler's module has none. Decorate the "
+                "function with @app.job(…) in its own module, or import the app there."
+            )
+        world = self._app.world
+        if getattr(world.store, "in_memory", False):
+            raise errors.ConfigurationError(
+                "ctx.once in a child process cannot reach a database in the memory of another process. Use a file."
+            )
+        return claims.once(world, lease, step, work)
+
+    async def call(self, work: Callable[[], T]) -> T:
+        return await asyncio.to_thread(work)
+
+    def _ask(self, message: Message, lease: Lease) -> None:
+        with self._asking:
+            self._channel.send(message)
+            answer = self._answers.get()
+        if answer["error"] == errors.LeaseLost.__name__:
+            raise errors.LeaseLost(lease.job_id, lease.token)
+        if answer["error"]:
+            kind = getattr(errors, answer["error"], errors.HoraeError)
+            raise kind(answer["text"])
+
+
+class _Forward(logging.Handler):
+    """Sends records to the parent; what cannot be told as JSON is told as text."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__()
+        self._channel = channel
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            extra = {name: value for name, value in vars(record).items() if name not in RECORD}
+            self._channel.send(
+                {
+                    "say": "log",
+                    "name": record.name,
+                    "level": record.levelno,
+                    "text": record.getMessage()[:20_000],
+                    "created": record.created,
+                    "where": [record.pathname, record.lineno, record.funcName],
+                    "trace": "".join(traceback.format_exception(*record.exc_info))[:20_000] if record.exc_info else "",
+                    "extra": {name: v if isinstance(v, TELLABLE) else repr(v) for name, v in extra.items()},
+                }
+            )
+        except Exception:
+            self.handleError(record)
+
+
+# -- finding the handler -----------------------------------------------------------------------------------------
+
+
+def _imported(name: str) -> types.ModuleType:
+    return importlib.import_module(name)
+
+
+def _main_module(place: Message) -> types.ModuleType:
+    """A script runs again under another name, so that its ``if __name__ == "__main__"`` part does not."""
+    known = sys.modules.get(MAIN)
+    if known is not None:
+        return known
+    if place["module"]:
+        content = runpy.run_module(place["module"], run_name=MAIN, alter_sys=True)
+    elif place["path"]:
+        content = runpy.run_path(place["path"], run_name=MAIN)
+    else:
+        raise errors.ConfigurationError(
+            "a handler with executor='process' must be in a file that a child process can import, "
+            "not in an interactive session or in python -c."
+        )
+    module = types.ModuleType(MAIN)
+    vars(module).update(content)
+    sys.modules[MAIN] = sys.modules["__main__"] = module
+    return module
+
+
+def _found(module: types.ModuleType, order: Message) -> tuple[Callable[..., Any], Any]:
+    """The function behind a job's name, and the application that declared it, if its module shows one."""
+    for handle in _handles(module, order["qualname"]):
+        if handle.definition.name == order["name"]:
+            return handle.definition.function, handle.app
+    for app in _apps(module):
+        definition = app.definitions.find(order["name"])
+        if definition is not None:
+            return definition.function, app
+    target: Any = module
+    for part in order["qualname"].split("."):
+        target = getattr(target, part, None)
+    if not callable(target):
+        raise errors.ConfigurationError(
+            f"{order['qualname']} cannot be found in the module {order['module']}. A handler with executor='process' "
+            "is imported by a fresh interpreter: declare it at the top level of a module."
+        )
+    return target, None
+
+
+def _handles(module: types.ModuleType, qualname: str) -> Iterator[Any]:
+    named = getattr(module, qualname, None)
+    yield from (value for value in [named, *vars(module).values()] if _is_ours(value, "JobHandle"))
+
+
+def _apps(module: types.ModuleType) -> list[Any]:
+    return [value for value in vars(module).values() if _is_ours(value, "Horae")]
+
+
+def _is_ours(value: Any, name: str) -> bool:
+    return any(kind.__name__ == name and kind.__module__.startswith("horae.") for kind in type(value).__mro__)
+
+
+def boot(line: int, parent: int) -> list[str]:
+    """The command that starts a child; the search path must be right before anything of ours can be imported."""
+    code = (
+        "import json, sys; sys.path[:] = json.loads(sys.argv[3]); "
+        "from horae.runtime.worker.child import main; main(int(sys.argv[1]), int(sys.argv[2]))"
+    )
+    return [sys.executable, "-c", code, str(line), str(parent), json.dumps(sys.path)]

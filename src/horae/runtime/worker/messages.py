@@ -1,0 +1,82 @@
+"""What a worker and its child processes say to each other: one JSON object per line over a socket pair.
+
+Never pickle: what arrives is data, whoever sent it.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from contextlib import suppress
+from dataclasses import fields
+from datetime import datetime, timedelta
+from typing import Any
+
+from horae.core.jobs.job import Job
+from horae.core.jobs.retry import Retry
+from horae.core.time.instants import instant, micros
+
+Message = dict[str, Any]
+
+
+class Channel:
+    """One end of the line; any thread may send, one receives."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self._lines = end.makefile("rb")
+        self._sending = threading.Lock()
+
+    def send(self, message: Message) -> bool:
+        """False when nobody listens any more."""
+        line = json.dumps(message).encode() + b"\n"
+        try:
+            with self._sending:
+                self._end.sendall(line)
+        except OSError:
+            return False
+        return True
+
+    def receive(self) -> Message | None:
+        """The next message; None when the other side is gone."""
+        try:
+            line = self._lines.readline()
+        except (OSError, ValueError):
+            return None
+        if not line.endswith(b"\n"):
+            return None  # cut off in the middle of a sentence
+        message: Message = json.loads(line)
+        return message
+
+    def hang_up(self) -> None:
+        """Both sides hear the end, also a thread of ours that is waiting for a message."""
+        with suppress(OSError):
+            self._end.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self.hang_up()
+        with suppress(OSError):
+            self._lines.close()
+            self._end.close()
+
+
+def job_as_json(job: Job) -> Message:
+    values = {field.name: getattr(job, field.name) for field in fields(Job)}
+    instants = {name: micros(value) for name, value in values.items() if isinstance(value, datetime)}
+    special = {"retry", "timeout", *instants}
+    return {
+        "plain": {name: value for name, value in values.items() if name not in special},
+        "instants": instants,
+        "retry": job.retry.as_json() | {"attempts": job.retry.attempts},
+        "timeout": None if job.timeout is None else job.timeout.total_seconds(),
+    }
+
+
+def job_from_json(told: Message) -> Job:
+    values: dict[str, Any] = dict(told["plain"])
+    values |= {name: instant(value) for name, value in told["instants"].items()}
+    values["tags"] = tuple(values["tags"])
+    values["retry"] = Retry.from_json(told["retry"], attempts=told["retry"]["attempts"])
+    values["timeout"] = None if told["timeout"] is None else timedelta(seconds=told["timeout"])
+    return Job(**values)

@@ -1,0 +1,44 @@
+"""How a worker serves."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from horae.actions.retention import Retention
+from horae.core.jobs.job import SLOTS
+from horae.core.jobs.machinery import queue_name
+from horae.ports import Limiter, Node
+from horae.runtime.chores.janitor import Chore
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """How a worker serves."""
+
+    queues: Mapping[str, int] = field(default_factory=lambda: {"default": SLOTS})
+    lease: timedelta = timedelta(seconds=30)
+    grace: timedelta = timedelta(seconds=30)
+    cancel_grace: timedelta = timedelta(seconds=6)  # for what has been cancelled to end, before it is given back
+    look_every: timedelta = timedelta(seconds=60)
+    batch: int = 500  # jobs of one queue in one claim, at most
+    version: str = ""
+    fault: str = ""
+    retention: Retention | None = None  # None: as the application says
+    rates: Mapping[str, Limiter] = field(default_factory=dict)  # how often jobs of a queue may start
+    chores: tuple[Chore, ...] = ()
+    fires: bool = True  # whether it turns due schedules into jobs
+    cleans: bool = True  # whether it deletes what has been kept long enough, and does chores
+
+    def __post_init__(self) -> None:
+        for queue in self.queues:
+            queue_name(queue)
+
+    def node(self, node_id: str, started_at: datetime, now: datetime, *, stopping: bool) -> Node:
+        """Return the worker as listed among the nodes."""
+        state = "stopping" if stopping else "running"
+        host, queues = socket.gethostname(), dict(self.queues)
+        return Node(node_id, host, os.getpid(), self.version, started_at, now, queues, state)

@@ -1,0 +1,445 @@
+"""The worker: claim what is due, run it, settle it.
+
+It claims no more than it has free slots, sleeps exactly until the next due instant, and is woken by hints. A slot is
+free again only after its job's ending has been committed.
+
+Stopping, in this order: claim nothing more; wait for what runs, up to the grace; cancel it; give the leases back, so
+that nobody has to wait for them to run out; stop renewing last. A worker whose own task is cancelled, as asyncio does
+with all tasks when it is interrupted, does the same without waiting for what runs.
+"""
+
+# size: the whole life of a worker in one place; its parts are modules of their own
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from horae.actions.retention import Retention
+from horae.core.jobs.job import Change, Job, Lease, Outcome
+from horae.core.jobs.machinery import MACHINERY
+from horae.errors import HoraeError, ServiceUnavailable, StoreError
+from horae.ports import Glance, JobSource, Node, World
+from horae.runtime.chores.janitor import Janitor
+from horae.runtime.chores.machinery import Machinery
+from horae.runtime.chores.reaper import Reaper
+from horae.runtime.database import DatabaseThreads
+from horae.runtime.logs import marking_logs
+from horae.runtime.loop import Alarm, Backoff, finish
+from horae.runtime.schedules.declared import Declared
+from horae.runtime.schedules.scheduler import Scheduler
+from horae.runtime.worker.attempt_port import AttemptPort
+from horae.runtime.worker.attempt_runner import AttemptRunner
+from horae.runtime.worker.attempts import Attempt, ended_by, for_owner, log_ending, time_left
+from horae.runtime.worker.context import Context
+from horae.runtime.worker.executor import Executor, Processes, Resolve
+from horae.runtime.worker.faults import Faults
+from horae.runtime.worker.listeners import Listeners, Teller
+from horae.runtime.worker.local_runs import LocalRuns
+from horae.runtime.worker.metrics import Measures
+from horae.runtime.worker.renewer import Renewer
+from horae.runtime.worker.settings import WorkerSettings
+from horae.runtime.worker.settler import Settler
+from horae.runtime.worker.threads import Threads
+from horae.runtime.worker.tracing import traced
+from horae.runtime.worker.watchdog import Watchdog
+
+__all__ = ["Worker", "WorkerSettings"]
+
+log = logging.getLogger("horae.worker")
+SMALL_CLAIM = 50  # above it a claim takes half of the slots, so that one half is settled while the other is claimed
+LOOK_WHILE_BUSY = timedelta(seconds=1)  # also a worker that never runs dry must see cancellations and lost leases
+BLOCKED_WAIT = timedelta(milliseconds=250)
+# What a store that does not answer may add to the grace when a worker ends:
+ROUND_PATIENCE = 2.0  # seconds for a claim or a look that was under way
+LAST_WORDS = timedelta(seconds=2)  # for endings to be written, the renewal under way, and the list of nodes
+QUIET_FIRST = timedelta(milliseconds=50)  # how often to look where no hints arrive: soon after work, then less and less
+QUIET_LAST = timedelta(seconds=1)
+
+
+class Worker:
+    """One process's share of the work."""
+
+    def __init__(
+        self,
+        world: World,
+        source: JobSource,
+        resolve: Resolve,
+        settings: WorkerSettings,
+        listeners: Listeners,
+        processes: Processes,
+        declared: Declared | None = None,
+    ) -> None:
+        self.world = world
+        self.source = source
+        self.settings = settings
+        self.listeners = listeners
+        self.node_id = f"{socket.gethostname()}:{os.getpid()}:{world.dice.name(6)}"
+        self.resolve = resolve
+        self.declared = declared or Declared(world, listeners)
+        self._started_at = self._claimed_at = world.clock.now()
+        self._task: asyncio.Task[Any] | None = None  # in which it runs
+        self.database = DatabaseThreads()
+        self._threads = Threads(sum(settings.queues.values()))
+        self.port = AttemptPort(source, self._threads, self._time_left, settings.lease)
+        self._processes = processes
+        executor = Executor(self._threads, processes, world.max_payload_bytes, settings.grace)
+        self._executor = traced(executor, world.tracing)
+        self._faults = Faults(settings.fault)
+        self._runner = AttemptRunner(
+            world.clock, resolve, settings.rates, self._executor, self.declared.run, self._faults
+        )
+        self._renewer = Renewer(source, world.clock, settings.lease, self._told_by_renewer)
+        self._teller = Teller(listeners)
+        self._reaper = Reaper(world, self.database, self._teller.dead)
+        self.measures = Measures()
+        self._scheduler = Scheduler(world, self.database, self.measures.fired)
+        self._machinery = Machinery(world, self.database, self.node_id)
+        self._janitor = Janitor(world, self.database, settings.retention or Retention(), settings.chores)
+        self._held: dict[tuple[int, int], Attempt] = {}
+        self._busy: Counter[str] = Counter()
+        self._beaten_at: datetime | None = None
+        self._stopping, self._expects_work = False, True
+        self._told_to_stop = asyncio.Event()
+        self._claiming: asyncio.Future[list[Job]] | None = None  # a claim under way
+        self._quiet, self._looked_at = QUIET_FIRST, float("-inf")
+        self.counts = self.measures.counts
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Serve until :meth:`stop` is called, then end in order; at once, when cancelled."""
+        with marking_logs():
+            await self._run()
+
+    async def _run(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._alarm = Alarm(self.world.clock)
+        self._settler = Settler(self.source, self.world.dice, self.database, self._settled, self._faults)
+        self._renewer.start()
+        busy, expire = lambda: bool(self._held), self._renewer.expire
+        self._watchdog = Watchdog(self.world.clock, self.settings.lease, busy, expire)
+        self._watchdog.start()
+        unsubscribe = self._subscribe()
+        beside: list[asyncio.Task[None]] = []
+        ends_by: float | None = None  # when the grace is over; an interrupted worker has all of it for its last words
+        try:
+            await self.declared.open(self.database, self._local_runs().fire)
+            if self.settings.fires:
+                beside.append(asyncio.create_task(self._scheduler.run(), name="horae-scheduler"))
+            if self.settings.cleans:
+                beside.append(asyncio.create_task(self._janitor.run(), name="horae-janitor"))
+            beside.append(asyncio.create_task(self._serve_on(), name="horae-serving"))
+            await self._told_to_stop.wait()
+            ends_by = self.world.clock.monotonic() + self.settings.grace.total_seconds()
+            self._scheduler.stop()
+            self._janitor.stop()
+            *others, serving = beside
+            await finish(ROUND_PATIENCE, serving)
+            await asyncio.gather(
+                self._until_free(self.settings.grace),
+                self.declared.close(self.settings.grace),
+                self._machinery.ended(),
+                finish(self.settings.cancel_grace.total_seconds(), *others),
+            )
+        except asyncio.CancelledError:
+            log.warning("this worker was interrupted; it ends, and what it runs is given back")
+            raise
+        finally:
+            unsubscribe()
+            self._stopping = True
+            self._stop_attempts()
+            for task in beside:
+                task.cancel()
+            if beside:  # until each has seen that: a claim that has just come back is given back
+                await asyncio.wait(beside, timeout=ROUND_PATIENCE)
+            await self._end(ends_by or self.world.clock.monotonic() + self.settings.grace.total_seconds())
+
+    def _local_runs(self) -> LocalRuns:
+        return LocalRuns(
+            self.world, self.database, self.resolve, self._executor, self._renewer, self.port, self.declared,
+            self.node_id, self.settings.lease,
+        )  # fmt: skip
+
+    async def _serve_on(self) -> None:
+        backoff = Backoff(self.world.dice)
+        try:
+            while not self._stopping:
+                try:
+                    await self._serve()
+                    backoff.reset()
+                except (StoreError, ServiceUnavailable) as problem:
+                    if not backoff.failures:
+                        log.warning(
+                            "%s does not answer: %s",
+                            "the store" if isinstance(problem, StoreError) else "the service",
+                            problem,
+                        )
+                    await self._pause(backoff.next())
+                except Exception:
+                    log.exception("a round of this worker failed; it goes on")
+                    await self._pause(backoff.next())
+        finally:
+            self.stop()
+
+    def reload(self) -> None:
+        """Read jobs.conf again; from the loop's thread."""
+        self.declared.reload()
+
+    def stop(self) -> None:
+        """Ask the worker to end; from the loop's thread."""
+        self._stopping = True
+        self._told_to_stop.set()
+        if hasattr(self, "_alarm"):
+            self._alarm.ring()
+
+    async def _pause(self, duration: timedelta) -> None:
+        """Rest however often the bell rings; only the end of the worker cuts it short."""
+        self._expects_work = True  # whatever rings meanwhile is looked for afterwards
+        await self._alarm.until(lambda: self._stopping, duration)
+
+    def _subscribe(self) -> Callable[[], None]:
+        def wake(queue: str) -> None:
+            if queue == MACHINERY:
+                self._machinery.was_hinted = True
+            if queue in ("*", MACHINERY) or queue in self.settings.queues:
+                self._alarm.ring_from_elsewhere()
+
+        return self.source.subscribe(wake)
+
+    async def _serve(self) -> None:
+        """One round: claim and start what is due; otherwise look when the next thing is, and sleep until then."""
+        if self._executor.stuck:
+            log.error("a thread is stuck in a handler; this worker finishes what it has and ends, to be replaced")
+            self.stop()
+            return
+        claimed, more = await self._claim_all() if self._expects_work else (0, False)
+        looked = self.world.clock.monotonic() - self._looked_at < LOOK_WHILE_BUSY.total_seconds()
+        if claimed:
+            self._quiet = QUIET_FIRST
+            if looked and more:
+                return
+        elif looked and self._is_full():  # whatever is due, it must wait for a slot; a freed one rings
+            self._expects_work = True
+            await self._alarm.sleep(None, LOOK_WHILE_BUSY)
+            return
+        glance = await self._look()
+        now = self.world.clock.now()
+        self._machinery.serve(glance, now, self._alarm.ring)
+        if glance.next_expiry_at is not None and glance.next_expiry_at < now and await self._reaper.step():
+            return
+        newly_due = glance.next_due_at is not None and glance.next_due_at <= now
+        if not (claimed and (more or newly_due)):
+            await self._sleep(glance, now)
+
+    async def _claim_all(self) -> tuple[int, bool]:
+        """Claim for every queue with a free slot; how many jobs were started, and may there be more to be had."""
+        started, more = 0, False
+        self._claimed_at = self.world.clock.now()
+        for queue, slots in self.settings.queues.items():
+            free = min(slots - self._busy[queue], self.settings.batch, max(slots // 2, SMALL_CLAIM))
+            if free > 0 and not self._stopping:
+                jobs = await self._claimed(queue, free)
+                if jobs:
+                    self._faults.at("claim.after")
+                    self._start(jobs)
+                    started += len(jobs)
+                    more = more or len(jobs) == free
+        return started, more
+
+    async def _claimed(self, queue: str, free: int) -> list[Job]:
+        """Claim. What arrives after this task was cancelled goes back at once, not only when its lease ends."""
+        self._claiming = claiming = self.database.submit(
+            lambda: self.source.claim(queue, free, worker_id=self.node_id, lease=self.settings.lease)
+        )
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            if claiming.done():
+                self._release_late_claim(claiming)
+            else:
+                claiming.add_done_callback(self._release_late_claim)
+            raise
+
+    def _release_late_claim(self, claiming: asyncio.Future[list[Job]]) -> None:
+        for job in claiming.result() if claiming.exception() is None else ():
+            self._settler.add(job, Outcome("released", error="its worker shut down"))
+
+    def _is_full(self) -> bool:
+        return all(self._busy[queue] >= slots for queue, slots in self.settings.queues.items())
+
+    async def _look(self) -> Glance:
+        """When is the next thing due, does anybody want a job of ours to stop; and now and then: we are alive."""
+        now = self.world.clock.now()
+        open_queues = [queue for queue, slots in self.settings.queues.items() if self._busy[queue] < slots]
+        pause = max(self.settings.look_every * 0.9, timedelta(seconds=4))  # to poll often is no reason to write often
+        beat = self._beaten_at is None or now - self._beaten_at >= pause
+        node = self._node(now) if beat else None
+        worker_id = self.node_id if self._held else None
+        glance = await self.database.call(lambda: self.source.peek(open_queues, node=node, worker_id=worker_id))
+        self._beaten_at = now if beat else self._beaten_at
+        self._looked_at = self.world.clock.monotonic()
+        self._scheduler.expect(glance.next_fire_at)
+        for key in [key for key in self._held if key[0] in glance.cancelled]:
+            self._stop_attempt(key, "cancelled")
+        return glance
+
+    def _node(self, now: datetime) -> Node:
+        return self.settings.node(self.node_id, self._started_at, now, stopping=self._stopping)
+
+    async def _sleep(self, glance: Glance, now: datetime) -> None:
+        due = glance.next_due_at
+        blocked = due is not None and due <= self._claimed_at and self._expects_work
+        if blocked:  # due when we claimed, yet not to be had: a limit is full, or somebody else is at it
+            due = now + BLOCKED_WAIT
+        at_most = self.settings.look_every
+        if not self.source.hears():
+            at_most = min(at_most, self._quiet)
+            self._quiet = min(self._quiet * 1.5, QUIET_LAST)
+        expiry = glance.next_expiry_at
+        if expiry is not None and expiry <= now:  # seen to just now
+            expiry = now + BLOCKED_WAIT
+        wakes = [moment for moment in (due, expiry, self._machinery.next_look(glance, now)) if moment is not None]
+        rang = await self._alarm.sleep(min(wakes, default=None), at_most)
+        due_now = due is not None and due <= self.world.clock.now()
+        self._expects_work = due_now or (rang and not self._machinery.takes_hint())
+
+    # -- attempts ------------------------------------------------------------------------------------------------
+
+    def _start(self, jobs: list[Job]) -> None:
+        self._renewer.hold(jobs)
+        begun = self.measures.started(jobs, self.world.clock)
+        for job in jobs:
+            attempt = Attempt(job, Context(job, self.port, self.declared.services), begun)
+            self._held[job.number, job.token] = attempt
+            self._busy[job.queue] += 1
+            attempt.task = self._loop.create_task(self._attempt(attempt), name=job.run_id)
+
+    async def _attempt(self, attempt: Attempt) -> None:
+        job, attempt.entered = attempt.job, True
+        try:
+            unwanted = ended_by(attempt) if attempt.fate else None  # stopped before it began
+            outcome = unwanted or await self._runner.run(attempt, self.database.call, self._task)
+            outcome = for_owner(job, outcome, is_logged=attempt.ctx.problem is not None)
+        except BaseException:  # Ctrl-C: the loop is about to break, and what it runs is given back
+            self._settler.add(job, Outcome("released", error="its worker was interrupted"))
+            raise
+        self.measures.ran(job, outcome.ending, self.world.clock.monotonic() - attempt.begun)
+        if attempt.fate == "lost":
+            self._forget(job)
+            self.measures.ended(job, "lost")
+        elif attempt.fate != "given back":
+            self._settler.add(job, outcome)
+
+    def _settled(self, job: Job, outcome: Outcome, change: Change | None) -> None:
+        """After the commit: the slot is free, whoever wants to know is told."""
+        attempt = self._forget(job)
+        self.measures.ended(job, "stale" if change is None else outcome.ending)
+        if change is None or outcome.ending != "succeeded":
+            log_ending(job, outcome, change, None if attempt is None else attempt.ctx.problem)
+        if change is not None and change.state == "dead":
+            self._teller.dead(replace(job, state="dead", attempt=change.attempt, last_error=change.error))
+
+    def _forget(self, job: Job) -> Attempt | None:
+        self._renewer.drop(job)
+        attempt = self._held.pop((job.number, job.token), None)
+        if attempt is not None:
+            was_full = self._busy[job.queue] >= self.settings.queues.get(job.queue, 0)
+            self._busy[job.queue] -= 1
+            if was_full or self._stopping or self._executor.stuck:  # one more free slot brings no work by itself
+                self._alarm.ring()
+        return attempt
+
+    def _told_by_renewer(self, job: Job, fate: str) -> None:
+        """From the renewing thread: the lease is gone, or somebody wants the job to stop."""
+        with suppress(RuntimeError):  # the loop has ended, and the attempt with it
+            self._loop.call_soon_threadsafe(self._stop_attempt, (job.number, job.token), fate)
+
+    def _stop_attempts(self) -> None:
+        for key in list(self._held):
+            self._stop_attempt(key, "released")
+
+    def _stop_attempt(self, key: tuple[int, int], fate: str) -> None:
+        attempt = self._held.get(key)
+        if attempt is None or attempt.fate:
+            return
+        attempt.fate = fate
+        attempt.ctx.cancel()
+        task = attempt.task
+        if task is None or not attempt.entered:
+            return  # it ends by itself at its first step
+        if not attempt.ctx.in_thread and not task.cancelling():  # a thread can only be asked
+            task.cancel()
+
+    def _time_left(self, lease: Lease) -> timedelta | None:
+        attempt = self._held.get((lease.job_number, lease.token))
+        if attempt is None:
+            return None
+        return time_left(attempt, self.resolve(attempt.job.handler), self.world.clock.monotonic())
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    async def _end(self, ends_by: float) -> None:
+        """Stop what still runs, give it back, and write that down; however that goes, renew nothing any more."""
+        cancel_grace = self.settings.cancel_grace
+        try:
+            self._stop_attempts()
+            hurrying = (self._attempts_over(cancel_grace), self.declared.close(timedelta(0)), self._claim_over())
+            await asyncio.gather(*hurrying, return_exceptions=True)
+            self._give_back()
+            left = timedelta(seconds=max(0.0, ends_by - self.world.clock.monotonic()))
+            if not await self._settler.drained(max(left, cancel_grace, LAST_WORDS)):
+                log.error("the store did not come back; what is unwritten is tried again when its lease runs out")
+            await self._teller.drained(cancel_grace)
+            await self.declared.drained(cancel_grace)
+            self._watchdog.stop()
+            await asyncio.to_thread(self._renewer.stop, LAST_WORDS.total_seconds())
+            async with asyncio.timeout(LAST_WORDS.total_seconds()):
+                await self.database.call(lambda: self.source.leave(self._node(self.world.clock.now())))
+        except (HoraeError, TimeoutError) as problem:
+            log.debug("this node could not take its name off the list: %r", problem)
+        finally:
+            self._renewer.end()
+            self._watchdog.stop()
+            self._threads.close()
+            self._processes.close()
+            self.database.close()
+
+    async def _attempts_over(self, limit: timedelta) -> None:
+        """Wait for what runs, not for its endings to be written: the store may be silent."""
+        tasks = [attempt.task for attempt in self._held.values() if attempt.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=limit.total_seconds())
+
+    async def _claim_over(self) -> None:
+        """Wait for a claim under way, so that what it brings is given back."""
+        if self._claiming is not None:
+            await asyncio.wait([self._claiming], timeout=ROUND_PATIENCE)
+
+    def give_back_now(self) -> None:
+        """Give back every attempt that has not ended, from any thread: the process is about to end."""
+        ended = {job.run_id: (job, outcome) for job, outcome in self._settler.pending}
+        held = {attempt.job.run_id: attempt.job for attempt in list(self._held.values())}
+        given_back = {run: (job, Outcome("released", error="its worker ended at once")) for run, job in held.items()}
+        self.source.settle(list((given_back | ended).values()))
+
+    async def _until_free(self, limit: timedelta) -> None:
+        """Until every attempt has ended and been settled, or the time is up."""
+        await self._alarm.until(lambda: not self._held, limit)
+
+    def _give_back(self) -> None:
+        """What cannot be stopped is given back all the same: its late ending will be refused."""
+        for attempt in list(self._held.values()):
+            ended = attempt.task is not None and attempt.task.done()
+            if not (ended and attempt.entered):  # otherwise its own ending is on its way to the store
+                attempt.fate = "given back"
+                self._settler.add(attempt.job, Outcome("released", error="its worker shut down"))

@@ -1,0 +1,1 @@
+"""The service as a process: a socket, uvicorn, and the settings it serves with."""

@@ -1,0 +1,175 @@
+"""The service as a process: options from the settings, a store, and uvicorn from its first to its last request."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from fastapi import FastAPI
+
+from horae.clock import SystemClock, SystemDice, pause
+from horae.errors import (
+    ConfigurationError,
+    HoraeError,
+    NotAllowed,
+    SchemaMissing,
+    SchemaTooNew,
+    StoreUnavailable,
+)
+from horae.outgoing.encryption import sealer_from
+from horae.ports import World
+from horae.server.http_server import HttpServer
+from horae.server.socket import is_loopback
+from horae.service.asgi import build
+from horae.service.auth import jwt
+from horae.service.guard.limits import Rates
+from horae.service.long_poll import room_of
+from horae.service.options import Options
+from horae.settings import Settings
+from horae.version import VERSION
+
+log = logging.getLogger("horae.server")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+FATAL = (ConfigurationError, SchemaMissing, SchemaTooNew)  # waiting mends none of these
+FIRST_PATIENCE = 3.0  # seconds that a start waits for the store before it goes on without
+KEEP_ALIVE = 75  # seconds: longer than what proxies keep, so that they close first
+
+
+def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -> Options:
+    """What the operator decided, from the environment; whatever is *given* wins."""
+    told: dict[str, Any] = {
+        "version": VERSION,
+        "simulation": settings.simulation,
+        "max_body_bytes": settings.max_body_bytes,
+        "max_enabled_tasks": settings.max_enabled_tasks,
+        "max_unfinished_jobs": settings.max_unfinished_jobs,
+        "shortest_interval": settings.shortest_interval,
+        "sealer": sealer_from({"HORAE_SECRET_KEY": settings.secret_key or ""}),
+        "public_url": settings.public_url.rstrip("/"),
+        "open_metrics": settings.metrics_open,
+        "monotonic": SystemClock().monotonic,
+        "names": SystemDice().name,
+        "rates": Rates(settings.calls_per_token, settings.calls_per_address, settings.wrong_per_address),
+    }
+    rules = jwt.Rules(
+        settings.jwt_secret,
+        settings.jwt_jwks_url,
+        settings.jwt_issuer,
+        settings.jwt_audience,
+        frozenset(settings.jwt_scopes),
+    )
+    rules.require_whole()
+    if rules.are_any:
+        told["recognisers"] = (jwt.Recogniser(rules, lambda: opens().clock.now(), told["monotonic"]),)
+    if given.get("open_to_all"):
+        told["hosts"] = LOOPBACK  # or a page in somebody's browser could reach us under a name of its own
+    return Options(**{**told, **given})
+
+
+def application(settings: Settings, opens: Callable[[], World], **given: Any) -> FastAPI:
+    """The service over a store, ready to be mounted or served."""
+    return build(opens, options_from(settings, opens, **given))
+
+
+# -- the store -----------------------------------------------------------------------------------------------------
+
+
+class Opening:
+    """A store that is opened beside the work, however long it takes; until then requests are told so (C-17)."""
+
+    def __init__(self, opens: Callable[[], World]) -> None:
+        self._opens = opens
+        self._world: World | None = None
+        self._problem: HoraeError | None = None
+        self._tried = threading.Event()
+        self._ended = False
+
+    def __call__(self) -> World:
+        if self._world is None:
+            raise self._problem or StoreUnavailable("The store has not answered yet.")
+        return self._world
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing can be stored or read yet."""
+        return None if self._world is not None else str(self._problem or "it has not answered yet")
+
+    def start(self) -> None:
+        """Begin, and wait a moment for the usual case. What waiting does not mend is raised."""
+        threading.Thread(target=self._open, name="horae-opening", daemon=True).start()
+        self._tried.wait(FIRST_PATIENCE)
+        if isinstance(self._problem, FATAL):
+            self.stop()
+            raise self._problem
+
+    def stop(self) -> None:
+        self._ended = True
+
+    def _open(self) -> None:
+        wait = 0.1
+        while not self._ended and self._world is None:
+            try:
+                self._world = self._opens()
+            except (HoraeError, OSError) as problem:
+                if self._problem is None:
+                    log.error("the store does not answer; trying on: %s", problem)
+                self._problem = problem if isinstance(problem, HoraeError) else StoreUnavailable(str(problem))
+                self._tried.set()
+                pause(wait)
+                wait = min(5.0, wait * 2)
+        if self._problem is not None and self._world is not None:
+            log.info("the store answers")
+        self._tried.set()
+
+
+# -- serving -------------------------------------------------------------------------------------------------------
+
+
+def refuse_open_door(host: str, open_to_all: bool) -> None:
+    """Whoever needs no token to come in may only come from this machine."""
+    if open_to_all and not is_loopback(host):
+        raise NotAllowed(
+            f"Without authentication the service listens only on this machine, and {host} is open to others. "
+            "Leave out --no-auth and make tokens (horae token create), or listen on 127.0.0.1."
+        )
+
+
+class ServiceServer(HttpServer):
+    """The service, served: it tells when it is ready to answer, and at its end lets go of those who wait for work."""
+
+    def __init__(
+        self,
+        app: FastAPI,
+        listening: socket.socket,
+        *,
+        grace: timedelta = timedelta(seconds=30),
+        proxies: tuple[str, ...] = (),
+        started: Callable[[], None] = lambda: None,
+        **further: Any,
+    ) -> None:
+        super().__init__(
+            app,
+            listening,
+            grace=grace,
+            proxies=proxies,
+            timeout_keep_alive=KEEP_ALIVE,
+            **further,
+        )
+        self._app = app
+        self._tell_start = started
+
+    @property
+    def answered(self) -> int:
+        return self.server_state.total_requests
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._tell_start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        room_of(self._app).close()  # nobody needs the grace to wait for work that this server will not hand out
+        await super().shutdown(sockets)

@@ -1,0 +1,260 @@
+"""JWTs of the house's own login: verified here, made elsewhere.
+
+What is allowed comes from the configuration, never from the token: a secret means HS256 and nothing else, a key set
+means public keys and never a secret. Times are compared with the world's clock. ``sub`` is the tenant.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import logging
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import jwt
+
+from horae.core.access.callers import Caller, scopes_from
+from horae.core.jobs.job import SYSTEM
+from horae.core.jobs.payloads import label
+from horae.errors import ConfigurationError, InvalidInput, KeysUnavailable, Unauthorized
+
+log = logging.getLogger("horae.service")
+LOOKS_LIKE = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
+LONGEST = 8192  # characters of a token
+SHORTEST_SECRET = 32  # bytes, as RFC 7518 3.2 demands
+LEEWAY = timedelta(seconds=60)
+LATEST = datetime.max.replace(tzinfo=UTC)
+PUBLIC = {"RSA": ("RS256",), "EC": ("ES256",), "OKP": ("EdDSA",)}
+WITHOUT_CLAIM = frozenset({"tasks"})  # what a token may that says nothing of scopes
+FRESH = 600.0  # seconds that a key set is used without asking again
+ASK_AGAIN = 60.0  # seconds between two questions, whatever tokens come
+MOST_BYTES = 256 * 1024
+NOT_VALID = "The JWT is not valid: its signature, issuer or audience is not what this service expects."
+Fetch = Callable[[str], bytes]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a JWT must be."""
+
+    secret: str | None = None
+    jwks_url: str | None = None
+    issuer: str | None = None
+    audience: str | None = None
+    scopes: frozenset[str] = WITHOUT_CLAIM
+
+    def __post_init__(self) -> None:
+        if self.secret is not None and self.jwks_url is not None:
+            raise ConfigurationError("HORAE_JWT_SECRET and HORAE_JWT_JWKS_URL exclude each other; set one of them.")
+        if self.secret is not None and len(self.secret.encode()) < SHORTEST_SECRET:
+            raise ConfigurationError(
+                f"HORAE_JWT_SECRET is shorter than {SHORTEST_SECRET} bytes, so it can be guessed. Make one: "
+                "openssl rand -hex 32"
+            )
+        if self.jwks_url is not None and not _is_safe(self.jwks_url):
+            raise ConfigurationError(
+                "HORAE_JWT_JWKS_URL must begin with https://, or with http:// where it names this machine "
+                "(http://127.0.0.1/…): whoever can change the keys on their way can sign for everybody."
+            )
+        scopes_from(self.scopes)
+
+    @property
+    def are_any(self) -> bool:
+        return self.secret is not None or self.jwks_url is not None
+
+    def require_whole(self) -> None:
+        """Refuse to start a service that would accept what the same login made for another one."""
+        if self.are_any and not (self.issuer and self.audience):
+            missing = "HORAE_JWT_AUDIENCE" if self.issuer else "HORAE_JWT_ISSUER"
+            raise ConfigurationError(
+                f"{missing} is not set: without it, a JWT that was made for another service is accepted here. Set "
+                "HORAE_JWT_ISSUER to the iss and HORAE_JWT_AUDIENCE to the aud of the tokens that are meant for Horae."
+            )
+
+
+def _is_safe(url: str) -> bool:
+    """Whether what is fetched from there is what was put there: by https, or from this machine itself."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    if parts.scheme == "https":
+        return bool(host)
+    try:
+        return parts.scheme == "http" and (host == "localhost" or ipaddress.ip_address(host).is_loopback)
+    except ValueError:
+        return False
+
+
+class Recogniser:
+    """Callers by their JWT; None for a text that is none."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+        fetch: Fetch | None = None,
+    ) -> None:
+        self._rules = rules
+        self._now = now
+        self._keys = None if rules.jwks_url is None else KeySet(rules.jwks_url, monotonic, fetch or fetched)
+
+    def __call__(self, text: str) -> Caller | None:
+        if not LOOKS_LIKE.fullmatch(text):
+            return None
+        if len(text) > LONGEST:
+            raise Unauthorized(NOT_VALID)
+        claims = self._claims(text)
+        expires_at = self._check_times(claims)
+        owner = claims["sub"]
+        if not isinstance(owner, str) or owner == SYSTEM:
+            raise Unauthorized("The JWT names nobody who could have tasks here: sub must be a user's id.")
+        try:
+            label(owner, "user's id")
+        except InvalidInput as problem:
+            raise Unauthorized(f"The JWT's sub cannot be used: {problem}") from None
+        return Caller(owner, scopes_of(claims) & self._rules.scopes, f"user/{owner}", expires_at=expires_at)
+
+    def _claims(self, text: str) -> dict[str, Any]:
+        """What a token says whose signature is right."""
+        key, algorithms = self._key_for(text)
+        options: Any = {
+            "require": ["exp", "sub"],
+            "verify_exp": False,
+            "verify_nbf": False,
+            "verify_iat": False,
+            "verify_sub": False,
+            "verify_aud": self._rules.audience is not None,
+        }
+        try:
+            return jwt.decode(
+                text,
+                key,
+                algorithms=list(algorithms),
+                audience=self._rules.audience,
+                issuer=self._rules.issuer,
+                options=options,
+            )
+        except jwt.MissingRequiredClaimError as problem:
+            raise Unauthorized(f"The JWT has no {problem.claim}, which it needs here.") from None
+        except (jwt.InvalidTokenError, ValueError, TypeError, RecursionError):
+            raise Unauthorized(NOT_VALID) from None
+
+    def _key_for(self, text: str) -> tuple[Any, tuple[str, ...]]:
+        if self._keys is None:
+            return self._rules.secret, ("HS256",)
+        try:
+            kid = jwt.get_unverified_header(text).get("kid")
+        except (jwt.InvalidTokenError, ValueError, RecursionError):
+            raise Unauthorized(NOT_VALID) from None
+        found = self._keys.find(kid if isinstance(kid, str) else None)
+        if found is None:
+            raise Unauthorized(NOT_VALID)
+        return found
+
+    def _check_times(self, claims: dict[str, Any]) -> datetime:
+        """Until when it counts."""
+        now = self._now().timestamp()
+        try:
+            expires, begins = float(claims["exp"]), float(claims.get("nbf", 0))
+        except (TypeError, ValueError, OverflowError):
+            raise Unauthorized("The JWT's exp and nbf must be numbers of seconds.") from None
+        if not expires > now - LEEWAY.total_seconds():
+            raise Unauthorized("The JWT has expired; log in again.")
+        if not begins <= now + LEEWAY.total_seconds():
+            raise Unauthorized("The JWT is not valid yet; look at the clocks.")
+        try:
+            return datetime.fromtimestamp(expires, UTC) + LEEWAY
+        except (ValueError, OverflowError, OSError):  # so far ahead that no calendar has it
+            return LATEST
+
+
+def scopes_of(claims: dict[str, Any]) -> frozenset[str]:
+    """``scope`` as a text of words (RFC 8693) or ``scopes`` as a list; a token without either may have tasks."""
+    told = claims.get("scope", claims.get("scopes"))
+    if told is None:
+        return WITHOUT_CLAIM
+    words = told.split() if isinstance(told, str) else told if isinstance(told, list) else []
+    return frozenset(word for word in words if isinstance(word, str))
+
+
+# -- keys ----------------------------------------------------------------------------------------------------------
+
+
+class KeySet:
+    """Public keys by their ids, asked for now and then; an unknown id is a reason to ask at most once a minute.
+
+    While nobody answers, the keys last seen go on being used.
+    """
+
+    def __init__(self, url: str, monotonic: Callable[[], float], fetch: Fetch) -> None:
+        self._url = url
+        self._monotonic = monotonic
+        self._fetch = fetch
+        self._lock = threading.Lock()
+        self._keys: dict[str | None, tuple[Any, tuple[str, ...]]] | None = None
+        self._asked_at = float("-inf")
+
+    def find(self, kid: str | None) -> tuple[Any, tuple[str, ...]] | None:
+        age = self._monotonic() - self._asked_at
+        known = self._keys
+        if known is None or age > FRESH or (kid not in known and age > ASK_AGAIN):
+            known = self._ask()
+        if known is None:
+            raise KeysUnavailable("The keys for JWTs cannot be had at the moment; repeat in a minute.", ASK_AGAIN)
+        if kid is None:
+            return next(iter(known.values())) if len(known) == 1 else None
+        return known.get(kid)
+
+    def _ask(self) -> dict[str | None, tuple[Any, tuple[str, ...]]] | None:
+        """Once for all who want to know; whoever waited uses what the first one got."""
+        with self._lock:
+            if self._monotonic() - self._asked_at > ASK_AGAIN or self._asked_at == float("-inf"):
+                self._asked_at = self._monotonic()
+                try:
+                    self._keys = keys_from(self._fetch(self._url))
+                except (httpx.HTTPError, OSError, ValueError, RecursionError) as problem:
+                    log.error("the keys for JWTs at %s cannot be had: %s", self._url, problem)
+            return self._keys
+
+
+def keys_from(text: bytes) -> dict[str | None, tuple[Any, tuple[str, ...]]]:
+    """The signing keys of a JWKS (RFC 7517) that we can use; never a symmetric one."""
+    told = json.loads(text)
+    listed = told.get("keys") if isinstance(told, dict) else None
+    if not isinstance(listed, list):
+        raise ValueError("there is no list of keys")
+    found: dict[str | None, tuple[Any, tuple[str, ...]]] = {}
+    for each in listed[:100]:
+        algorithms = PUBLIC.get(str(each.get("kty"))) if isinstance(each, dict) else None
+        if algorithms is None or each.get("use", "sig") != "sig" or each.get("alg", algorithms[0]) not in algorithms:
+            continue
+        try:
+            found[each.get("kid")] = (jwt.PyJWK(each, algorithm=algorithms[0]).key, algorithms)
+        except (jwt.PyJWTError, ValueError, TypeError, KeyError) as problem:
+            log.warning("a key for JWTs cannot be used: %s", problem)
+    return found
+
+
+def fetched(url: str) -> bytes:
+    """What stands there: within seconds, not too long, and not elsewhere."""
+    timeout = httpx.Timeout(5.0)
+    with httpx.stream("GET", url, timeout=timeout, follow_redirects=False) as answer:
+        if answer.status_code != 200:
+            raise OSError(f"it answers {answer.status_code}")
+        parts, size = [], 0
+        for part in answer.iter_bytes():
+            parts.append(part)
+            size += len(part)
+            if size > MOST_BYTES:
+                raise OSError(f"it is longer than {MOST_BYTES} bytes")
+    return b"".join(parts)

@@ -1,0 +1,79 @@
+"""Notice that a token is revoked or has expired while its holder waits here.
+
+A long poll or a stream outlives the check at its beginning. Whoever waits is registered, and is told within a second,
+whichever process the token was revoked on. One question to the store covers everybody who waits in this process, in a
+thread of its own, which ends when nobody waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from horae.actions.access.tokens import find_invalid
+from horae.core.access.callers import Caller
+from horae.errors import HoraeError
+from horae.ports import World
+
+log = logging.getLogger("horae.service")
+EVERY = timedelta(milliseconds=400)
+
+
+class Waiting:
+    """One caller who waits, and how to tell it that its token counts no more."""
+
+    def __init__(self, world: World, caller: Caller, end: Callable[[], None]) -> None:
+        self.world, self.caller, self.end = world, caller, end
+
+
+class Watch:
+    """Everybody who waits in this process."""
+
+    def __init__(self, every: timedelta = EVERY) -> None:
+        self._every = every.total_seconds()
+        self._lock = threading.Lock()
+        self._waiting: set[Waiting] = set()
+        self._thread: threading.Thread | None = None
+        self._pause = threading.Event()  # nobody sets it
+
+    @contextmanager
+    def watching(self, world: World, caller: Caller, end: Callable[[], None]) -> Iterator[None]:
+        """While the block runs, call *end* (from another thread) once the caller's token is not valid any more."""
+        if caller.token_id is None and caller.expires_at is None:  # nobody was asked for a token
+            yield
+            return
+        waiting = Waiting(world, caller, end)
+        with self._lock:
+            self._waiting.add(waiting)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="horae-validity", daemon=True)
+                self._thread.start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting.discard(waiting)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                waiting = list(self._waiting)
+                if not waiting:
+                    self._thread = None
+                    return
+            for world in {id(each.world.store): each.world for each in waiting}.values():
+                self._ask(world, [each for each in waiting if each.world.store is world.store])
+            self._pause.wait(self._every)
+
+    def _ask(self, world: World, waiting: list[Waiting]) -> None:
+        try:
+            invalid = {id(caller) for caller in find_invalid(world, [each.caller for each in waiting])}
+        except HoraeError as problem:  # while the store does not answer, nothing is handed out either
+            log.warning("whether tokens are still valid cannot be asked: %s", problem)
+            return
+        for each in waiting:
+            if id(each.caller) in invalid:
+                each.end()

@@ -1,0 +1,296 @@
+"""The worker's side of the job queue over HTTP: pull, renew, and say how it ended.
+
+Whoever ends an attempt shows the ``token`` of its pull. Document 000's examples show none, so one may be missing where
+nobody else can be meant: see ``_unmistakable``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Self
+
+from fastapi import APIRouter, BackgroundTasks, Depends, Request
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from horae.actions.jobs import claims, endings
+from horae.actions.jobs import jobs as verbs
+from horae.core.access.callers import Caller
+from horae.core.jobs.job import JOB, Job, Run
+from horae.core.jobs.job import Lease as Hold
+from horae.core.jobs.machinery import refuse_own
+from horae.core.time.instants import iso
+from horae.errors import InvalidInput, LeaseLost, StoreBusy, TokenNeeded
+from horae.ports import Clock, World
+from horae.service.auth.holders import Holders, holders_of
+from horae.service.dialects.job_shapes import SCHEDULER, JobShape
+from horae.service.fields import Body, Instant, JobId, Lease, Seconds, Token
+from horae.service.long_poll import Want
+from horae.service.problems import refuses
+from horae.service.routes.held_jobs import taken
+from horae.service.state import Here, How, Service, needs
+
+router = APIRouter(prefix="/scheduler/jobs", tags=["worker protocol"])
+Worker = Annotated[Caller, Depends(needs("worker", by_queue=True))]
+Known = Annotated[Holders, Depends(holders_of)]
+Holder = Annotated[str, Field(max_length=200, description="Must be the holder's, where it is given.")]
+TOKENLESS = (
+    "Without `token` it is accepted only while nobody else can be meant: the job is running, its lease has not run "
+    "out, the same caller pulled it, `worker_id`, if given, is the holder's, and every earlier attempt was ended by "
+    "its own worker's `fail`. Otherwise 409 `token_needed`. A token that is no longer current changes nothing: 409 "
+    "`lease_lost`."
+)
+
+
+class Pull(Body):
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"worker_id": "worker-1", "limit": 100, "queues": [SCHEDULER], "wait": 30}]}
+    )
+
+    worker_id: Annotated[str, Field(min_length=1, max_length=200)]
+    limit: Annotated[int, Field(ge=1, le=claims.MAX_PULL)] = 100
+    queues: list[Annotated[str, Field(max_length=100)]] = Field(default=[SCHEDULER], min_length=1, max_length=20)
+    lease_sec: Lease | None = Field(default=None, description="How long the jobs are yours; 120 unless told.")
+    wait: Annotated[float, Field(ge=0, le=30, allow_inf_nan=False)] = Field(
+        default=0, description="Seconds to wait for a job when none is due."
+    )
+    now: Instant | None = Field(default=None, description="Ignored, unless the server runs in simulation mode.")
+
+
+class Pulled(BaseModel):
+    jobs: list[JobShape] = Field(description="Ordered by `run_at`, then priority; each is now `running` and yours.")
+    now: Instant = Field(description="The server's clock, which decides what is due.")
+
+
+class AckJob(Body):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"result": "succeeded", "audit_event_id": "aud_789", "next_action_at": "2030-02-28T00:00:00Z"},
+                {"token": 1, "result": {"pages": 12}},
+            ]
+        }
+    )
+
+    result: Any = Field(default=None, description='"succeeded", or any JSON to keep as the result.')
+    token: Token | None = None
+    worker_id: Holder | None = None
+    audit_event_id: Annotated[str, Field(max_length=100)] | None = None
+    next_action_at: Instant | None = None
+
+
+class FailJob(Body):
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"error": "timeout while verifying evidence", "retry_delay_sec": 300}]}
+    )
+
+    error: Annotated[str, Field(max_length=100_000)]
+    retry_delay_sec: Seconds | None = Field(
+        default=None, description="Counted from `run_at`, or from now where that has passed; else the job's policy."
+    )
+    token: Token | None = None
+    worker_id: Holder | None = None
+    final: bool = Field(default=False, description="Do not try again: straight to the dead letters.")
+
+
+class Held(Body):
+    """Shows who holds the job."""
+
+    token: Token
+    worker_id: Holder | None = None
+
+
+class RenewJob(Held):
+    lease_sec: Lease | None = Field(default=None, description="From now on; 120 unless told.")
+
+
+class JobProgress(Held):
+    value: Any = Field(default=None, description="How far it is, as any JSON.", examples=[{"done": 3, "of": 10}])
+    checkpoint: Any = Field(default=None, description="What a later attempt needs to go on from here.")
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.model_fields_set & {"value", "checkpoint"}:
+            raise ValueError("give a value, a checkpoint, or both")
+        return self
+
+
+class ReleaseJob(Held):
+    reason: Annotated[str, Field(max_length=2000)] = ""
+
+
+@dataclass(frozen=True)
+class ToldClock:
+    """A clock in simulation: it shows what the caller says."""
+
+    told: datetime
+    real: Clock
+
+    def now(self) -> datetime:
+        return self.told
+
+    def monotonic(self) -> float:
+        return self.real.monotonic()
+
+    def steady(self) -> datetime:
+        return self.told
+
+
+@router.post("/pull", operation_id="pull_jobs", summary="Take due jobs under a lease", responses=refuses(409))
+async def pull(body: Pull, request: Request, world: Here, service: How, holders: Known, caller: Worker) -> Pulled:
+    """Returns what is due, oldest `run_at` first, and marks it running. With `wait` it answers as soon as there is
+    something, or with nothing when the time is up; with 401 when its token is revoked or expires meanwhile."""
+    simulated = body.now is not None and service.options.simulation
+    if simulated and body.now is not None:
+        world = replace(world, clock=ToldClock(body.now, world.clock))
+    queues = tuple(dict.fromkeys(body.queues))
+    for queue in queues:
+        caller.require_queue(queue)
+    lease = _lease(service, body.lease_sec)
+    want = Want(body.worker_id, queues, body.limit, lease, caller.sees, order="run_at")
+    patience = timedelta(0) if simulated else min(timedelta(seconds=body.wait), service.options.longest_wait)
+    jobs = await taken(world, want, caller, request, patience)
+    holders.note(jobs, caller)
+    return Pulled(jobs=[JobShape.of(job) for job in jobs], now=world.clock.now())
+
+
+@router.post(
+    "/{job_id}/ack",
+    operation_id="ack_job",
+    summary="The job is done",
+    description=TOKENLESS,
+    responses=refuses(404, 409),
+)
+def ack(job_id: JobId, body: AckJob, world: Here, holders: Known, caller: Worker) -> JobShape:
+    if body.result == "failed":
+        raise InvalidInput(f"A job that failed is told to /scheduler/jobs/{job_id}/fail, with its error.")
+    job = endings.ack(
+        world,
+        job_id,
+        _token(world, holders, job_id, body, caller, "acked"),
+        result=None if body.result == "succeeded" else body.result,
+        next_action_at=body.next_action_at,
+        audit_event_id=body.audit_event_id,
+        **caller.reach,
+    )
+    return JobShape.of(job)
+
+
+@router.post(
+    "/{job_id}/fail",
+    operation_id="fail_job",
+    summary="The attempt failed",
+    description=TOKENLESS,
+    responses=refuses(404, 409),
+)
+def fail(
+    job_id: JobId, body: FailJob, world: Here, service: How, holders: Known, caller: Worker, later: BackgroundTasks
+) -> JobShape:
+    job = endings.fail(
+        world,
+        job_id,
+        _token(world, holders, job_id, body, caller, "failed"),
+        body.error,
+        retry_delay=None if body.retry_delay_sec is None else timedelta(seconds=body.retry_delay_sec),
+        from_run_at=True,
+        final=body.final,
+        **caller.reach,
+    )
+    if job.state == "dead" and service.options.died is not None:
+        later.add_task(service.options.died, job)  # after the answer, so that no listener delays it (S0-20)
+    return JobShape.of(job)
+
+
+@router.post(
+    "/{job_id}/renew", operation_id="renew_job", summary="Keep the job for longer", responses=refuses(404, 409)
+)
+def renew(job_id: JobId, body: RenewJob, world: Here, service: How, caller: Worker) -> JobShape:
+    """Renew at a third of the lease. `cancel_requested` in the answer asks the worker to stop."""
+    job = _held(world, job_id, body, caller)
+    hold = Hold(job.number, body.token)
+    renewed = claims.renew(world, [hold], lease=_lease(service, body.lease_sec))
+    if job.number not in renewed.held:
+        raise LeaseLost(job.id, body.token)
+    if job.number in renewed.busy:
+        raise StoreBusy(f"{job.id} is yours, but a transaction keeps its row locked; renew it again in a moment.")
+    return JobShape.of(verbs.get(world, job_id))
+
+
+@router.post(
+    "/{job_id}/progress",
+    operation_id="note_job_progress",
+    summary="Show how far the job is",
+    responses=refuses(404, 409),
+)
+def progress(job_id: JobId, body: JobProgress, world: Here, caller: Worker) -> JobShape:
+    hold = Hold(_held(world, job_id, body, caller).number, body.token)
+    if "checkpoint" in body.model_fields_set:
+        claims.checkpoint(world, hold, body.checkpoint)
+    if "value" in body.model_fields_set:
+        claims.progress(world, hold, body.value)
+    return JobShape.of(verbs.get(world, job_id))
+
+
+@router.post(
+    "/{job_id}/release",
+    operation_id="release_job",
+    summary="Give the job back to its queue",
+    responses=refuses(404, 409),
+)
+def release(job_id: JobId, body: ReleaseJob, world: Here, caller: Worker) -> JobShape:
+    """At once, and no attempt is counted."""
+    _held(world, job_id, body, caller)
+    return JobShape.of(endings.release(world, job_id, body.token, reason=body.reason, **caller.reach))
+
+
+def _lease(service: Service, told: float | None) -> timedelta:
+    return service.options.http_lease if told is None else timedelta(seconds=told)
+
+
+def _token(world: World, holders: Holders, job_id: str, body: AckJob | FailJob, caller: Caller, event: str) -> int:
+    """The token that ends the attempt: the one shown, or the current one where nobody else can be meant."""
+    job = _held(world, job_id, body, caller)
+    if body.token is not None:
+        return body.token
+    JOB.after(job.state, event)
+    now = world.clock.now()
+    if job.leased_until is None or job.leased_until <= now:
+        raise TokenNeeded(
+            f"The lease of {job.id} ran out at {iso(job.leased_until or now)}, so only its token can tell whose word "
+            "this is. Pull again, and send the token of the pull."
+        )
+    if not holders.have(job, caller) and (holders.are_known(job) or _is_ours(world, job)):
+        raise TokenNeeded(
+            f"{job.id} was not pulled by you but by {job.worker_id}, so its end needs the token of that pull. "
+            "Without one, only whoever pulled a job may end it."
+        )
+    if not _unmistakable(job, verbs.runs(world, job_id)):
+        raise TokenNeeded(
+            f"{job.id} has been handed out before to somebody who may still be at it, so only its token can tell whose "
+            "word this is. Send the token of your pull."
+        )
+    return job.token
+
+
+def _is_ours(world: World, job: Job) -> bool:
+    """Whether one of the house's own workers holds it, which never asks over HTTP."""
+    return any(node.node_id == job.worker_id for node in world.store.read(lambda tx: tx.nodes.all()))
+
+
+def _unmistakable(job: Job, runs: list[Run]) -> bool:
+    """Whether only the current holder can be speaking.
+
+    Each claim and each ending raise the token by one. If every raise is accounted for by an attempt whose own worker
+    said that it failed, nobody is left who could still believe that he holds the job.
+    """
+    ended = [run for run in runs if run.token < job.token]
+    return all(run.outcome == "failed" for run in ended) and job.token == 2 * len(ended) + 1
+
+
+def _held(world: World, job_id: str, body: AckJob | FailJob | Held, caller: Caller) -> Job:
+    """The job, if the caller may serve it and the worker named is the one that holds it."""
+    job = verbs.get(world, job_id, **caller.reach)
+    refuse_own(job)
+    if body.worker_id is not None and job.worker_id != body.worker_id:
+        raise LeaseLost(job.id, job.token if body.token is None else body.token)
+    return job

@@ -1,0 +1,118 @@
+"""A lane's journal while it is written: server-sent events, which every browser can read.
+
+Each line is one event whose id is its number, so that whoever comes back (``Last-Event-ID``) misses nothing and hears
+nothing twice. What happens within a moment goes out together. A stream holds no thread while it waits; hints wake it,
+and it looks once a second besides, because a driver does not announce its own commits. It ends after a while, and the
+reader comes back by itself; and within a second after its reader's token was revoked or has expired.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from horae.actions.attention.journal import read_journal
+from horae.actions.attention.lanes import hint
+from horae.api.attention.values import JournalEntry
+from horae.api.values import published, to_json
+from horae.core.access.callers import Caller
+from horae.core.attention.lanes import Lane, Line
+from horae.errors import HoraeError, InvalidInput
+from horae.ports import World
+from horae.service.fields import MOST
+from horae.service.long_poll import Waiter, room_of
+
+log = logging.getLogger("horae.service")
+HEARTBEAT = timedelta(seconds=15)
+LOOK = timedelta(seconds=1)
+TOGETHER = timedelta(milliseconds=100)
+LONGEST = timedelta(minutes=15)
+COME_BACK = timedelta(seconds=2)
+A_MOMENT = timedelta(milliseconds=300)  # for a stream to end in order before it is cut off
+BATCH = 200
+HEADERS = {"X-Accel-Buffering": "no"}  # or a proxy would keep the lines until it has a bufferful
+
+
+class JournalStream(StreamingResponse):
+    """The lines of a lane from a number on, until the reader goes."""
+
+    def __init__(self, world: World, lane: Lane, since: int, caller: Caller) -> None:
+        self._world, self._lane, self._since, self._caller = world, lane, since, caller
+        super().__init__(self._nothing(), media_type="text/event-stream", headers=HEADERS)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        room = room_of(scope["app"])
+        with room.listening(self._world, hint(self._lane.number), self._caller) as waiter:
+            watching = asyncio.create_task(waiter.watch(Request(scope, receive)))
+            timer = asyncio.get_running_loop().call_later(LONGEST.total_seconds(), waiter.is_late)
+            self.body_iterator = self._told(waiter)
+            sending = asyncio.create_task(super().__call__(scope, receive, send))
+            try:
+                await until_sent(sending, waiter)
+            finally:
+                timer.cancel()
+                watching.cancel()
+                sending.cancel()
+
+    async def _told(self, waiter: Waiter) -> AsyncIterator[str]:
+        clock = self._world.clock
+        yield f"retry: {COME_BACK // timedelta(milliseconds=1)}\nid: {self._since}\n\n"
+        said = clock.monotonic()
+        while waiter.waits():
+            try:
+                lines = await run_in_threadpool(self._read)
+            except HoraeError as problem:
+                log.warning("a stream of lane %s ends: %s", self._lane.name, problem)
+                return
+            if lines:
+                self._since, said = lines[-1].seq, clock.monotonic()
+                yield "".join(map(event, lines))
+                await waiter.rest(TOGETHER)
+            elif clock.monotonic() - said >= HEARTBEAT.total_seconds():
+                said = clock.monotonic()
+                yield ": still here\n\n"
+            else:
+                await waiter.sleep(LOOK)
+
+    async def _nothing(self) -> AsyncIterator[str]:
+        return
+        yield
+
+    def _read(self) -> list[Line]:
+        lane = self._lane
+        return read_journal(self._world, lane.name, owner=lane.owner, since=self._since, limit=BATCH)
+
+
+async def until_sent(sending: asyncio.Task[None], waiter: Waiter) -> None:
+    """Until all is sent. Where the stream is over and its reader takes nothing any more, it is cut off."""
+    over = asyncio.create_task(waiter.over())
+    try:
+        await asyncio.wait({sending, over}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({sending}, timeout=A_MOMENT.total_seconds())
+    finally:
+        over.cancel()
+    if sending.done():
+        await sending
+
+
+def event(line: Line) -> str:
+    data = json.dumps(to_json(published(JournalEntry, line)))  # ASCII: some readers break lines at other signs too
+    return f"id: {line.seq}\ndata: {data}\n\n"
+
+
+def begin_at(last_event_id: str | None, since: int | None, end: int) -> int:
+    """After which line to begin: where a reader that comes back was, else where it says, else at the end."""
+    if last_event_id is None or not last_event_id.strip():
+        return end if since is None else since
+    told = last_event_id.strip()
+    if not (told.isascii() and told.isdigit() and len(told) <= 19 and int(told) <= MOST):
+        raise InvalidInput("Last-Event-ID must repeat the id of an event as it was given, for example 12.")
+    return int(told)

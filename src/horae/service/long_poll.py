@@ -1,0 +1,323 @@
+"""Where callers wait for work: a long poll costs no thread, and one new job does not wake a crowd.
+
+Callers who want the same (tenant, queues) stand in one line. Only the head of a line claims; it is woken by hints
+and at the next due instant, and when it leaves, the next one becomes the head and looks at once. So a hint costs one
+claim for each line, however many wait, and claims go through a few threads of their own.
+
+Nothing is claimed for a caller who has hung up; what was claimed in the very moment is given back. Nor is anything
+for one whose token was revoked or has expired meanwhile: it is checked just before each claim, and whoever waits is
+told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from fastapi import FastAPI, Request
+
+from horae.actions.access.tokens import check_valid
+from horae.actions.jobs import claims, endings
+from horae.core.access.callers import Caller
+from horae.core.jobs.job import Job, Order
+from horae.errors import HoraeError, TooManyRequests, Unauthorized
+from horae.ports import Store, World
+from horae.service.auth.validity import Watch
+
+log = logging.getLogger("horae.service")
+THREADS = 4
+MOST_WAITING = 1000
+MOST_OF_ONE = 200  # of one tenant, so that none keeps the others out
+LOOK_AT_LEAST = timedelta(seconds=10)
+BLOCKED = timedelta(seconds=1)  # due, yet not to be had: another tenant's, or a limit is full
+QUIET_FIRST = timedelta(milliseconds=50)  # how often to look where no hints arrive: soon, then less and less
+QUIET_LAST = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What one pull asks for."""
+
+    worker_id: str
+    queues: tuple[str, ...]
+    limit: int
+    lease: timedelta
+    owner: str | None  # only this tenant's jobs; None: everybody's
+    order: Order | None = None  # None: the queue's own
+
+
+def take(world: World, want: Want) -> tuple[list[Job], datetime | None]:
+    """What is due now, and when to look again if that is nothing.
+
+    Leases that ran out are taken back on the way: where only HTTP workers serve, nobody else would notice that one of
+    them fell silent.
+    """
+    taken = _pull(world, want)
+    if len(taken) == want.limit:
+        return taken, None
+    glance, now = world.store.glance(want.queues), world.clock.now()
+    expiry = world.wall_time(glance.next_expiry_at)
+    if expiry is not None and expiry < now and endings.lose_expired(world):
+        taken += _pull(world, replace(want, limit=want.limit - len(taken)))
+    return taken, min((at for at in (glance.next_due_at, expiry) if at is not None), default=None)
+
+
+def take_if_valid(world: World, want: Want, caller: Caller) -> tuple[list[Job], datetime | None]:
+    """The same for somebody who has waited: its token may count no more, and then nothing is claimed for it."""
+    if caller.token_id is not None or caller.expires_at is not None:
+        check_valid(world, caller)
+    return take(world, want)
+
+
+def give_back(world: World, jobs: Sequence[Job]) -> None:
+    """Nobody is there to run them; no attempt is counted."""
+    for job in jobs:
+        try:
+            endings.release(world, job.id, job.token, reason="its caller hung up", owner=job.owner)
+        except HoraeError as problem:
+            log.warning("%s was claimed for nobody and waits for its lease to run out: %s", job.id, problem)
+
+
+def _pull(world: World, want: Want) -> list[Job]:
+    return claims.pull(
+        world,
+        worker_id=want.worker_id,
+        queues=want.queues,
+        limit=want.limit,
+        lease=want.lease,
+        order=want.order,
+        owner=want.owner,
+    )
+
+
+class Waiter:
+    """One caller, and the bell that wakes it from any thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._bell = asyncio.Event()
+        self._end = asyncio.Event()
+        self._late = False  # its time is up
+        self._gone = False  # it has hung up
+        self._revoked = False  # its token counts no more
+
+    def waits(self) -> bool:
+        return not (self._late or self._gone or self._revoked)
+
+    def is_revoked(self) -> bool:
+        return self._revoked
+
+    def has_gone(self) -> bool:
+        return self._gone
+
+    def ring(self) -> None:
+        with suppress(RuntimeError):  # a loop that has ended no longer needs waking
+            self._loop.call_soon_threadsafe(self._bell.set)
+
+    def send_home(self) -> None:
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self.is_late)
+
+    def revoke(self) -> None:
+        """From any thread: its token counts no more."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._end_revoked)
+
+    def _end_revoked(self) -> None:
+        self._revoked = True
+        self._bell.set()
+        self._end.set()
+
+    def is_late(self) -> None:
+        self._late = True
+        self._bell.set()
+        self._end.set()
+
+    async def watch(self, request: Request) -> None:
+        """Notice that the caller hangs up; its body has been read, so nothing else can come."""
+        while (await request.receive())["type"] != "http.disconnect":
+            continue
+        self._gone = True
+        self._bell.set()
+        self._end.set()
+
+    async def sleep(self, at_most: timedelta | None) -> None:
+        """Until the bell, or so long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if at_most is None else at_most.total_seconds()):
+                await self._bell.wait()
+        self._bell.clear()
+
+    async def over(self) -> None:
+        """Until there is nothing left to wait for: the time is up, the caller has gone, its token counts no more."""
+        await self._end.wait()
+
+    async def rest(self, at_most: timedelta) -> None:
+        """So long, whatever rings meanwhile; less when there is nothing left to wait for."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(at_most.total_seconds()):
+                await self._end.wait()
+
+
+class Line:
+    """Those who want the same, first come, first served."""
+
+    def __init__(self, queues: Sequence[str]) -> None:
+        self.queues = frozenset(queues)
+        self.waiters: deque[Waiter] = deque()
+
+
+Key = tuple[str | None, tuple[str, ...], int]  # whose, for what, and which one of those who stand alone
+
+
+class Room:
+    """Everybody who waits at one service."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lines: dict[Key, Line] = {}
+        self._count: Counter[str | None] = Counter()
+        self._store: Store | None = None
+        self._unsubscribe: Callable[[], None] | None = None
+        self._threads = ThreadPoolExecutor(THREADS, "horae-waiting")
+        self._watch = Watch()
+        self._closed = False
+
+    @property
+    def waiting(self) -> int:
+        return self._count.total()
+
+    async def wait(self, world: World, want: Want, caller: Caller, request: Request, at_most: timedelta) -> list[Job]:
+        """Jobs as soon as there are any; none when the time is up or the caller has hung up.
+
+        ``Unauthorized`` when the caller's token is revoked or expires meanwhile; then nothing was claimed for it.
+        """
+        if self._closed:
+            return []
+        waiter = Waiter()
+        key = (want.owner, tuple(sorted(want.queues)), 0)
+        with self._standing(world.store, key, waiter) as line, self._watch.watching(world, caller, waiter.revoke):
+            timer = asyncio.get_running_loop().call_later(at_most.total_seconds(), waiter.is_late)
+            watching = asyncio.create_task(waiter.watch(request))
+            try:
+                jobs = await self._served(world, want, caller, line, waiter)
+            finally:
+                timer.cancel()
+                watching.cancel()
+        if waiter.is_revoked() and not jobs:
+            raise Unauthorized("token_invalid")
+        return jobs
+
+    @contextmanager
+    def listening(self, world: World, hint: str, caller: Caller) -> Iterator[Waiter]:
+        """Somebody who takes nothing and only looks on, in a line of its own: every hint of that name wakes it."""
+        waiter = Waiter()
+        key = (caller.sees, (hint,), id(waiter))
+        with self._standing(world.store, key, waiter), self._watch.watching(world, caller, waiter.revoke):
+            yield waiter
+
+    async def _served(self, world: World, want: Want, caller: Caller, line: Line, waiter: Waiter) -> list[Job]:
+        quiet = QUIET_FIRST
+        while waiter.waits():
+            if line.waiters[0] is not waiter:
+                await waiter.sleep(None)
+                continue
+            await asyncio.sleep(0)  # let the news that the caller has hung up come first
+            if waiter.has_gone():
+                break
+            jobs, look_at = await self._borrowed(world, want, caller)
+            if jobs and waiter.has_gone():
+                self._threads.submit(give_back, world, jobs)
+                break
+            if jobs:
+                return jobs
+            pause = LOOK_AT_LEAST if look_at is None else min(LOOK_AT_LEAST, look_at - world.clock.now())
+            if pause <= timedelta(0):
+                pause = BLOCKED
+            if not world.store.hears():
+                pause, quiet = min(pause, quiet), min(quiet * 1.5, QUIET_LAST)
+            if waiter.waits():
+                await waiter.sleep(pause)
+        return []
+
+    async def _borrowed(self, world: World, want: Want, caller: Caller) -> tuple[list[Job], datetime | None]:
+        """Look in a thread; if the request is cancelled meanwhile, whatever that claims is given back."""
+        future = self._threads.submit(take_if_valid, world, want, caller)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            future.add_done_callback(lambda done: _undo(world, done))
+            raise
+
+    def close(self) -> None:
+        """The service ends: everybody goes home with nothing, and nobody waits any more. From any thread."""
+        with self._lock:
+            self._closed = True
+            for line in self._lines.values():
+                for waiter in line.waiters:
+                    waiter.send_home()
+
+    # -- lines -----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _standing(self, store: Store, key: Key, waiter: Waiter) -> Iterator[Line]:
+        owner, queues, _ = key
+        with self._lock:
+            if self.waiting >= MOST_WAITING or (owner is not None and self._count[owner] >= MOST_OF_ONE):
+                raise TooManyRequests("Too many callers are waiting here already. Ask without waiting.", 5)
+            line = self._lines.setdefault(key, Line(queues))
+            line.waiters.append(waiter)
+            self._count[owner] += 1
+            self._listen(store)
+            if self._closed:
+                waiter.is_late()
+        try:
+            yield line
+        finally:
+            self._leave(key, line, waiter)
+
+    def _leave(self, key: Key, line: Line, waiter: Waiter) -> None:
+        with self._lock:
+            line.waiters.remove(waiter)
+            self._count[key[0]] -= 1
+            if line.waiters:
+                line.waiters[0].ring()
+            else:
+                del self._lines[key]
+            if not self._lines and self._unsubscribe is not None:
+                self._unsubscribe()
+                self._store = self._unsubscribe = None
+
+    def _listen(self, store: Store) -> None:
+        """One subscription for all; anew when the store was opened anew."""
+        if self._store is not store:
+            if self._unsubscribe is not None:
+                self._unsubscribe()
+            self._store, self._unsubscribe = store, store.subscribe(self._hint)
+
+    def _hint(self, queue: str) -> None:
+        """From any thread: there may be work in that queue."""
+        with self._lock:
+            for line in self._lines.values():
+                if (queue == "*" or queue in line.queues) and line.waiters:
+                    line.waiters[0].ring()
+
+
+def _undo(world: World, done: Future[tuple[list[Job], datetime | None]]) -> None:
+    if not done.cancelled() and done.exception() is None:
+        give_back(world, done.result()[0])
+
+
+def room_of(app: FastAPI) -> Room:
+    """The service's one room; made when it is first asked for, from the event loop."""
+    if not hasattr(app.state, "waiting"):
+        app.state.waiting = Room()
+    found: Room = app.state.waiting
+    return found

@@ -1,0 +1,1 @@
+"""Tokens, owners and sealed secrets."""

@@ -1,0 +1,1 @@
+"""SQLite, PostgreSQL and MariaDB: their connections, their statements, and how they differ."""

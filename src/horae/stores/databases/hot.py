@@ -1,0 +1,387 @@
+"""The hot statements and the flows they make up: claim, settle, renew, lose, note, glance.
+
+Written once for all databases against ``Driver``; a store overrides a step where its database can do it in
+fewer round trips. Every write to a running job is guarded by its token.
+"""
+
+# size: the flows of one job from claim to settlement, which share their statements
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from horae.core.jobs.job import CLOSED, Job, Lease, Outcome, Settlement, settlement
+from horae.core.jobs.machinery import MACHINERY
+from horae.core.time.instants import instant, micros
+from horae.ports import Claim, Glance, Node, Renewed
+from horae.stores.codecs import to_micros
+from horae.stores.databases.dialects import Dialect
+from horae.stores.databases.driver import Driver, marks
+from horae.stores.jobs.admission import Admission
+from horae.stores.jobs.links import Ended, Links
+from horae.stores.jobs.needs import cancel_waiting
+from horae.stores.jobs.slots import Slots
+from horae.stores.tables import ATTEMPT, AUDIT, ENDING, JOBS, NODES, SNAPSHOT, ending_row
+
+BANDS = (0, 1, 2)
+# How many candidates each round of a claim looks at, at least: a long line of held jobs is passed in a few steps.
+REACHES = (1, 4, 16, 64, 256, *[1000] * 15)
+CHUNK = 500  # rows named in one IN list
+SKIP_FIRE = (
+    "UPDATE horae_fires SET verdict = 'skipped', reason = %s "
+    "WHERE schedule_id = %s AND kind = 'schedule' AND fire_at = %s AND job_id = %s"
+)
+# All of them are in the first band, and nobody pauses their queue.
+NEXT_MACHINERY = (
+    f"(SELECT run_at FROM horae_jobs WHERE queue = '{MACHINERY}' AND state = 'queued' AND held = '' AND band = 0 "
+    "ORDER BY run_at LIMIT 1)"
+)
+STATE, TOKEN, WORKER, LEASED, STARTED, LINKED = map(
+    JOBS.columns.index, ("state", "token", "worker_id", "leased_until", "started_at", "linked")
+)
+CONCURRENCY_KEY, HELD = JOBS.columns.index("concurrency_key"), JOBS.columns.index("held")
+RUN_AT, BAND, HELD_FOR = map(JOBS.columns.index, ("run_at", "band", "held_for"))
+
+
+class Hot:
+    """The flows; ``driver`` is always inside an open transaction."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.slots = Slots(dialect)
+        self.admission = Admission(dialect, self.slots)
+        self.links = Links(dialect)
+        self.job_columns = JOBS.sql(dialect)
+        waiting = f"SELECT {self.job_columns}, concurrency_limit FROM horae_jobs WHERE queue = %s AND state = 'queued' "
+        due, first = "AND band = %s AND run_at <= %s", f"ORDER BY run_at, id LIMIT %s{dialect.locking}"
+        self.candidate_sql = f"{waiting} AND held = '' {due} {first}"
+        # Two scans and not `held IN (…)`: each follows an index in order, where the list would be sorted, and locked.
+        self.owned_sql = tuple(
+            f"{waiting} AND held = '{held}' {due} AND owner = %s AND owner <> 'system' {first}" for held in ("", CLOSED)
+        )
+        copied = ", ".join(("job_id", "token", *ATTEMPT, *ENDING, "state", "finished_at"))
+        source = ", ".join(("id", "token", *ATTEMPT))
+        self.run_sql = (
+            f"INSERT INTO horae_runs ({copied}) SELECT {source}, {marks(len(ENDING) + 2)} FROM horae_jobs WHERE id "
+        )
+        self.final_run_sql = (
+            f"INSERT INTO horae_runs ({copied}, {', '.join(SNAPSHOT)}) "
+            f"SELECT {source}, {marks(len(ENDING) + 2)}, {', '.join(SNAPSHOT)} FROM horae_jobs WHERE id "
+        )
+
+    # -- claim -------------------------------------------------------------------------------------------------
+
+    def claim(self, driver: Driver, claim: Claim, now: datetime) -> list[Job]:
+        """Lease due jobs of one queue to one worker, in the queue's order, within every limit."""
+        own = claim.queue == MACHINERY  # nobody pauses or limits what Horae has promised
+        order, paused = ("priority", False) if own else self._served(driver, claim)
+        limits = {} if own else self.slots.limits(driver)
+        taken: list[tuple[Any, ...]] = []
+        placed: set[int] = set()
+        for reach in REACHES:
+            room = claim.limit - len(taken)
+            if paused or room < 1:
+                break
+            rows, refused = self._candidates(driver, claim, order, max(room, reach), micros(now)), False
+            if claim.owner is None and not own:  # a tenant's own worker runs whatever that tenant asks for
+                rows, refused = self.admission.admit(driver, rows)
+            granted, holding, again = rows[:room], set[int](), False
+            if limits or any(row[CONCURRENCY_KEY] is not None for row in rows):
+                granted, holding, again = self.slots.take(driver, claim.queue, rows, limits, room)
+            self._lease(driver, [row[0] for row in granted], claim, now)
+            self.admission.take_back(driver, [row[0] for row in granted if row[HELD] == CLOSED])
+            taken += granted
+            placed |= holding
+            if not (again or (refused and len(granted) < room)):
+                break  # nothing was held back, so nothing else can take its place
+        self._link(driver, sorted(placed))
+        return [_leased(row, claim, now, row[0] in placed) for row in taken]
+
+    def _served(self, driver: Driver, claim: Claim) -> tuple[str, bool]:
+        """The queue's order, and whether it is paused."""
+        found = driver.rows("SELECT sorting, paused_at FROM horae_queues WHERE name = %s", [claim.queue])
+        if not found:
+            return claim.order or "priority", False
+        return claim.order or found[0][0], found[0][1] is not None
+
+    def _candidates(self, driver: Driver, claim: Claim, order: str, room: int, now: int) -> list[tuple[Any, ...]]:
+        """One bounded range scan for each band, joined or merged."""
+        found: list[tuple[Any, ...]] = []
+        for band in BANDS:
+            wanted = room - len(found) if order == "priority" else room
+            if wanted > 0:
+                found += self._due(driver, claim, band, wanted, now)
+        if order == "run_at":
+            found.sort(key=lambda row: (row[RUN_AT], row[BAND], row[0]))
+        return found[:room]
+
+    def _due(self, driver: Driver, claim: Claim, band: int, wanted: int, now: int) -> list[tuple[Any, ...]]:
+        if claim.owner is None:
+            return driver.rows(self.candidate_sql, [claim.queue, band, now, wanted])
+        mine = [claim.queue, band, now, claim.owner, wanted]
+        rows = [row for sql in self.owned_sql for row in driver.rows(sql, mine)]
+        return sorted(rows, key=lambda row: (row[RUN_AT], row[0]))[:wanted]
+
+    def _lease(self, driver: Driver, numbers: Sequence[int], claim: Claim, now: datetime) -> None:
+        for start in range(0, len(numbers), CHUNK):
+            chunk = numbers[start : start + CHUNK]
+            driver.change(
+                "UPDATE horae_jobs SET state = 'running', token = token + 1, worker_id = %s, leased_until = %s, "
+                f"started_at = %s WHERE id IN ({marks(len(chunk))})",
+                [claim.worker_id, micros(claim.until(now)), micros(now), *chunk],
+            )
+
+    def _link(self, driver: Driver, numbers: Sequence[int]) -> None:
+        """Note that the end of these jobs concerns others."""
+        for start in range(0, len(numbers), CHUNK):
+            chunk = numbers[start : start + CHUNK]
+            driver.change(f"UPDATE horae_jobs SET linked = 1 WHERE id IN ({marks(len(chunk))})", chunk)
+
+    # -- settle ------------------------------------------------------------------------------------------------
+
+    def settle(self, driver: Driver, settlements: Sequence[Settlement], now: datetime) -> tuple[set[int], set[str]]:
+        """Write endings; answers with the rejected numbers and the queues that may have work again."""
+        accepted, linked = self._accepted(driver, settlements)
+        finished = [s for s in accepted if s.change.state in ("succeeded", "cancelled")]
+        again = [s for s in accepted if s.change.state == "queued"]
+        dead = [s for s in accepted if s.change.state == "dead"]
+        self.write_runs(driver, finished, now, final=True)
+        self.write_runs(driver, again + dead, now, final=False)
+        self._record_skipped(driver, finished)
+        self.remove(driver, [s.number for s in finished])
+        self._requeue(driver, again)
+        self._bury(driver, dead, now)
+        self._free_names(driver, [s.number for s in finished + dead if s.unique])
+        self._append_entries(driver, accepted)
+        queues = self.slots.give_back(driver, sorted(linked))
+        ended = [s for s in finished + dead if s.number in linked]
+        queues |= self.links.after(
+            driver, [Ended(s.number, linked[s.number], s.change.state == "succeeded") for s in ended], now
+        )
+        return {s.number for s in settlements} - {s.number for s in accepted}, queues
+
+    def _accepted(
+        self, driver: Driver, settlements: Sequence[Settlement]
+    ) -> tuple[list[Settlement], dict[int, int | None]]:
+        """Whose token is still current; and which of these jobs concern others, with their schedule.
+
+        Wait for locked rows, except when all settlements are lost leases: one process that froze with a row locked must
+        not keep the reaper from handing on the others.
+        """
+        lost = all(s.expired_before is not None for s in settlements)
+        lock = self.dialect.locking if lost else self.dialect.waiting_lock
+        current: dict[int, tuple[int, int]] = {}
+        linked: dict[int, int | None] = {}
+        ordered = sorted(settlements, key=lambda s: s.number)
+        for start in range(0, len(ordered), CHUNK):
+            numbers = [s.number for s in ordered[start : start + CHUNK]]
+            sql = "SELECT id, token, leased_until, linked, schedule_id FROM horae_jobs "
+            sql += f"WHERE id IN ({marks(len(numbers))}) "
+            for number, token, until, concerns, schedule_id in driver.rows(
+                sql + "AND state = 'running' ORDER BY id" + lock, numbers
+            ):
+                current[number] = (token, until)
+                if concerns:
+                    linked[number] = schedule_id
+        holding = [s for s in ordered if _still_holds(s, current.get(s.number))]
+        first = {s.number: s for s in reversed(holding)}  # an ending told twice in one batch counts once
+        accepted = [s for s in holding if first[s.number] is s]
+        return accepted, {s.number: linked[s.number] for s in accepted if s.number in linked}
+
+    def write_runs(self, driver: Driver, settlements: Sequence[Settlement], now: datetime, *, final: bool) -> None:
+        """One statement for all that ended alike, as most of a batch did."""
+        sql, at = self.final_run_sql if final else self.run_sql, micros(now)
+        alike: dict[tuple[Any, ...], list[int]] = {}
+        for done in settlements:
+            alike.setdefault((*ending_row(done), done.change.state if final else None, at), []).append(done.number)
+        for ending, numbers in alike.items():
+            for start in range(0, len(numbers), CHUNK):
+                chunk = numbers[start : start + CHUNK]
+                driver.change(f"{sql} IN ({marks(len(chunk))})", [*ending, *chunk])
+
+    def _record_skipped(self, driver: Driver, finished: Sequence[Settlement]) -> None:
+        """Correct the fire records of occurrences that became a job and then did not run at all."""
+        skipped = [s for s in finished if s.outcome.ending == "skipped" and s.change.attempt == 0]
+        for done in skipped:
+            found = driver.rows("SELECT schedule_id, fire_at FROM horae_jobs WHERE id = %s", [done.number])
+            for schedule_id, fire_at in found:
+                driver.change(SKIP_FIRE, [done.outcome.error, schedule_id, fire_at, done.number])
+
+    def remove(self, driver: Driver, numbers: Sequence[int]) -> None:
+        for start in range(0, len(numbers), CHUNK):
+            chunk = numbers[start : start + CHUNK]
+            driver.change(f"DELETE FROM horae_jobs WHERE id IN ({marks(len(chunk))})", chunk)
+
+    def drop(self, driver: Driver, numbers: Sequence[int], reason: str, now: datetime) -> None:
+        """End waiting jobs as cancelled: their rows move to the history, their names are free again."""
+        linked = f"SELECT id, schedule_id FROM horae_jobs WHERE linked = 1 AND id IN ({marks(len(numbers))}) "
+        ended = driver.rows(linked + "AND state = 'queued'", numbers)
+        cancel_waiting(driver, numbers, reason, now)
+        self.links.after(driver, [Ended(number, schedule_id, False) for number, schedule_id in ended], now)
+
+    def _requeue(self, driver: Driver, settlements: Sequence[Settlement]) -> None:
+        """Back to the queue with a raised token, so that the old holder's word counts no more."""
+        if settlements:
+            driver.many(
+                "UPDATE horae_jobs SET state = 'queued', token = token + 1, attempt = %s, run_at = %s, "
+                "last_error = %s, held_for = %s, worker_id = NULL, leased_until = NULL, started_at = NULL "
+                "WHERE id = %s",
+                [
+                    (s.change.attempt, micros(s.change.run_at), s.change.error, s.change.waits_for, s.number)
+                    for s in settlements
+                ],
+            )
+
+    def _bury(self, driver: Driver, settlements: Sequence[Settlement], now: datetime) -> None:
+        if settlements:
+            driver.many(
+                "UPDATE horae_jobs SET state = 'dead', token = token + 1, attempt = %s, last_error = %s, "
+                "leased_until = NULL, finished_at = %s WHERE id = %s",
+                [(s.change.attempt, s.change.error, micros(now), s.number) for s in settlements],
+            )
+
+    def _free_names(self, driver: Driver, numbers: Sequence[int]) -> None:
+        """A unique name is free again as soon as its job has ended."""
+        if numbers:
+            driver.change(
+                f"DELETE FROM horae_keys WHERE scope = 'unique' AND job_id IN ({marks(len(numbers))})", numbers
+            )
+
+    def _append_entries(self, driver: Driver, settlements: Sequence[Settlement]) -> None:
+        entries = [AUDIT.values(s.entry) for s in settlements if s.entry is not None]
+        if entries:
+            names = AUDIT.written
+            driver.many(f"INSERT INTO horae_audit ({', '.join(names)}) VALUES ({marks(len(names))})", entries)
+
+    # -- leases ------------------------------------------------------------------------------------------------
+
+    def renew(self, driver: Driver, leases: Sequence[Lease], until: datetime, *, patient: bool = False) -> Renewed:
+        """Extend what is still held; the rest has been handed on.
+
+        Skip rows that a transaction has locked, or wait for them briefly where *patient*: one handler that stays in its
+        transaction for long must not cost all other jobs of its worker their leases.
+        """
+        newest = sorted(leases, key=lambda lease: lease.token)  # of two attempts at one job the newer can hold it
+        tokens = {lease.job_number: lease.token for lease in newest}
+        numbers = sorted(tokens)
+        lock = self.dialect.locking
+        if patient:
+            lock = self.dialect.brief_lock
+            for setting in self.dialect.brief_lock_settings:
+                driver.change(setting)
+        found = self._running(driver, numbers, lock)
+        held = [number for number, (token, _) in found.items() if tokens[number] == token]
+        for start in range(0, len(held), CHUNK):
+            chunk = held[start : start + CHUNK]
+            driver.change(
+                f"UPDATE horae_jobs SET leased_until = %s WHERE id IN ({marks(len(chunk))})", [micros(until), *chunk]
+            )
+        missing = [number for number in numbers if number not in found]
+        unseen = self._running(driver, missing, "") if missing and lock else {}
+        busy = [number for number, (token, _) in unseen.items() if tokens[number] == token]
+        cancelled = [number for number in (*held, *busy) if (found | unseen)[number][1] is not None]
+        return Renewed(frozenset((*held, *busy)), frozenset(cancelled), frozenset(busy))
+
+    def _running(self, driver: Driver, numbers: Sequence[int], lock: str) -> dict[int, tuple[int, str | None]]:
+        """Read token and cancel reason of those of these jobs that are running."""
+        found: dict[int, tuple[int, str | None]] = {}
+        for start in range(0, len(numbers), CHUNK):
+            chunk = numbers[start : start + CHUNK]
+            sql = f"SELECT id, token, cancel_reason FROM horae_jobs WHERE id IN ({marks(len(chunk))}) "
+            for number, token, reason in driver.rows(sql + "AND state = 'running' ORDER BY id" + lock, chunk):
+                found[number] = (token, reason)
+        return found
+
+    def expired(self, driver: Driver, now: datetime, limit: int) -> list[Job]:
+        """Read running jobs whose lease has run out, skipping locked rows; nothing is changed."""
+        sql = f"SELECT {self.job_columns} FROM horae_jobs WHERE state = 'running' AND leased_until < %s "
+        sql += f"ORDER BY leased_until LIMIT %s{self.dialect.locking}"
+        return [JOBS.read(row) for row in driver.rows(sql, [micros(now), limit])]
+
+    def lose(self, driver: Driver, numbers: Sequence[int], now: datetime) -> None:
+        """Close running jobs that have fallen silent, for good; their checkpoint stays on record."""
+        sql = f"SELECT {self.job_columns} FROM horae_jobs WHERE id IN ({marks(len(numbers))}) AND state = 'running'"
+        silent = [JOBS.read(row) for row in driver.rows(sql, numbers)]
+        outcome = Outcome("lost", error="stale: no progress for longer than its stale_timeout", final=True)
+        endings = [replace(settlement(job, outcome, now=now, roll=0.0), expired_before=None) for job in silent]
+        self.settle(driver, endings, now)
+
+    def note(
+        self, driver: Driver, lease: Lease, progress: str | None, checkpoint: str | None, now: datetime | None
+    ) -> bool:
+        """Write progress or a checkpoint, if the lease is still the current one."""
+        given = {"progress": progress, "checkpoint": checkpoint, "progressed_at": to_micros(now)}
+        named = {name: value for name, value in given.items() if value is not None}
+        sets = ", ".join(f"{name} = %s" for name in named) or "token = token"
+        sql = f"UPDATE horae_jobs SET {sets} WHERE id = %s AND token = %s AND state = 'running'"
+        return driver.change(sql, [*named.values(), lease.job_number, lease.token]) == 1
+
+    # -- look --------------------------------------------------------------------------------------------------
+
+    def glance(self, driver: Driver, queues: Sequence[str], node: Node | None, worker_id: str | None) -> Glance:
+        """What a sleeping process wants to know, in one statement; with a node, also its heartbeat."""
+        opening, parameters = ("", []) if node is None else self.beat(driver, node)
+        parts = []
+        for queue in queues:
+            for band in BANDS:
+                parts.append(
+                    "(SELECT run_at FROM horae_jobs WHERE queue = %s AND state = 'queued' AND held = '' AND band = %s "
+                    "AND NOT EXISTS (SELECT 1 FROM horae_queues WHERE name = %s AND paused_at IS NOT NULL) "
+                    "ORDER BY run_at LIMIT 1)"
+                )
+                parameters += [queue, band, queue]
+        parts.append(NEXT_MACHINERY)
+        parts.append(
+            "(SELECT leased_until FROM horae_jobs WHERE state = 'running' AND leased_until > 0 "
+            "ORDER BY leased_until LIMIT 1)"
+        )
+        parts.append("(SELECT next_due_at FROM horae_schedules WHERE next_due_at > 0 ORDER BY next_due_at LIMIT 1)")
+        parts.append(self.dialect.time_micros)
+        *dues, machinery, expiry, fire, time = driver.rows(f"{opening}SELECT {', '.join(parts)}", parameters)[0]
+        due = min((value for value in dues if value is not None), default=None)
+        stopping: frozenset[int] = frozenset()
+        if worker_id is not None:
+            sql = "SELECT id FROM horae_jobs WHERE state = 'running' AND worker_id = %s AND cancel_reason IS NOT NULL"
+            stopping = frozenset(row[0] for row in driver.rows(sql, [worker_id]))
+        return Glance(
+            next_due_at=None if due is None else instant(due),
+            next_expiry_at=None if expiry is None else instant(expiry),
+            next_fire_at=None if fire is None else instant(fire),
+            next_machinery_at=None if machinery is None else instant(machinery),
+            store_time=None if time is None else instant(int(time)),
+            cancelled=stopping,
+        )
+
+    def beat(self, driver: Driver, node: Node) -> tuple[str, list[Any]]:
+        """Write that the node is alive, or answer with a clause that makes the look itself do so."""
+        sql = "UPDATE horae_nodes SET seen_at = %s, state = %s WHERE id = %s"
+        row = NODES.row(node)
+        if driver.change(sql, [row["seen_at"], row["state"], row["id"]]) == 0:
+            before, behind = self.dialect.insert_ignore
+            told = f"horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))})"
+            driver.change(f"{before} {told} {behind}", list(row.values()))
+        return "", []
+
+
+def _still_holds(settlement: Settlement, current: tuple[int, int] | None) -> bool:
+    if current is None or current[0] != settlement.token:
+        return False
+    expired_before = to_micros(settlement.expired_before)
+    return expired_before is None or current[1] < expired_before
+
+
+def _leased(row: Sequence[Any], claim: Claim, now: datetime, linked: bool) -> Job:
+    """The candidate as its claim has just written it."""
+    values = list(row)
+    values[STATE] = "running"
+    values[TOKEN] += 1
+    values[WORKER] = claim.worker_id
+    values[LEASED] = micros(now + claim.lease)
+    values[STARTED] = micros(now)
+    values[LINKED] = linked or values[LINKED]
+    if values[HELD] == CLOSED:
+        values[HELD], values[HELD_FOR] = "", None
+    return JOBS.read(values)

@@ -1,0 +1,219 @@
+"""MariaDB 10.6 and later (and MySQL 8's common subset): select with SKIP LOCKED, update by key, commit.
+
+There is no NOTIFY; sleeping workers of other processes look often instead.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime, timedelta
+from typing import Any
+
+import pymysql
+from pymysql.constants import ER
+from sqlalchemy import Column, Connection, Engine, event
+from sqlalchemy.dialects import mysql
+
+from horae.core.jobs.job import NewJob, Settlement
+from horae.core.time.instants import micros
+from horae.core.timeouts import Timeouts, client_limit
+from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull
+from horae.stores.databases.dialects import MYSQL
+from horae.stores.databases.driver import Driver, marks
+from horae.stores.databases.hot import Hot
+from horae.stores.databases.mysql_connections import BoundedConnection
+from horae.stores.schedules.fires import MOVED, Firings
+from horae.stores.store import SqlStore, unavailable
+from horae.stores.tables import ATTEMPT, ENDING, INSERT_COLUMNS, SNAPSHOT, ending_row, new_job_row, runs, schedules
+from horae.stores.tables import jobs as job_table
+
+RETRIED = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT}
+GONE = {2003, 2006, 2013, 2055, 1053, 1152, 1158, 1159, 1160, 1161, 1205, 4031}
+DISK_FULL = {1021, 1114}
+TOOK_TOO_LONG = {1969}  # longer than max_statement_time: the server stopped it itself
+INSERT_HEAD = f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES "
+
+
+def _paths(columns: Iterable[Column[Any]]) -> str:
+    """The columns of a JSON_TABLE over lists of their values, in this order."""
+    kinds = ((column.name, column.type.compile(dialect=mysql.dialect())) for column in columns)
+    return ", ".join(f"{name} {kind} PATH '$[{place}]'" for place, (name, kind) in enumerate(kinds))
+
+
+_ENDED = _paths([job_table.c.id, *(runs.c[name] for name in (*ENDING, "state"))])
+
+
+def _write_run(final: bool) -> str:
+    names = ("job_id", "token", *ATTEMPT, *ENDING, "state", "finished_at", *(SNAPSHOT if final else ()))
+    source = [
+        "j.id",
+        "j.token",
+        *(f"j.{name}" for name in ATTEMPT),
+        *(f"e.{name}" for name in (*ENDING, "state")),
+        "%s",
+    ]
+    source += [f"j.{name}" for name in SNAPSHOT] if final else []
+    return (
+        f"INSERT INTO horae_runs ({', '.join(names)}) SELECT {', '.join(source)} "
+        f"FROM horae_jobs j JOIN JSON_TABLE(%s, '$[*]' COLUMNS ({_ENDED})) e ON j.id = e.id"
+    )
+
+
+PRESENT = "READ COMMITTED"
+WRITE_RUN = {final: _write_run(final) for final in (True, False)}
+
+
+def _packets(texts: Sequence[str], most: int = 4_000_000) -> Iterator[list[str]]:
+    """Endings in portions that fit the server's largest packet (16 MB unless configured)."""
+    packet: list[str] = []
+    for text in texts:
+        if packet and sum(map(len, packet)) + len(text) > most:
+            yield packet
+            packet = []
+        packet.append(text)
+    if packet:
+        yield packet
+
+
+class MysqlHot(Hot):
+    """The flows whose steps MariaDB can do in one statement for many rows."""
+
+    def write_runs(self, driver: Driver, settlements: Sequence[Settlement], now: datetime, *, final: bool) -> None:
+        rows = [json.dumps([s.number, *ending_row(s), s.change.state if final else None]) for s in settlements]
+        for chunk in _packets(rows):
+            driver.change(WRITE_RUN[final], [micros(now), f"[{','.join(chunk)}]"])
+
+
+_MOVED = _paths(schedules.c[name] for name in (*MOVED, "id"))
+MOVE = (
+    f"UPDATE horae_schedules s JOIN JSON_TABLE(%s, '$[*]' COLUMNS ({_MOVED})) m ON s.id = m.id "
+    f"SET {', '.join(f's.{name} = m.{name}' for name in MOVED)}"
+)
+
+
+class MysqlFirings(Firings):
+    """Many schedules moved in one statement."""
+
+    def move(self, driver: Driver, rows: Sequence[tuple[Any, ...]]) -> None:
+        driver.change(MOVE, [json.dumps(rows)])
+
+
+def _see_the_present(connection: Any, _: Any) -> None:
+    """Let a connection of a caller's own engine see what others have committed, once it has their lock.
+
+    MariaDB's default, REPEATABLE READ, would go on showing the past, in which a full limit has room.
+    """
+    if not isinstance(connection, BoundedConnection):
+        with closing(connection.cursor()) as cursor:
+            cursor.execute(f"SET SESSION TRANSACTION ISOLATION LEVEL {PRESENT}")
+
+
+class MysqlStore(SqlStore):
+    """MariaDB, shared by many hosts."""
+
+    def __init__(self, engine: Engine, timeouts: Timeouts | None = None) -> None:
+        super().__init__(engine, MYSQL, timeouts)
+        self.returns = bool(getattr(engine.dialect, "is_mariadb", False))
+        self._hot_pool = engine.pool.recreate()  # lent connections can use up the engine's pool, not this one
+        event.listen(self._hot_pool, "connect", _see_the_present)
+
+    def make_hot(self) -> Hot:
+        return MysqlHot(self.dialect)
+
+    def make_firings(self) -> Firings:
+        return MysqlFirings(self.hot, self._add_in_chunks)
+
+    @contextmanager
+    def driving(self) -> Iterator[Driver]:
+        pooled = self.acquire(self._hot_pool.connect)
+        self.limit(pooled.driver_connection, self.timeouts.hot)
+        try:
+            yield Driver(pooled.driver_connection)
+            pooled.commit()
+        except BaseException:
+            pooled.invalidate()
+            raise
+        pooled.close()
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        with self.acquire(self.engine.connect) as connection:
+            if not isinstance(connection.connection.driver_connection, BoundedConnection):
+                connection = connection.execution_options(isolation_level=PRESENT)
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Read in REPEATABLE READ; the extra statement replaces the COMMIT, because closing rolls back anyway."""
+        with self.acquire(self.engine.connect) as connection:
+            with closing(connection.connection.cursor()) as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield connection
+
+    def limit(self, connection: Any, limit: timedelta | None) -> None:
+        if isinstance(connection, BoundedConnection):  # leave connections of a caller's own engine alone
+            connection.limit = client_limit(limit)
+
+    @contextmanager
+    def lend(self, connection: Connection, limit: timedelta | None) -> Iterator[None]:
+        driver = connection.connection.driver_connection
+        if not isinstance(driver, BoundedConnection):
+            yield
+            return
+        before, driver.limit = driver.limit, client_limit(limit)
+        self._bound_statements(driver, limit)
+        try:
+            yield
+        finally:
+            driver.limit = before
+            with suppress(pymysql.MySQLError):  # the connection is gone, and its settings with it
+                self._bound_statements(driver, self.timeouts.statement)
+
+    def _bound_statements(self, driver: BoundedConnection, limit: timedelta | None) -> None:
+        seconds = 0.0 if limit is None else limit.total_seconds()
+        with driver.cursor() as cursor:
+            cursor.execute(f"SET @horae = 0/*M!100100 , SESSION max_statement_time = {seconds:g} */")
+
+    def add_plain(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
+        rows = [new_job_row(job, now) for job in jobs]
+        row = f"({marks(len(INSERT_COLUMNS))})"
+        sql = INSERT_HEAD + ", ".join([row] * len(rows)) + (" RETURNING id" if self.returns else "")
+        cursor = driver.connection.cursor()
+        cursor.execute(sql, [value for told in rows for value in told])
+        answer = [found[0] for found in cursor.fetchall()] if self.returns else []
+        first = int(cursor.lastrowid or 0)  # without RETURNING: a multi-row INSERT … VALUES draws consecutive numbers
+        cursor.close()
+        return answer or list(range(first, first + len(rows)))
+
+    def hears(self) -> bool:
+        return False
+
+    def translated(self, problem: Exception, *, sent: bool = True) -> Exception:
+        if not isinstance(problem, pymysql.MySQLError):
+            return problem
+        number = problem.args[0] if problem.args else None
+        text = str(problem.args[-1]) if problem.args else type(problem).__name__
+        if number in (ER.NO_SUCH_TABLE, ER.BAD_FIELD_ERROR):
+            return SchemaMissing("tables_missing", problem=text)
+        if number in RETRIED:
+            return StoreBusy("database_contended", product="MariaDB")
+        if number in TOOK_TOO_LONG:
+            return StoreBusy("database_gave_up", product="MariaDB", problem=f"{text}.")
+        if number in DISK_FULL:
+            return StoreFull("database_full", product="MariaDB", problem=f"{text}.")
+        if number in GONE or isinstance(problem, pymysql.OperationalError | pymysql.InterfaceError):
+            return unavailable("MariaDB", f"{text}.", sent=sent)
+        return StoreError("database_refused", product="MariaDB", problem=f"{text}.")
+
+    def may_retry(self, problem: Exception) -> bool:
+        return isinstance(problem, pymysql.MySQLError) and bool(problem.args) and problem.args[0] in RETRIED
+
+    def is_lock_timeout(self, problem: Exception) -> bool:
+        return bool(problem.args) and problem.args[0] == ER.LOCK_WAIT_TIMEOUT
+
+    def close(self) -> None:
+        self._hot_pool.dispose()
+        super().close()

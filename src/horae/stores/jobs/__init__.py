@@ -1,0 +1,1 @@
+"""Jobs and what belongs to them: queues, limits, workers, definitions."""

@@ -1,0 +1,55 @@
+"""Definitions that the house's workers have stored: rows to values and back."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, select, text, update
+
+from horae.ports import StoredDefinition
+from horae.stores.databases.dialects import BY_NAME, Dialect
+from horae.stores.databases.driver import Driver
+from horae.stores.jobs.admission import Admission
+from horae.stores.jobs.slots import Slots
+from horae.stores.tables import DEFINITIONS, definitions
+
+
+class Definitions:
+    """The definitions inside one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def get(self, name: str) -> StoredDefinition | None:
+        row = self.connection.execute(select(*DEFINITIONS.select).where(definitions.c.name == name)).first()
+        return None if row is None else DEFINITIONS.read(row)
+
+    def all(self) -> list[StoredDefinition]:
+        rows = self.connection.execute(select(*DEFINITIONS.select).order_by(definitions.c.name))
+        return [DEFINITIONS.read(row) for row in rows]
+
+    def lock(self) -> None:
+        """Let no claim hold a job back, and nobody else change a definition, until this transaction ends."""
+        self._admission.lock(self._driver)
+
+    def put(self, definition: StoredDefinition) -> None:
+        """Store a definition; the caller holds the lock."""
+        row = DEFINITIONS.row(definition)
+        before, behind = self._dialect.insert_ignore
+        values = ", ".join(f":{column}" for column in row)
+        self.connection.execute(text(f"{before} horae_definitions ({', '.join(row)}) VALUES ({values}) {behind}"), row)
+        self.connection.execute(update(definitions).where(definitions.c.name == definition.name).values(row))
+
+    def release(self, limit: int) -> tuple[int, set[str]]:
+        """Let up to *limit* held jobs of open handlers back into the claim; how many, in which queues."""
+        return self._admission.release(self._driver, limit)
+
+    @property
+    def _dialect(self) -> Dialect:
+        return BY_NAME[self.connection.dialect.name]
+
+    @property
+    def _driver(self) -> Driver:
+        return Driver(self.connection.connection.driver_connection, self._dialect.placeholder)
+
+    @property
+    def _admission(self) -> Admission:
+        return Admission(self._dialect, Slots(self._dialect))

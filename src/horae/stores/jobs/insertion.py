@@ -1,0 +1,260 @@
+"""Storing new jobs on any connection: keys, unique names, and what they wait for. SQLAlchemy Core.
+
+The keyed way round; jobs without names go through the stores' own hot statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, text, update
+
+from horae.core.jobs.job import NewJob
+from horae.core.time.instants import micros
+from horae.errors import KeyConflict, NotFound
+from horae.ports import Placed
+from horae.stores.databases.dialects import BY_NAME
+from horae.stores.databases.driver import CallerDriver
+from horae.stores.jobs.needs import Needs
+from horae.stores.tables import INSERT_COLUMNS, jobs, keys, needs, new_job_row, runs
+
+CHUNK = 500
+Name = tuple[str, str, str]  # scope, owner, text
+
+
+class Insertion:
+    """New jobs in one transaction, ours or a caller's."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def insert(self, asked: Sequence[NewJob], now: datetime) -> list[Placed]:
+        """Store jobs; one whose key or unique name is known becomes the job that has it."""
+        if all(job.typed_key is None for job in asked):
+            return self._insert(asked, now, self._known(asked))
+        try:
+            placed = self._insert_typed(asked, now, self._known(asked))
+        except KeyConflict:  # perhaps an object of another type has taken the default key since we looked
+            placed = self._insert_typed(asked, now, self._known(asked, latest=True))
+        return placed
+
+    def _insert_typed(self, asked: Sequence[NewJob], now: datetime, known: dict[Name, tuple[int, str]]) -> list[Placed]:
+        """Store jobs with default keys, each under its typed key where the default is not free for it.
+
+        A key of the older, typed form still stands for its request, and two objects of different types that share an
+        id are two jobs.
+        """
+        fresh: dict[Name, NewJob] = {}
+        new = []
+        for job in asked:
+            renamed = replace(job, key=job.typed_key) if self._is_taken(job, known, fresh) else job
+            fresh |= dict.fromkeys(_names(renamed), renamed)
+            new.append(renamed)
+        placed = self._insert(new, now, known)
+        return [
+            where if job.key == before.key else replace(where, key=job.key)
+            for before, job, where in zip(asked, new, placed, strict=True)
+        ]
+
+    def _is_taken(self, job: NewJob, known: dict[Name, tuple[int, str]], fresh: dict[Name, NewJob]) -> bool:
+        if job.typed_key is None:
+            return False
+        default, typed = ("key", job.owner, job.key or ""), ("key", job.owner, job.typed_key)
+        if typed in known or typed in fresh:
+            return True
+        if default in known:
+            number, request_hash = known[default]
+            return request_hash != job.request_hash and self._type_of(number) not in (None, job.object_type)
+        return default in fresh and fresh[default].object_type not in (None, job.object_type)
+
+    def _type_of(self, number: int) -> str | None:
+        live = self.connection.execute(select(jobs.c.object_type).where(jobs.c.id == number)).scalar()
+        if live is not None:
+            return str(live)
+        final = select(runs.c.object_type).where(runs.c.job_id == number, runs.c.state.is_not(None))
+        ended = self.connection.execute(final).scalar()
+        return None if ended is None else str(ended)
+
+    def _insert(self, new: Sequence[NewJob], now: datetime, known: dict[Name, tuple[int, str]]) -> list[Placed]:
+        placed: list[Placed | None] = [None] * len(new)
+        fresh: dict[Name, int] = {}
+        twins: dict[int, int] = {}
+        for place, job in enumerate(new):
+            names = _names(job)
+            there = next((known[name] for name in names if name in known), None)
+            twin = next((name for name in names if name in fresh), None)
+            if there is not None:
+                placed[place] = _deduplicated(job, *there)
+            elif twin is not None:
+                twins[place] = fresh[twin]
+                _deduplicated(job, 0, _hash_behind(twin, new[fresh[twin]]))  # refused before anything is stored
+            else:
+                fresh |= dict.fromkeys(names, place)
+        waiting = [place for place in range(len(new)) if placed[place] is None and place not in twins]
+        numbers = self._add([new[place] for place in waiting], now)
+        for place, where in zip(waiting, self._named([new[place] for place in waiting], numbers, now), strict=True):
+            placed[place] = where
+        self._wait_for_others([(new[place], placed[place]) for place in waiting if new[place].after], now)
+        for place, twin_place in twins.items():
+            original = placed[twin_place]
+            assert original is not None
+            placed[place] = Placed(original.number, deduplicated=True, request_hash=original.request_hash)
+        return [where for where in placed if where is not None]
+
+    def _wait_for_others(self, waiting: Sequence[tuple[NewJob, Placed | None]], now: datetime) -> None:
+        """Note which unfinished jobs a new one waits for; with none left it may run at once.
+
+        The parents' rows are locked, so that one that ends just now either finds the child or is found to have ended.
+        """
+        for job, where in waiting:
+            if where is None or where.deduplicated:
+                continue
+            query = select(jobs.c.id, jobs.c.state).where(jobs.c.id.in_(job.after)).order_by(jobs.c.id)
+            there = {row.id: row.state for row in self.connection.execute(query.with_for_update())}
+            lost = {number for number, state in there.items() if state == "dead"}
+            lost |= self._cancelled([number for number in dict.fromkeys(job.after) if number not in there])
+            rows = [
+                {"job_id": where.number, "needed_id": number, "policy": job.on_parent_dead,
+                 "state": "failed" if number in lost else "open", "concurrency_limit": job.concurrency_limit}
+                for number in sorted({*there, *lost})
+            ]  # fmt: skip
+            if rows:
+                self.connection.execute(insert(needs), rows)
+                self.connection.execute(update(jobs).where(jobs.c.id.in_(there)).values(linked=1))
+            else:
+                free = update(jobs).where(jobs.c.id == where.number).values(held="", held_for=None)
+                self.connection.execute(free)
+            if lost:
+                dialect = BY_NAME[self.connection.dialect.name]
+                Needs(dialect).settle_new(CallerDriver(self.connection), where.number, now)
+
+    def _cancelled(self, numbers: Sequence[int]) -> set[int]:
+        """Those that were cancelled, among jobs that have ended; what never was cannot be waited for."""
+        cancelled: set[int] = set()
+        for number in numbers:
+            final = select(runs.c.state).where(runs.c.job_id == number, runs.c.state.is_not(None))
+            state = self.connection.execute(final).scalar()
+            if state is None:
+                raise NotFound("parent_unknown", id=f"job_{number}")
+            if state != "succeeded":
+                cancelled.add(number)
+        return cancelled
+
+    def _known(self, new: Sequence[NewJob], *, latest: bool = False) -> dict[Name, tuple[int, str]]:
+        """Who has these names; *latest*: also what was committed after this transaction's first look."""
+        wanted = sorted({name for job in new for name in (*_names(job), *_typed(job))})
+        found: dict[Name, tuple[int, str]] = {}
+        for scope, owner in sorted({name[:2] for name in wanted}):
+            texts = [name[2] for name in wanted if name[:2] == (scope, owner)]
+            for start in range(0, len(texts), CHUNK):
+                query = select(keys.c.name, keys.c.job_id, keys.c.request_hash).where(
+                    keys.c.scope == scope, keys.c.owner == owner, keys.c.name.in_(texts[start : start + CHUNK])
+                )
+                for name, number, request_hash in self.connection.execute(
+                    query.with_for_update(read=True) if latest else query
+                ):
+                    found[scope, owner, name] = (number, request_hash)
+        return found
+
+    def _add(self, new: Sequence[NewJob], now: datetime) -> list[int]:
+        numbers: list[int] = []
+        for chunk in chunks(new, 1000):
+            rows = [dict(zip(INSERT_COLUMNS, new_job_row(job, now), strict=True)) for job in chunk]
+            numbers += self._add_rows(rows)
+        return numbers
+
+    def _add_rows(self, rows: list[dict[str, Any]]) -> list[int]:
+        last = BY_NAME[self.connection.dialect.name].last_number
+        if last:  # the only writer draws consecutive numbers
+            self.connection.execute(insert(jobs), rows)
+            number = int(self.connection.execute(text(last)).scalar_one())
+            return list(range(number - len(rows) + 1, number + 1))
+        if self.connection.dialect.insert_executemany_returning_sort_by_parameter_order:
+            statement = insert(jobs).returning(jobs.c.id, sort_by_parameter_order=True)
+            return [row[0] for row in self.connection.execute(statement, rows)]
+        answers = [self.connection.execute(insert(jobs).values(row)) for row in rows]
+        return [answer.inserted_primary_key[0] for answer in answers]  # type: ignore[index]
+
+    def _named(self, new: Sequence[NewJob], numbers: Sequence[int], now: datetime) -> list[Placed]:
+        """Take the names of fresh jobs; whoever lost a race for one becomes the winner's duplicate."""
+        rows = [
+            {"scope": name[0], "owner": name[1], "name": name[2], "job_id": number,
+             "request_hash": _hash_behind(name, job), "created_at": micros(now)}
+            for job, number in zip(new, numbers, strict=True) for name in _names(job)
+        ]  # fmt: skip
+        placed = [Placed(number, request_hash=job.request_hash) for job, number in zip(new, numbers, strict=True)]
+        if not rows or self.take_names(sorted(rows, key=_by_name)) == len(rows):
+            return placed
+        known = self._known(new, latest=True)
+        winners = [
+            next((known[name] for name in _names(job) if known[name][0] != number), None)
+            for job, number in zip(new, numbers, strict=True)
+        ]
+        try:
+            told = [
+                where if winner is None else _deduplicated(job, *winner)
+                for job, where, winner in zip(new, placed, winners, strict=True)
+            ]
+        except KeyConflict:
+            self._withdraw(numbers)
+            raise
+        self._withdraw([number for number, winner in zip(numbers, winners, strict=True) if winner is not None])
+        return told
+
+    def _withdraw(self, numbers: Sequence[int]) -> None:
+        for start in range(0, len(numbers), CHUNK):
+            chunk = numbers[start : start + CHUNK]
+            self.connection.execute(delete(jobs).where(jobs.c.id.in_(chunk)))
+            self.connection.execute(delete(keys).where(keys.c.job_id.in_(chunk)))
+
+    def take_names(self, rows: Sequence[dict[str, Any]]) -> int:
+        """Insert the names that are free; how many that were."""
+        before, behind = BY_NAME[self.connection.dialect.name].insert_ignore
+        names = list(rows[0])
+        taken = 0
+        for start in range(0, len(rows), CHUNK):
+            chunk = rows[start : start + CHUNK]
+            told = ", ".join("(" + ", ".join(f":{name}{place}" for name in names) + ")" for place in range(len(chunk)))
+            values = {f"{name}{place}": value for place, row in enumerate(chunk) for name, value in row.items()}
+            statement = text(f"{before} horae_keys ({', '.join(names)}) VALUES {told} {behind}")
+            taken += self.connection.execute(statement, values).rowcount
+        return taken
+
+
+def chunks(new: Sequence[NewJob], most: int, most_text: int = 4_000_000) -> Iterator[Sequence[NewJob]]:
+    """Cut a batch so that no statement outgrows what a database accepts in one packet."""
+    start = size = 0
+    for place, job in enumerate(new):
+        if place > start and (place - start == most or size + len(job.payload) > most_text):
+            yield new[start:place]
+            start, size = place, 0
+        size += len(job.payload)
+    if start < len(new):
+        yield new[start:]
+
+
+def _by_name(row: dict[str, Any]) -> Name:
+    return row["scope"], row["owner"], row["name"]
+
+
+def _hash_behind(name: Name, job: NewJob) -> str:
+    """Only a key tells requests apart; a unique name does not ask what for."""
+    return job.request_hash if name[0] == "key" else ""
+
+
+def _names(job: NewJob) -> list[Name]:
+    told = (("key", job.key), ("unique", job.unique))
+    return [(scope, job.owner, name) for scope, name in told if name is not None]
+
+
+def _typed(job: NewJob) -> list[Name]:
+    return [] if job.typed_key is None else [("key", job.owner, job.typed_key)]
+
+
+def _deduplicated(job: NewJob, number: int, request_hash: str) -> Placed:
+    if job.key is not None and request_hash and request_hash != job.request_hash:
+        raise KeyConflict(job.key, f"job_{number}" if number else "another job of the same call")
+    return Placed(number, deduplicated=True, request_hash=request_hash)

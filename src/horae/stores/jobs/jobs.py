@@ -1,0 +1,376 @@
+"""Jobs on the control plane: reading, finding, counting, and the manual acts. SQLAlchemy Core, any connection.
+
+Live and dead jobs are in ``horae_jobs``; finished ones live on as their final row in ``horae_runs``. Readers see
+one list.
+"""
+
+# size: one room, one class; every way to read and change jobs by hand, on any connection
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Connection,
+    Integer,
+    Select,
+    Text,
+    and_,
+    case,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    type_coerce,
+    update,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+
+from horae.core.jobs.job import CLOSED, Filter, Job, NewJob, Run
+from horae.core.jobs.machinery import MACHINERY
+from horae.core.jobs.reasons import Parent
+from horae.core.time.instants import instant, micros
+from horae.ports import Placed, Waiting
+from horae.stores.databases.dialects import BY_NAME, Dialect
+from horae.stores.databases.driver import Driver
+from horae.stores.declaration import Reader
+from horae.stores.jobs.insertion import Insertion
+from horae.stores.jobs.links import Ended, Links
+from horae.stores.jobs.slots import Slots
+from horae.stores.tables import (
+    ATTEMPT,
+    FINISHED_JOBS,
+    JOBS,
+    RUNS,
+    SNAPSHOT,
+    jobs,
+    keys,
+    needs,
+    running_run,
+    runs,
+    slots,
+)
+
+FINISHED = ("succeeded", "cancelled")  # what lives on only in the history
+
+
+class Position(FunctionElement[int]):
+    """Where a text begins in another, from 1 on, compared byte by byte; LIKE would ignore case on some databases."""
+
+    type = Integer()
+    inherit_cache = True
+
+
+@compiles(Position)
+def _position(element: Position, compiler: Any, **options: Any) -> str:
+    dialect = BY_NAME[compiler.dialect.name]
+    column, text = (compiler.process(part, **options) for part in element.clauses)
+    return f"{dialect.position_function}({dialect.json_as_text.format(column)}, {text})"
+
+
+class Jobs:
+    """The job rows of one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def get(self, number: int) -> Job | None:
+        row = self.connection.execute(select(*JOBS.select).where(jobs.c.id == number)).first()
+        if row is not None:
+            return JOBS.read(row)
+        final = select(*FINISHED_JOBS.select).where(runs.c.job_id == number, runs.c.state.is_not(None))
+        ended = self.connection.execute(final).first()
+        return None if ended is None else FINISHED_JOBS.read(ended)
+
+    def some(self, numbers: Iterable[int]) -> list[Job]:
+        """Those of these jobs that have not ended."""
+        query = select(*JOBS.select).where(jobs.c.id.in_(sorted(numbers)))
+        return [JOBS.read(row) for row in self.connection.execute(query)]
+
+    def lock(self, number: int) -> Job | None:
+        """The live or dead job, kept from changing until the transaction ends."""
+        row = self.connection.execute(select(*JOBS.select).where(jobs.c.id == number).with_for_update()).first()
+        return None if row is None else JOBS.read(row)
+
+    def find(self, wanted: Filter, *, limit: int, before: int | None) -> list[Job]:
+        """Newest first, live and finished together, a page at a time."""
+        found: dict[int, Job] = {}
+        if not wanted.states or set(wanted.states) - set(FINISHED):
+            live = _narrowed(select(*JOBS.select), JOBS, wanted).order_by(jobs.c.id.desc()).limit(limit)
+            live = live if before is None else live.where(jobs.c.id < before)
+            found |= {row[0]: JOBS.read(row) for row in self.connection.execute(live)}
+        if not wanted.states or set(wanted.states) & set(FINISHED):
+            ended = _narrowed(select(*FINISHED_JOBS.select).where(runs.c.state.is_not(None)), FINISHED_JOBS, wanted)
+            ended = ended.order_by(runs.c.job_id.desc()).limit(limit)
+            ended = ended if before is None else ended.where(runs.c.job_id < before)
+            for row in self.connection.execute(ended):  # one that ended between the looks is found twice
+                found[row.job_id] = FINISHED_JOBS.read(row)
+        return [found[number] for number in sorted(found, reverse=True)[:limit]]
+
+    def runs(self, number: int) -> list[Run]:
+        """Every attempt, the oldest first; the one under way comes last."""
+        job = self.get(number)
+        query = select(*RUNS.select).where(runs.c.job_id == number).order_by(runs.c.token)
+        told = [RUNS.read(row) for row in self.connection.execute(query)]
+        under_way = job is not None and job.state == "running" and job.token not in {run.token for run in told}
+        return [*told, running_run(job)] if job is not None and under_way else told
+
+    def counts(self, queue: str | None, owner: str | None, machinery: bool = False) -> dict[tuple[str, str], int]:
+        """How many jobs are in which (queue, state)."""
+        found: dict[tuple[str, str], int] = {}
+        for table in (jobs, runs):
+            query = select(table.c.queue, table.c.state, func.count()).where(table.c.state.is_not(None))
+            query = query.group_by(table.c.queue, table.c.state)
+            if queue is not None:
+                query = query.where(table.c.queue == queue)
+            elif not machinery:
+                query = query.where(table.c.queue != MACHINERY)
+            if owner is not None:
+                query = query.where(table.c.owner == owner)
+            for name, state, count in self.connection.execute(query):
+                found[name, state] = found.get((name, state), 0) + count
+        return found
+
+    def metrics(self, *, now: datetime, since: datetime, owner: str | None) -> dict[str, Any]:
+        """The raw figures behind S0-29 to S0-33; finished jobs count from *since* on."""
+        mine = [jobs.c.queue != MACHINERY, *([jobs.c.owner == owner] if owner is not None else [])]
+        due = and_(jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at <= micros(now))
+        due_count, oldest = self.connection.execute(
+            select(func.count(), func.min(jobs.c.run_at)).where(due, *mine)
+        ).one()
+        dead = self.connection.execute(
+            select(func.count(), func.coalesce(func.sum(case((jobs.c.finished_at >= micros(since), 1), else_=0)), 0))
+            .where(jobs.c.state == "dead", *mine)
+        ).one()  # fmt: skip
+        recent = [runs.c.finished_at >= micros(since), runs.c.queue != MACHINERY]
+        recent += [runs.c.owner == owner] if owner is not None else []
+        ended = self.connection.execute(
+            select(
+                func.coalesce(func.sum(case((runs.c.state == "succeeded", 1), else_=0)), 0),
+                func.coalesce(func.sum(case((runs.c.state.is_not(None), 1), else_=0)), 0),
+                func.coalesce(func.sum(case((and_(runs.c.state.is_not(None), runs.c.attempt > 0), 1), else_=0)), 0),
+            ).where(*recent)
+        ).one()
+        live = self.connection.execute(
+            select(func.count(), func.coalesce(func.sum(case((jobs.c.attempt > 0, 1), else_=0)), 0))
+            .where(jobs.c.created_at >= micros(since), *mine)
+        ).one()  # fmt: skip
+        return {
+            "due": due_count,
+            "oldest_due": oldest,
+            "dead": dead[0],
+            "dead_recently": int(dead[1]),
+            "succeeded": int(ended[0]),
+            "finished": int(ended[1]),
+            "finished_after_retry": int(ended[2]),
+            "live": live[0],
+            "live_after_retry": int(live[1]),
+        }
+
+    def died(self, since: datetime, *, limit: int) -> list[Job]:
+        """Jobs that have been dead since an instant or later, the newest first."""
+        dead = (jobs.c.state == "dead", jobs.c.finished_at >= micros(since), jobs.c.queue != MACHINERY)
+        query = select(*JOBS.select).where(*dead)
+        return [JOBS.read(row) for row in self.connection.execute(query.order_by(jobs.c.id.desc()).limit(limit))]
+
+    def waiting(self, due_before: datetime, *, not_in: Iterable[str]) -> list[Waiting]:
+        """Queues, other than these, with jobs that were due before an instant while none of theirs is running."""
+        busy = select(jobs.c.queue).where(jobs.c.state == "running")
+        due = (jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at < micros(due_before))
+        query = select(jobs.c.queue, func.count(), func.min(jobs.c.run_at)).where(*due, jobs.c.queue.not_in(busy))
+        others = query.where(jobs.c.queue.not_in(sorted(not_in))).group_by(jobs.c.queue).order_by(jobs.c.queue)
+        return [Waiting(queue, count, instant(oldest)) for queue, count, oldest in self.connection.execute(others)]
+
+    # -- jobs that wait for others -----------------------------------------------------------------------------
+
+    def parents(self, number: int) -> list[Parent]:
+        """The jobs that one waits for, in order."""
+        lost = {row.parent: row.root for row in self.connection.execute(_lost_above(number))}
+        query = select(needs.c.needed_id, needs.c.policy, jobs.c.state)
+        query = query.outerjoin(jobs, jobs.c.id == needs.c.needed_id).where(needs.c.job_id == number)
+        found = self.connection.execute(query.order_by(needs.c.needed_id)).all()
+        ended = select(runs.c.job_id, runs.c.state).where(
+            runs.c.job_id.in_([row.needed_id for row in found if row.state is None]), runs.c.state.is_not(None)
+        )
+        history = {row.job_id: row.state for row in self.connection.execute(ended)}
+        return [
+            Parent(
+                f"job_{parent}",
+                state or history.get(parent),
+                policy,
+                f"job_{lost[parent]}" if parent in lost else None,
+            )
+            for parent, policy, state in found
+        ]
+
+    def waits_for_ever(self, queues: Iterable[str] | None, *, limit: int) -> list[tuple[int, int]]:
+        """Jobs that wait for one that will never succeed, through others or not, each with that one."""
+        lost = _lost()
+        query = select(lost.c.id, func.min(lost.c.root)).join(jobs, jobs.c.id == lost.c.id).group_by(lost.c.id)
+        if queues is not None:
+            query = query.where(jobs.c.queue.in_(sorted(queues)))
+        return [(job, root) for job, root in self.connection.execute(query.order_by(lost.c.id).limit(limit))]
+
+    def may_move(self, queues: Iterable[str]) -> bool:
+        """Whether any of these queues holds a job that runs, or may run one day without anybody's help."""
+        live = [jobs.c.queue.in_(sorted(queues)), jobs.c.state.in_(("queued", "running")), jobs.c.held != CLOSED]
+        moving = select(jobs.c.id).where(*live, jobs.c.held != "needs").limit(1)
+        if self.connection.execute(moving).first() is not None:
+            return True
+        stuck = select(_lost().c.id)
+        waiting = select(jobs.c.id).where(*live, jobs.c.id.not_in(stuck)).limit(1)
+        return self.connection.execute(waiting).first() is not None
+
+    # -- manual acts -------------------------------------------------------------------------------------------
+
+    def requeue(self, job: Job, *, run_at: datetime, attempt: int, band: int | None, now: datetime) -> bool:
+        """Put a waiting or dead job (back) into the queue at another time, guarded by what was read."""
+        values: dict[str, Any] = {"state": "queued", "run_at": micros(run_at), "attempt": attempt, "finished_at": None}
+        if band is not None:
+            values["band"] = band
+        if job.state == "dead":
+            values |= {"token": jobs.c.token + 1, "worker_id": None, "started_at": None, "cancel_reason": None}
+            if job.unique is not None and not self._takes_name(job, now):
+                return False
+        if job.held in ("", "slot", CLOSED):
+            values |= {"held": "", "held_for": None}  # its turn is decided again when its new time has come
+        changed = self._guarded(job, values)
+        if changed and job.state == "dead" and job.linked:
+            Links(self._dialect).needs.revive(self._driver(), [job.number], now)
+        self._let_next_in(job)
+        return changed
+
+    def _let_next_in(self, job: Job) -> None:
+        """A waiting job that leaves the line must not take with it the turn of those behind it."""
+        told = (("key", job.concurrency_key), ("group", job.group))
+        names = [f"{kind}:{name}" for kind, name in told if name is not None]
+        if names:
+            driver, slots = self._driver(), Slots(self._dialect)
+            slots.lock(driver, names)
+            slots.let_in(driver, names)
+
+    @property
+    def _dialect(self) -> Dialect:
+        return BY_NAME[self.connection.dialect.name]
+
+    def _driver(self) -> Driver:
+        """The same transaction, for flows that the hot statements share."""
+        return Driver(self.connection.connection.driver_connection, self._dialect.placeholder)
+
+    def _takes_name(self, job: Job, now: datetime) -> bool:
+        """A revived job needs its unique name again; somebody else may have it by now."""
+        row = {"scope": "unique", "owner": job.owner, "name": job.unique, "job_id": job.number, "request_hash": ""}
+        return Insertion(self.connection).take_names([row | {"created_at": micros(now)}]) == 1
+
+    def end_waiting(self, job: Job, *, reason: str | None, now: datetime) -> bool:
+        """Finish a job that is not running: its row moves to the history as cancelled."""
+        copied = [jobs.c[name] for name in (*ATTEMPT, *SNAPSHOT) if name != "cancel_reason"]
+        row = select(
+            jobs.c.id, jobs.c.token + 1, literal("cancelled"), literal("cancelled"), jobs.c.attempt,
+            literal(micros(now)), literal(reason or ""), jobs.c.last_error, *copied,
+        ).where(*_guard(job))  # fmt: skip
+        names = ["job_id", "token", "outcome", "state", "attempt", "finished_at", "cancel_reason", "error"]
+        names += [column.name for column in copied]
+        self.connection.execute(insert(runs).from_select(names, row))
+        if self.connection.execute(delete(jobs).where(*_guard(job))).rowcount != 1:
+            return False
+        self.connection.execute(delete(keys).where(keys.c.scope == "unique", keys.c.job_id == job.number))
+        if job.held == "needs":  # it is not cancelled for a parent, so no parent brings it back
+            self.connection.execute(delete(needs).where(needs.c.job_id == job.number))
+        self._let_next_in(job)
+        if job.linked:
+            Links(self._dialect).after(self._driver(), [Ended(job.number, job.schedule_id, False)], now)
+        return True
+
+    def ask_to_cancel(self, job: Job, *, reason: str) -> bool:
+        """A running job is asked; its worker obeys at the next safe moment."""
+        return self._guarded(job, {"cancel_reason": reason})
+
+    def move(self, job: Job, queue: str) -> bool:
+        """Put a waiting or dead job into another queue."""
+        return self._guarded(job, {"queue": queue})
+
+    def _guarded(self, job: Job, values: dict[str, Any]) -> bool:
+        return self.connection.execute(update(jobs).where(*_guard(job)).values(values)).rowcount == 1
+
+    # -- new ones -----------------------------------------------------------------------------------------------
+
+    def insert(self, new: Sequence[NewJob], now: datetime) -> list[Placed]:
+        return Insertion(self.connection).insert(new, now)
+
+    def start(self, number: int, *, worker_id: str, until: datetime, now: datetime) -> None:
+        """Mark a job as running in the hands of whoever stored it."""
+        held = {"worker_id": worker_id, "leased_until": micros(until), "started_at": micros(now)}
+        self.connection.execute(update(jobs).where(jobs.c.id == number).values(state="running", token=1, **held))
+
+    def unfinished(self, owner: str, at_most: int) -> int:
+        """How many jobs of an owner wait or run; nobody counts further than *at_most*."""
+        live = (jobs.c.owner == owner, jobs.c.state.in_(("queued", "running")), jobs.c.queue != MACHINERY)
+        mine = select(jobs.c.id).where(*live)
+        return int(
+            self.connection.execute(select(func.count()).select_from(mine.limit(at_most).subquery())).scalar_one()
+        )
+
+    def holders(self, concurrency_key: str) -> list[Job]:
+        """The running jobs that hold the places of a concurrency key."""
+        places = select(slots.c.job_id).where(slots.c.name == f"key:{concurrency_key}", slots.c.job_id.is_not(None))
+        query = select(*JOBS.select).where(jobs.c.id.in_(places), jobs.c.state == "running")
+        return [JOBS.read(row) for row in self.connection.execute(query)]
+
+
+def _lost() -> CTE:
+    """Every waiting job that waits for a lost one, and that one: also through others that wait themselves."""
+    child = jobs.alias("child")
+    first = select(needs.c.job_id.label("id"), needs.c.needed_id.label("root"))
+    lost = first.join(child, child.c.id == needs.c.job_id).where(needs.c.state == "settled").cte("lost", recursive=True)
+    others = select(needs.c.job_id, lost.c.root).join(lost, needs.c.needed_id == lost.c.id)
+    return lost.union(others.join(child, child.c.id == needs.c.job_id))
+
+
+def _lost_above(number: int) -> Select[tuple[int, int]]:
+    """Of the parents of a job those that wait for a lost one themselves, each with that one."""
+    via = needs.c.needed_id.label("parent")
+    up = select(via, needs.c.needed_id.label("id")).where(needs.c.job_id == number).cte("up", recursive=True)
+    up = up.union(select(up.c.parent, needs.c.needed_id).join(up, needs.c.job_id == up.c.id))
+    child = jobs.alias("child")
+    found = select(up.c.parent, func.min(needs.c.needed_id).label("root")).join(needs, needs.c.job_id == up.c.id)
+    found = found.join(child, child.c.id == needs.c.job_id)
+    return found.where(needs.c.state == "settled").group_by(up.c.parent)
+
+
+def _narrowed(query: Select[Any], reader: Reader[Job], wanted: Filter) -> Select[Any]:
+    """Keep what the filter wants: by equal values where it has a field of the job's, else as said here."""
+    query = query.where(*reader.equal(wanted))
+    if wanted.queue is None and not wanted.machinery:
+        query = query.where(reader["queue"] != MACHINERY)
+    if wanted.states:
+        query = query.where(reader["state"].in_(wanted.states))
+    if wanted.queues:
+        query = query.where(reader["queue"].in_(wanted.queues))
+    if wanted.not_held and reader is JOBS:
+        query = query.where(reader["held"].not_in(wanted.not_held))
+    if wanted.tag is not None:
+        query = query.where(_holds_tag(reader["tags"], wanted.tag))
+    if wanted.created_after is not None:
+        query = query.where(reader["created_at"] >= micros(wanted.created_after))
+    if wanted.created_before is not None:
+        query = query.where(reader["created_at"] < micros(wanted.created_before))
+    return query
+
+
+def _guard(job: Job) -> tuple[ColumnElement[bool], ...]:
+    return (jobs.c.id == job.number, jobs.c.token == job.token, jobs.c.state == job.state)
+
+
+def _holds_tag(column: Any, tag: str) -> ColumnElement[bool]:
+    """Tags are a JSON list of strings: look for the quoted tag in its text."""
+    return func.coalesce(Position(type_coerce(column, Text), json.dumps(tag, ensure_ascii=False)), 0) > 0

@@ -1,0 +1,32 @@
+"""The ledger behind ``ctx.once``: what a job has already done, by name of the step."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Connection, insert, select, update
+
+from horae.core.time.instants import micros
+from horae.errors import LeaseLost
+from horae.stores.tables import jobs, ledger
+
+
+class Ledger:
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def begin(self, number: int, token: int) -> None:
+        held = select(jobs.c.id).where(jobs.c.id == number, jobs.c.token == token, jobs.c.state == "running")
+        if self.connection.execute(held.with_for_update()).first() is None:
+            raise LeaseLost(f"job_{number}", token)
+
+    def get(self, number: int, name: str) -> str | None:
+        query = select(ledger.c.result).where(ledger.c.job_id == number, ledger.c.name == name)
+        return self.connection.execute(query).scalar()
+
+    def put(self, number: int, name: str, result: str, now: datetime) -> None:
+        row = {"job_id": number, "name": name, "result": result, "created_at": micros(now)}
+        self.connection.execute(insert(ledger), row)
+
+    def renew(self, number: int, until: datetime) -> None:
+        self.connection.execute(update(jobs).where(jobs.c.id == number).values(leased_until=micros(until)))

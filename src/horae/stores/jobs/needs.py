@@ -1,0 +1,268 @@
+"""Jobs that wait for others to succeed, and what becomes of them when one of those never will.
+
+A row of ``horae_needs`` says that a job waits for another, its parent. Its state is a work list, so that whatever one
+transaction leaves undone another finds:
+
+    open      the parent may still succeed
+    failed    the parent is dead or was cancelled, and the child is still to be dealt with
+    settled   the child was dealt with: it is cancelled, or goes on waiting because its policy says so
+    revived   the parent lives again, and the child is still to be brought back
+    met       the parent has succeeded since, and the child is still to be brought back
+
+A child that was cancelled for its parent keeps its rows, and they are how it is found when the parent is revived; a job
+that ends in any other way loses them. The transaction that ends or revives a parent deals with up to ``INLINE`` of its
+descendants; a chore of the workers does the rest, in transactions of the same size, so that neither a long chain nor
+a large family makes a long one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from horae.core.time.instants import micros
+from horae.stores.databases.dialects import Dialect
+from horae.stores.databases.driver import Driver, marks
+from horae.stores.tables import ATTEMPT, SNAPSHOT
+
+INLINE = 100
+CHUNK = 500
+# What a job's row and the last row of its history have in common; the history has no concurrency limit.
+KEPT = (
+    *(name for name in (*ATTEMPT, *SNAPSHOT) if name not in ("worker_id", "started_at", "cancel_reason")),
+    "attempt",
+)
+CANCELLED_RUN = (
+    f"INSERT INTO horae_runs (job_id, token, {', '.join(ATTEMPT)}, outcome, state, attempt, error, finished_at, "
+    f"{', '.join(SNAPSHOT)}) SELECT id, token, {', '.join(ATTEMPT)}, 'cancelled', 'cancelled', attempt, last_error, "
+    f"finished_at, {', '.join(SNAPSHOT)} FROM horae_jobs WHERE "
+)
+Row = tuple[Any, ...]
+
+
+def cancel_waiting(driver: Driver, numbers: Sequence[int], reason: str, now: datetime) -> None:
+    """End waiting jobs as cancelled: their rows move to the history, their unique names are free again."""
+    listed = f"id IN ({marks(len(numbers))}) AND state = 'queued'"
+    sql = "UPDATE horae_jobs SET token = token + 1, cancel_reason = %s, finished_at = %s WHERE "
+    driver.change(sql + listed, [reason, micros(now), *numbers])
+    driver.change(CANCELLED_RUN + listed, numbers)
+    driver.change(f"DELETE FROM horae_jobs WHERE {listed}", numbers)
+    driver.change(f"DELETE FROM horae_keys WHERE scope = 'unique' AND job_id IN ({marks(len(numbers))})", numbers)
+
+
+class Needs:
+    """The flows; ``driver`` is always inside an open transaction.
+
+    Rows of ``horae_needs`` are locked before the children's own, so that a parent that dies, or is revived, while
+    another transaction deals with the same child waits for it and then sees what it did.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+
+    # -- a parent has succeeded ----------------------------------------------------------------------------------
+
+    def let_go(self, driver: Driver, numbers: Sequence[int]) -> set[str]:
+        """Let run what waited for these jobs, and now for nothing else; answers with their queues."""
+        if not numbers:
+            return set()
+        among = f"needed_id IN ({marks(len(numbers))})"
+        rows = driver.rows(f"SELECT job_id, state FROM horae_needs WHERE {among}", numbers)
+        if not rows:
+            return set()
+        waiting = sorted({row[0] for row in rows})
+        there = self._lock_jobs(driver, waiting)
+        cancelled = sorted({number for number, state in rows if state == "revived" and number not in there})
+        for chunk in _chunks(cancelled):
+            sql = f"UPDATE horae_needs SET state = 'met' WHERE {among} AND job_id IN ({marks(len(chunk))})"
+            driver.change(sql, [*numbers, *chunk])
+        driver.change(f"DELETE FROM horae_needs WHERE {among} AND state <> 'met'", numbers)
+        return self._free(driver, waiting)
+
+    def _lock_jobs(self, driver: Driver, numbers: Sequence[int]) -> set[int]:
+        """Hold the children: two parents that end at once must not each take the other for unfinished."""
+        there: set[int] = set()
+        for chunk in _chunks(numbers):
+            sql = f"SELECT id FROM horae_jobs WHERE id IN ({marks(len(chunk))}) ORDER BY id"
+            there |= {row[0] for row in driver.rows(sql + self._dialect.waiting_lock, chunk)}
+        return there
+
+    def _free(self, driver: Driver, numbers: Sequence[int]) -> set[str]:
+        queues: set[str] = set()
+        for chunk in _chunks(numbers):
+            free = driver.rows(
+                f"SELECT id, queue FROM horae_jobs WHERE id IN ({marks(len(chunk))}) AND held = 'needs' "
+                "AND NOT EXISTS (SELECT 1 FROM horae_needs WHERE horae_needs.job_id = horae_jobs.id)",
+                chunk,
+            )
+            if free:
+                sql = f"UPDATE horae_jobs SET held = '', held_for = NULL WHERE id IN ({marks(len(free))})"
+                driver.change(sql, [row[0] for row in free])
+                queues |= {row[1] for row in free}
+        return queues
+
+    # -- a parent will not succeed -------------------------------------------------------------------------------
+
+    def fail(self, driver: Driver, numbers: Sequence[int], now: datetime) -> set[str]:
+        """Deal with those who wait for jobs that have died or were cancelled; answers with queues to wake."""
+        if not self._mark(driver, "failed", numbers, ("open", "revived")):
+            return set()
+        return self._cascade_failure(driver, numbers, now)
+
+    def settle_new(self, driver: Driver, child: int, now: datetime) -> None:
+        """Deal at once with a new job whose parents had ended before it was stored."""
+        rows = self._listed(driver, "failed", "AND job_id = %s", [child, CHUNK])
+        self._settle(driver, rows, now)
+
+    def _cascade_failure(self, driver: Driver, parents: Sequence[int], now: datetime) -> set[str]:
+        """Go from parents to children to grandchildren, until all are dealt with or enough has been done."""
+        queues: set[str] = set()
+        room = INLINE
+        while parents and room > 0:
+            rows = self._listed(driver, "failed", f"AND needed_id IN ({marks(len(parents))})", [*parents, room])
+            parents, woken = self._settle(driver, rows, now)
+            queues |= woken
+            room -= len(rows)
+        return queues
+
+    def _settle(self, driver: Driver, rows: Sequence[Row], now: datetime) -> tuple[list[int], set[str]]:
+        """Do to each child what its policy says; answers with those that were cancelled, and queues to wake."""
+        by_policy: dict[str, list[Row]] = {}
+        for row in rows:
+            by_policy.setdefault(row[2], []).append(row)
+        self._change_rows(driver, "UPDATE horae_needs SET state = 'settled'", by_policy.get("wait", []))
+        run = by_policy.get("run", [])
+        numbers = sorted({row[0] for row in run})
+        self._lock_jobs(driver, numbers)
+        self._change_rows(driver, "DELETE FROM horae_needs", run)
+        return self._cancel(driver, by_policy.get("cancel", []), now), self._free(driver, numbers)
+
+    def _cancel(self, driver: Driver, rows: Sequence[Row], now: datetime) -> list[int]:
+        if not rows:
+            return []
+        children, parents = sorted({row[0] for row in rows}), sorted({row[1] for row in rows})
+        sql = f"SELECT id FROM horae_jobs WHERE id IN ({marks(len(children))}) AND state = 'queued' AND held = 'needs' "
+        waiting = {row[0] for row in driver.rows(f"{sql}ORDER BY id{self._dialect.waiting_lock}", children)}
+        dead = {
+            row[0] for row in driver.rows(f"SELECT id FROM horae_jobs WHERE id IN ({marks(len(parents))})", parents)
+        }
+        cancelled: list[int] = []
+        for parent in parents:
+            mine = sorted({row[0] for row in rows if row[1] == parent and row[0] in waiting} - set(cancelled))
+            if mine:
+                ended = "is dead" if parent in dead else "was cancelled"
+                cancel_waiting(driver, mine, f"job_{parent}, which it waited for, {ended}", now)
+                cancelled += mine
+        self._change_rows(driver, "UPDATE horae_needs SET state = 'settled'", rows)
+        self._mark(driver, "failed", cancelled, ("open", "revived"))
+        return cancelled
+
+    # -- a parent lives again ------------------------------------------------------------------------------------
+
+    def revive(self, driver: Driver, numbers: Sequence[int], now: datetime) -> None:
+        """Bring back the children that were cancelled for these jobs, and let others wait for them as before."""
+        parents: Sequence[int] = numbers
+        if not self._mark(driver, "revived", parents, ("failed", "settled")):
+            return
+        room = INLINE
+        while parents and room > 0:
+            rows = self._listed(driver, "revived", f"AND needed_id IN ({marks(len(parents))})", [*parents, room])
+            parents = self._bring_back(driver, rows, now)
+            room -= len(rows)
+
+    def _bring_back(self, driver: Driver, rows: Sequence[Row], now: datetime) -> list[int]:
+        """Restore cancelled children, unless another parent of theirs is still lost; answers with their numbers."""
+        if not rows:
+            return []
+        self._change_rows(driver, "UPDATE horae_needs SET state = 'open'", rows)
+        children = sorted({row[0] for row in rows})
+        among = f"({marks(len(children))})"
+        there = {row[0] for row in driver.rows(f"SELECT id FROM horae_jobs WHERE id IN {among}", children)}
+        # All rows of a child are locked: two parents that are revived at once must not each take the other for lost.
+        sql = f"SELECT job_id, state FROM horae_needs WHERE job_id IN {among} ORDER BY job_id, needed_id"
+        lost = {row[0] for row in driver.rows(sql + self._dialect.waiting_lock, children) if row[1] != "open"}
+        limits = {row[0]: row[3] for row in rows}
+        wanted = [number for number in children if number not in there and number not in lost]
+        back = [number for number in wanted if self._restore(driver, number, limits[number], now)]
+        self._mark(driver, "revived", back, ("failed", "settled"))
+        return back
+
+    def _restore(self, driver: Driver, number: int, limit: int, now: datetime) -> bool:
+        """Make a cancelled job wait again, from the last row of its history; not if its unique name is taken."""
+        ended = driver.rows(
+            "SELECT token, owner, unique_key FROM horae_runs WHERE job_id = %s AND state = 'cancelled'", [number]
+        )
+        if not ended or not self._takes_name(driver, number, ended[0][1], ended[0][2], now):
+            driver.change("DELETE FROM horae_needs WHERE job_id = %s", [number])  # it can never come back
+            return False
+        kept, token = ", ".join(KEPT), ended[0][0]
+        parents = driver.rows("SELECT needed_id FROM horae_needs WHERE job_id = %s ORDER BY needed_id", [number])
+        names = ", ".join(f"job_{row[0]}" for row in parents)[:255]
+        driver.change(
+            f"INSERT INTO horae_jobs (id, token, state, held, held_for, linked, concurrency_limit, last_error, {kept}) "
+            f"SELECT job_id, token, 'queued', 'needs', %s, 1, %s, error, {kept} FROM horae_runs "
+            "WHERE job_id = %s AND token = %s",
+            [names, limit, number, token],
+        )
+        driver.change("UPDATE horae_runs SET state = NULL WHERE job_id = %s AND token = %s", [number, token])
+        return True
+
+    def _takes_name(self, driver: Driver, number: int, owner: str, name: str | None, now: datetime) -> bool:
+        if name is None:
+            return True
+        before, behind = self._dialect.insert_ignore
+        columns = "horae_keys (scope, owner, name, job_id, request_hash, created_at)"
+        sql = f"{before} {columns} VALUES ('unique', %s, %s, %s, '', %s) {behind}"
+        return driver.change(sql, [owner, name, number, micros(now)]) == 1
+
+    # -- what was left undone ------------------------------------------------------------------------------------
+
+    def go_on(self, driver: Driver, now: datetime, limit: int) -> tuple[int, set[str]]:
+        """Deal with up to *limit* children that nobody has dealt with yet; how many, and queues to wake."""
+        failed = self._listed(driver, "failed", "", [limit], self._dialect.locking)
+        _, queues = self._settle(driver, failed, now)
+        revived = self._listed(driver, "revived", "", [limit], self._dialect.locking)
+        self._bring_back(driver, revived, now)
+        met = self._listed(driver, "met", "", [limit], self._dialect.locking)
+        self._bring_back(driver, met, now)
+        self._change_rows(driver, "DELETE FROM horae_needs", met)
+        queues |= self._free(driver, sorted({row[0] for row in met}))
+        return len(failed) + len(revived) + len(met), queues
+
+    def find_lost(self, driver: Driver) -> int:
+        """Mark what waits for a job that is dead or gone although nobody said so: the net under it all."""
+        return driver.change(
+            "UPDATE horae_needs SET state = 'failed' WHERE state = 'open' AND NOT EXISTS (SELECT 1 FROM horae_jobs "
+            "WHERE horae_jobs.id = horae_needs.needed_id AND horae_jobs.state IN ('queued', 'running')) "
+            "AND EXISTS (SELECT 1 FROM horae_jobs WHERE horae_jobs.id = horae_needs.job_id)"
+        )
+
+    # -- the parts -----------------------------------------------------------------------------------------------
+
+    def _mark(self, driver: Driver, state: str, parents: Iterable[int], before: Sequence[str]) -> int:
+        """Note that something became of these parents; how many wait for them."""
+        changed = 0
+        words = ", ".join(f"'{word}'" for word in before)
+        for chunk in _chunks(sorted(parents)):
+            sql = f"UPDATE horae_needs SET state = %s WHERE needed_id IN ({marks(len(chunk))}) AND state IN ({words})"
+            changed += driver.change(sql, [state, *chunk])
+        return changed
+
+    def _listed(
+        self, driver: Driver, state: str, narrowed: str, parameters: Sequence[Any], lock: str | None = None
+    ) -> list[Row]:
+        """Rows in this state, locked: child, parent, policy, and the child's concurrency limit."""
+        sql = (
+            f"SELECT job_id, needed_id, policy, concurrency_limit FROM horae_needs WHERE state = '{state}' {narrowed} "
+        )
+        lock = self._dialect.waiting_lock if lock is None else lock
+        return driver.rows(f"{sql}ORDER BY job_id, needed_id LIMIT %s{lock}", parameters)
+
+    def _change_rows(self, driver: Driver, verb: str, rows: Sequence[Row]) -> None:
+        if rows:
+            driver.many(f"{verb} WHERE job_id = %s AND needed_id = %s", [row[:2] for row in rows])
+
+
+def _chunks(numbers: Sequence[int]) -> Iterable[Sequence[int]]:
+    return (numbers[start : start + CHUNK] for start in range(0, len(numbers), CHUNK))

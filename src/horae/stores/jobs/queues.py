@@ -1,0 +1,50 @@
+"""Queue settings: pause, limit, order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, Table, select, text, update
+
+from horae.ports import Queue
+from horae.stores.databases.dialects import BY_NAME
+from horae.stores.tables import QUEUES, limits, queues
+
+
+class Queues:
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def get(self, name: str, *, lock: bool = False) -> Queue | None:
+        query = select(*QUEUES.select).where(queues.c.name == name)
+        row = self.connection.execute(query.with_for_update() if lock else query).first()
+        limit = self.limits().get(f"queue:{name}")
+        if row is None:
+            return None if limit is None else Queue(name, max_running=limit)
+        return replace(QUEUES.read(row), max_running=limit)
+
+    def all(self) -> list[Queue]:
+        told = self.limits()
+        limited = {name.removeprefix("queue:"): limit for name, limit in told.items() if name.startswith("queue:")}
+        known = {row.name: QUEUES.read(row) for row in self.connection.execute(select(*QUEUES.select))}
+        named = {name: known.get(name, Queue(name)) for name in {*known, *limited}}
+        return [replace(queue, max_running=limited.get(name)) for name, queue in named.items()]
+
+    def limits(self) -> dict[str, int]:
+        """Every limit: "queue:…", "group:…", "global"."""
+        rows = self.connection.execute(select(limits.c.name, limits.c.max_running))
+        return {row.name: row.max_running for row in rows}
+
+    def put(self, queue: Queue) -> None:
+        """Replace the settings, but for the limit, which has sources of its own; the caller has read them in this
+        transaction.
+        """
+        self._upsert(queues, QUEUES.row(queue))
+
+    def _upsert(self, table: Table, row: dict[str, Any]) -> None:
+        """Two people may set up the same new queue at once: then the later one wins, and neither fails."""
+        before, behind = BY_NAME[self.connection.dialect.name].insert_ignore
+        told = ", ".join(f":{name}" for name in row)
+        self.connection.execute(text(f"{before} {table.name} ({', '.join(row)}) VALUES ({told}) {behind}"), row)
+        self.connection.execute(update(table).where(table.c.name == row["name"]).values(row))

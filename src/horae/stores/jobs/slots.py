@@ -1,0 +1,155 @@
+"""Places to run in: for a concurrency key, a group, a queue, or everywhere.
+
+A taken place is a row whose key (name, place) nobody else can have, so a limit cannot be passed even by a bug. A place
+belongs to a running job and goes with it: whatever ends or loses the job gives it back. A job that finds no place
+is held and leaves the claim index, so that a full key never blocks a queue; whoever gives a place back lets the next
+one in. Both sides do so behind the name's lock, so that none is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from horae.stores.databases.dialects import Dialect
+from horae.stores.databases.driver import Driver, marks
+from horae.stores.tables import JOBS
+
+LOCK = -1
+MAX_RELEASED = 100
+KEY, GROUP = JOBS.columns.index("concurrency_key"), JOBS.columns.index("group_name")
+LIMIT = -1  # the concurrency limit is asked for after the job's own columns
+Row = tuple[Any, ...]
+
+
+class Slots:
+    """The flows around places; ``driver`` is always inside an open transaction."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+
+    def limits(self, driver: Driver) -> dict[str, int]:
+        return dict(driver.rows("SELECT name, max_running FROM horae_limits"))
+
+    def take(
+        self, driver: Driver, queue: str, rows: Sequence[Row], limits: dict[str, int], room: int
+    ) -> tuple[list[Row], set[int], bool]:
+        """Who of the candidates may run; which of them hold a place now; whether others may take the held turns."""
+        wanted = {row[0]: _names(row, queue, limits) for row in rows}
+        taken = self._taken_of(driver, {name for names in wanted.values() for name in names})
+        granted: list[Row] = []
+        places: list[tuple[str, int, int]] = []
+        held: dict[str, list[int]] = {}
+        for row in rows:
+            full = next((name for name, most in wanted[row[0]].items() if len(taken[name]) >= most), None)
+            if len(granted) == room or full in ("global", f"queue:{queue}"):
+                break
+            if full is not None:
+                held.setdefault(full, []).append(row[0])
+                continue
+            granted.append(row)
+            places += [(name, _take_one(taken[name]), row[0]) for name in wanted[row[0]]]
+        else:
+            full = None
+        if places:
+            driver.many("INSERT INTO horae_slots (name, place, job_id) VALUES (%s, %s, %s)", places)
+        for name, numbers in held.items():
+            among = marks(len(numbers))
+            driver.change(f"UPDATE horae_jobs SET held = 'slot', held_for = %s WHERE id IN ({among})", [name, *numbers])
+        return granted, {place[2] for place in places}, bool(held) and full is None and len(granted) < room
+
+    def give_back(self, driver: Driver, numbers: Sequence[int]) -> set[str]:
+        """Free the places of these jobs and let held ones in; answers with the queues that may have work now."""
+        if not numbers:
+            return set()
+        among = f"job_id IN ({marks(len(numbers))})"
+        names = {row[0] for row in driver.rows(f"SELECT DISTINCT name FROM horae_slots WHERE {among}", numbers)}
+        if not names:
+            return set()
+        self.lock(driver, names)
+        driver.change(f"DELETE FROM horae_slots WHERE {among}", numbers)
+        return self.let_in(driver, names)
+
+    def let_in(self, driver: Driver, names: Iterable[str]) -> set[str]:
+        """Let the next held jobs of these names back into the claim; the names are locked."""
+        limits = self.limits(driver)
+        queues: set[str] = set()
+        for name in sorted(names):
+            kind, _, rest = name.partition(":")
+            if kind in ("queue", "global"):
+                queues.add(rest or "*")
+                continue
+            waiting = driver.rows(
+                "SELECT id, queue, concurrency_limit FROM horae_jobs WHERE held_for = %s AND held = 'slot' "
+                f"AND state = 'queued' ORDER BY band, run_at, id LIMIT {MAX_RELEASED}" + self._dialect.locking,
+                [name],
+            )
+            taken = len(self._taken(driver, name))
+            let = _next_of_each_queue(waiting, limits.get(name), taken)
+            if let:
+                among = marks(len(let))
+                driver.change(
+                    f"UPDATE horae_jobs SET held = '', held_for = NULL WHERE id IN ({among})", [row[0] for row in let]
+                )
+                queues |= {row[1] for row in let}
+        return queues
+
+    def changed(self, driver: Driver, name: str) -> set[str]:
+        """A limit was set anew or lifted: let in whoever it no longer holds; answers with their queues."""
+        if name in self.limits(driver):
+            self.lock(driver, [name])
+            return self.let_in(driver, [name])
+        held = "held_for = %s AND held = 'slot'"
+        queues = {row[0] for row in driver.rows(f"SELECT DISTINCT queue FROM horae_jobs WHERE {held}", [name])}
+        driver.change(f"UPDATE horae_jobs SET held = '', held_for = NULL WHERE {held}", [name])
+        return queues
+
+    def forgotten(self, driver: Driver) -> set[str]:
+        """The net under it all: let in whoever is held although there is room; answers with their queues."""
+        rows = driver.rows("SELECT DISTINCT held_for FROM horae_jobs WHERE held = 'slot'")
+        names = {row[0] for row in rows if row[0] is not None}
+        self.lock(driver, names)
+        return self.let_in(driver, names)
+
+    def _taken_of(self, driver: Driver, names: Iterable[str]) -> dict[str, set[int]]:
+        told = list(names)
+        self.lock(driver, told)
+        return {name: self._taken(driver, name) for name in told}
+
+    def _taken(self, driver: Driver, name: str) -> set[int]:
+        sql = f"SELECT place FROM horae_slots WHERE name = %s AND place <> {LOCK}"
+        return {row[0] for row in driver.rows(sql, [name])}
+
+    def lock(self, driver: Driver, names: Iterable[str]) -> None:
+        before, behind = self._dialect.insert_ignore
+        for name in sorted(names):  # always in one order, so that nobody waits in a circle
+            driver.change(f"{before} horae_slots (name, place) VALUES (%s, {LOCK}) {behind}", [name])
+            sql = f"SELECT name FROM horae_slots WHERE name = %s AND place = {LOCK}"
+            driver.rows(sql + self._dialect.waiting_lock, [name])
+
+
+def _names(row: Row, queue: str, limits: dict[str, int]) -> dict[str, int]:
+    """The places one job needs and how many there are; whole queues first, because a full one ends the claim."""
+    wanted = ("global", f"queue:{queue}", *([] if row[GROUP] is None else [f"group:{row[GROUP]}"]))
+    names = {name: limits[name] for name in wanted if name in limits}
+    return names if row[KEY] is None else names | {f"key:{row[KEY]}": row[LIMIT]}
+
+
+def _take_one(taken: set[int]) -> int:
+    """The lowest free place, taken now."""
+    place = next(place for place in range(len(taken) + 1) if place not in taken)
+    taken.add(place)
+    return place
+
+
+def _next_of_each_queue(waiting: Sequence[Row], limit: int | None, taken: int) -> list[Row]:
+    """As many as there is room for, in each queue: one that is paused must not keep a shared place from the others.
+
+    Whoever is let in and finds the place taken after all is simply held again.
+    """
+    let: dict[str, list[Row]] = {}
+    for row in waiting:
+        mine = let.setdefault(row[1], [])
+        if len(mine) + taken < (row[2] if limit is None else limit):
+            mine.append(row)
+    return [row for rows in let.values() for row in rows]

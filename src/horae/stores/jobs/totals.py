@@ -1,0 +1,113 @@
+"""Runs that were removed from the history, counted, so that run counts do not shrink with it (S3-19).
+
+Whoever removes runs adds them here in the same transaction. Only rows that this transaction removes are counted: they
+are locked when they are chosen, so that two who clean up at once do not count the same run twice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    and_,
+    case,
+    cast,
+    func,
+    null,
+    or_,
+    select,
+    union_all,
+)
+
+from horae.ports import Tally
+from horae.stores.codecs import at
+from horae.stores.databases.dialects import Dialect
+from horae.stores.databases.driver import Driver, marks
+from horae.stores.tables import run_totals, runs
+
+RAN = ("succeeded", "failed", "timed_out", "lost")  # what was given back, put off or called off does not count as run
+SCHEDULE, HANDLER = "schedule", "handler"
+COUNTED = ("schedule_id", "handler", "outcome")
+Removed = tuple[int | None, str, str]  # the values of COUNTED
+
+
+def add_removed(driver: Driver, dialect: Dialect, removed: Iterable[Removed]) -> None:
+    """Add runs that this transaction removes: to their schedule, or, without one, to their handler."""
+    counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for schedule_id, handler, outcome in removed:
+        if outcome in RAN:
+            count = counts[(HANDLER, handler) if schedule_id is None else (SCHEDULE, str(schedule_id))]
+            count[0] += 1
+            count[1] += outcome != "succeeded"
+    numbers = [int(name) for scope, name in counts if scope == SCHEDULE]
+    known = {str(number) for number in _known_schedules(driver, numbers)}
+    before, behind = dialect.insert_ignore
+    for scope, name in sorted(counts):  # in one order, so that nobody waits in a circle
+        if scope == HANDLER or name in known:
+            added = f"{before} horae_run_totals (scope, name, run_count, fail_count) VALUES (%s, %s, 0, 0) {behind}"
+            driver.change(added, [scope, name])
+            raised = "run_count = run_count + %s, fail_count = fail_count + %s"
+            driver.change(
+                f"UPDATE horae_run_totals SET {raised} WHERE scope = %s AND name = %s",
+                [*counts[scope, name], scope, name],
+            )
+
+
+def _known_schedules(driver: Driver, numbers: list[int]) -> list[int]:
+    """Those that still exist; nobody asks for the counts of one that was deleted."""
+    if not numbers:
+        return []
+    sql = f"SELECT id FROM horae_schedules WHERE id IN ({marks(len(numbers))})"
+    return [row[0] for row in driver.rows(sql, numbers)]
+
+
+def tallies(connection: Connection, scope: str, names: Sequence[Any]) -> dict[Any, Tally]:
+    """Return runs and failures, kept and removed, and how the last one went, by schedule or by handler."""
+    by, removed = _names(scope)
+    wanted = and_(by.in_(names), runs.c.outcome.in_(RAN))
+    if scope == HANDLER:
+        wanted = and_(wanted, runs.c.schedule_id.is_(None))
+    failed = func.sum(case((runs.c.outcome == "succeeded", 0), else_=1))
+    kept = select(by, func.count(), failed, func.max(runs.c.finished_at)).where(wanted).group_by(by)
+    gone = select(removed, run_totals.c.run_count, run_totals.c.fail_count, cast(null(), BigInteger))
+    gone = gone.where(run_totals.c.scope == scope, run_totals.c.name.in_([str(name) for name in names]))
+    found: dict[Any, Tally] = {}
+    latest: dict[Any, int] = {}
+    # One statement, so that a run that is being removed is counted here or there, never twice or not at all.
+    for name, count, fails, last in connection.execute(union_all(kept, gone)):
+        before = found.get(name, Tally())
+        found[name] = Tally(before.run_count + int(count), before.fail_count + int(fails or 0))
+        latest |= {} if last is None else {name: last}
+    return found | {
+        row[0]: replace(
+            found[row[0]],
+            last_outcome=row.outcome,
+            last_started_at=at(row.started_at),
+            last_finished_at=at(row.finished_at),
+            last_error=row.error,
+        )
+        for row in _last_runs(connection, by, wanted, latest)
+    }
+
+
+def _names(scope: str) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
+    """How runs and totals name what they belong to."""
+    if scope == HANDLER:
+        return runs.c.handler, run_totals.c.name
+    return runs.c.schedule_id, cast(run_totals.c.name, BigInteger)
+
+
+def _last_runs(
+    connection: Connection, by: ColumnElement[Any], wanted: ColumnElement[bool], latest: Mapping[Any, int]
+) -> Sequence[Any]:
+    if not latest:
+        return []
+    each = (and_(by == name, runs.c.finished_at == end) for name, end in latest.items())
+    columns = (by, runs.c.outcome, runs.c.started_at, runs.c.finished_at, runs.c.error)
+    return connection.execute(select(*columns).where(or_(*each), wanted)).all()

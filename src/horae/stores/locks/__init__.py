@@ -1,0 +1,1 @@
+"""Locks by name: in the database, in Redis, in this process."""

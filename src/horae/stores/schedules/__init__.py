@@ -1,0 +1,1 @@
+"""Schedules, their fires, and users' scheduled tasks."""

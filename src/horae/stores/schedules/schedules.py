@@ -1,0 +1,227 @@
+"""Schedules on the control plane: reading, writing, history. SQLAlchemy Core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, get_args
+
+from sqlalchemy import Connection, and_, delete, func, insert, not_, or_, select, tuple_, update
+from sqlalchemy.exc import IntegrityError
+
+from horae.core.jobs.locks import LOCK
+from horae.core.schedules.schedule import Fire, FireKind, Schedule, Unfinished
+from horae.core.time.instants import instant, micros
+from horae.errors import Conflict, VersionConflict
+from horae.ports import ScheduleFilter, Tally
+from horae.stores.codecs import at
+from horae.stores.jobs.totals import HANDLER, SCHEDULE, tallies
+from horae.stores.tables import FIRE_COLUMNS, FIRES, SCHEDULES, fire_row, fires, follows, jobs, run_totals, schedules
+
+FIRE_KINDS = get_args(FireKind)
+
+
+class Schedules:
+    """The schedule rows of one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def get(self, key: str, owner: str, *, lock: bool = False) -> Schedule | None:
+        query = select(*SCHEDULES.select).where(schedules.c.schedule_key == key, schedules.c.owner == owner)
+        row = self.connection.execute(query.with_for_update() if lock else query).first()
+        return None if row is None else SCHEDULES.read(row)
+
+    def by_number(self, numbers: Iterable[int]) -> dict[int, Schedule]:
+        query = select(*SCHEDULES.select).where(schedules.c.id.in_(list(numbers)))
+        found = (SCHEDULES.read(row) for row in self.connection.execute(query))
+        return {schedule.number: schedule for schedule in found}
+
+    def find(self, wanted: ScheduleFilter, *, limit: int, after: Schedule | str | None) -> list[Schedule]:
+        """By key, a page at a time."""
+        query = select(*SCHEDULES.select).order_by(schedules.c.schedule_key, schedules.c.id).limit(limit)
+        query = query.where(*SCHEDULES.equal(wanted, leave_out=("enabled", "toggled")))
+        if wanted.queues:
+            query = query.where(schedules.c.queue.in_(wanted.queues))
+        if wanted.not_tzdata is not None:
+            query = query.where(schedules.c.tzdata != wanted.not_tzdata)
+        if wanted.enabled is not None:
+            query = query.where(func.coalesce(schedules.c.toggled, schedules.c.enabled) == int(wanted.enabled))
+        if wanted.toggled is not None:
+            query = query.where(schedules.c.toggled.is_not(None) if wanted.toggled else schedules.c.toggled.is_(None))
+        if isinstance(after, Schedule):  # several owners may use the same key
+            further = and_(schedules.c.schedule_key == after.key, schedules.c.id > after.number)
+            query = query.where(or_(schedules.c.schedule_key > after.key, further))
+        elif after is not None:
+            query = query.where(schedules.c.schedule_key > after)
+        return [SCHEDULES.read(row) for row in self.connection.execute(query)]
+
+    def count_enabled(self, owner: str) -> int:
+        """How many schedules of an owner may still fire; one that has fired as often as it may counts no more."""
+        is_on = func.coalesce(schedules.c.toggled, schedules.c.enabled) == 1
+        is_spent = and_(schedules.c.max_fires.is_not(None), schedules.c.fire_count >= schedules.c.max_fires)
+        query = select(func.count()).where(schedules.c.owner == owner, is_on, not_(is_spent))
+        return int(self.connection.execute(query).scalar_one())
+
+    def add(self, schedule: Schedule) -> int:
+        try:
+            answer = self.connection.execute(insert(schedules), SCHEDULES.row(schedule))
+        except IntegrityError as problem:
+            raise Conflict("schedule_just_made", key=schedule.key) from problem
+        assert answer.inserted_primary_key is not None
+        return int(answer.inserted_primary_key[0])
+
+    def put(self, schedule: Schedule, *, expected_version: int) -> None:
+        """Write a changed schedule, unless somebody else changed it since it was read."""
+        guard = (schedules.c.id == schedule.number, schedules.c.version == expected_version)
+        done = self.connection.execute(update(schedules).where(*guard).values(SCHEDULES.row(schedule)))
+        if done.rowcount != 1:
+            raise VersionConflict("schedule_just_changed", key=schedule.key)
+
+    def remove(self, number: int) -> None:
+        self.connection.execute(delete(fires).where(fires.c.schedule_id == number))
+        either = or_(follows.c.schedule_id == number, follows.c.followed_id == number)
+        self.connection.execute(delete(follows).where(either))
+        mine = and_(run_totals.c.scope == SCHEDULE, run_totals.c.name == str(number))
+        self.connection.execute(delete(run_totals).where(mine))
+        self.connection.execute(delete(schedules).where(schedules.c.id == number))
+
+    def follow(self, number: int, followed: Iterable[int]) -> None:
+        """Say whom a schedule follows, anew."""
+        self.connection.execute(delete(follows).where(follows.c.schedule_id == number))
+        rows = [{"schedule_id": number, "followed_id": parent} for parent in sorted(set(followed))]
+        if rows:
+            self.connection.execute(insert(follows), rows)
+
+    def followers(self, number: int) -> list[str]:
+        """The keys of the schedules that follow this one."""
+        mine = select(follows.c.schedule_id).where(follows.c.followed_id == number)
+        query = select(schedules.c.schedule_key).where(schedules.c.id.in_(mine)).order_by(schedules.c.schedule_key)
+        return list(self.connection.execute(query).scalars())
+
+    def unfinished(self, number: int) -> Unfinished:
+        columns = (
+            jobs.c.id, jobs.c.state, jobs.c.attempt, jobs.c.run_at, jobs.c.started_at, jobs.c.progressed_at,
+            jobs.c.held_for,
+        )  # fmt: skip
+        query = select(*columns).where(jobs.c.schedule_id == number, jobs.c.state.in_(("queued", "running")))
+        return unfinished_from(self.connection.execute(query).all())
+
+    def awaited(self, number: int) -> bool:
+        live = (jobs.c.schedule_id == number, jobs.c.state.in_(("queued", "running")), jobs.c.linked == 1)
+        return self.connection.execute(select(jobs.c.id).where(*live).limit(1)).first() is not None
+
+    def without_fire(self, now: datetime, *, limit: int) -> list[Schedule]:
+        """Schedules that are on, have no next fire, and no unfinished job whose end would give them one."""
+        c = schedules.c
+        awaited = select(jobs.c.id).where(
+            jobs.c.schedule_id == c.id, jobs.c.state.in_(("queued", "running")), jobs.c.linked == 1
+        )
+        is_on = func.coalesce(c.toggled, c.enabled) == 1
+        silent = (c.next_due_at.is_(None), c.paused_at.is_(None), c.inactive.is_(None), c.mode == "SINGLE_NODE")
+        goes_on = (
+            c.kind.in_(("cron", "every")),
+            or_(c.ends_at.is_(None), c.ends_at > micros(now)),
+            or_(c.max_fires.is_(None), c.fire_count < c.max_fires),
+        )
+        query = select(*SCHEDULES.select).where(*silent, is_on, *goes_on, ~awaited.exists()).order_by(c.id).limit(limit)
+        return [SCHEDULES.read(row) for row in self.connection.execute(query)]
+
+    # -- fires ---------------------------------------------------------------------------------------------------
+
+    def record(self, number: int, fire: Fire, job_id: int | None, now: datetime) -> None:
+        row = dict(zip(FIRE_COLUMNS, fire_row(number, fire, job_id, micros(now)), strict=True))
+        if fire.kind == "manual":  # two hands within one microsecond are still two fires
+            mine = (fires.c.schedule_id == number, fires.c.kind == "manual")
+            last = self.connection.execute(select(func.max(fires.c.fire_at)).where(*mine)).scalar()
+            row["fire_at"] = max(row["fire_at"], (last or 0) + 1)
+        self.connection.execute(insert(fires), row)
+
+    def recorded(self, number: int, start: datetime, end: datetime) -> set[datetime]:
+        """The instants in a range that already have become a job."""
+        query = select(fires.c.fire_at).where(
+            fires.c.schedule_id == number,
+            fires.c.fire_at.between(micros(start), micros(end)),
+            fires.c.verdict == "ran",
+            fires.c.kind != "manual",
+        )
+        found = (at(row.fire_at) for row in self.connection.execute(query))
+        return {moment for moment in found if moment is not None}
+
+    def was_fired(self, number: int, fire_at: datetime, job_id: int) -> bool:
+        mine = (fires.c.schedule_id == number, fires.c.kind == "schedule", fires.c.fire_at == micros(fire_at))
+        query = select(fires.c.job_id).where(*mine, fires.c.job_id == job_id)
+        return self.connection.execute(query).first() is not None
+
+    def has_fired_since(self, number: int, fire_at: datetime, since: datetime) -> bool:
+        later = (fires.c.schedule_id == number, fires.c.kind == "schedule", fires.c.fire_at > micros(fire_at))
+        query = select(fires.c.job_id).where(*later, fires.c.verdict == "ran", fires.c.recorded_at > micros(since))
+        return self.connection.execute(query.limit(1)).first() is not None
+
+    def history(self, number: int, *, limit: int, before: datetime | None) -> list[tuple[Fire, int | None]]:
+        """What became of each due fire, the newest first; all records of the last instant, even beyond the limit."""
+        query = (
+            select(*FIRES.select, fires.c.job_id)
+            .where(fires.c.schedule_id == number)
+            .order_by(fires.c.fire_at.desc(), fires.c.kind)
+        )
+        page = query if before is None else query.where(fires.c.fire_at < micros(before))
+        rows = self.connection.execute(page.limit(limit)).all()
+        if len(rows) == limit:  # the next page begins before the last instant of this one
+            last = rows[-1].fire_at
+            rows = [row for row in rows if row.fire_at > last]
+            rows += self.connection.execute(query.where(fires.c.fire_at == last)).all()
+        return [(FIRES.read(row), row.job_id) for row in rows]
+
+    def skipped(self, numbers: Iterable[int]) -> set[int]:
+        """Return those whose last fire led to no run: another was running, or the lock was not to be had."""
+        latest = [
+            select(func.max(fires.c.fire_at))
+            .where(fires.c.schedule_id == schedules.c.id, fires.c.kind == kind)
+            .scalar_subquery()
+            for kind in FIRE_KINDS
+        ]
+        asked = select(schedules.c.id, *latest).where(schedules.c.id.in_(list(numbers)))
+        spots = []
+        for number, *moments in self.connection.execute(asked):
+            fired = [(moment, kind) for moment, kind in zip(moments, FIRE_KINDS, strict=True) if moment is not None]
+            if fired:
+                moment, kind = max(fired)
+                spots.append((number, kind, moment))
+        if not spots:
+            return set()
+        among = tuple_(fires.c.schedule_id, fires.c.kind, fires.c.fire_at).in_(spots)
+        found = self.connection.execute(select(fires.c.schedule_id).where(among, fires.c.verdict == "skipped"))
+        return set(found.scalars())
+
+    def tallies(self, numbers: Iterable[int]) -> dict[int, Tally]:
+        """Runs and failures of schedules, those removed from the history too, and how the last one went."""
+        return tallies(self.connection, SCHEDULE, list(numbers))
+
+    def handler_tallies(self, handlers: Iterable[str]) -> dict[str, Tally]:
+        """The same for runs without a schedule, by handler; reads the whole history of such runs."""
+        return tallies(self.connection, HANDLER, list(handlers))
+
+
+def unfinished_from(rows: Iterable[Sequence[Any]]) -> Unfinished:
+    """Sort rows of (number, state, attempt, run_at, started_at, progressed_at, held_for).
+
+    A queued job that waits for its lock, or that has failed before and waits for its retry, yields to a new
+    occurrence.
+    """
+    running, waiting, locked_out = list[int](), list[int](), list[int]()
+    retrying: dict[int, datetime] = {}
+    seen: dict[int, datetime] = {}
+    for number, state, attempt, run_at, started_at, progressed_at, held_for in rows:
+        if state == "running":
+            running.append(number)
+        elif held_for == LOCK:
+            locked_out.append(number)
+        elif attempt > 0:
+            retrying[number] = instant(run_at)
+        else:
+            waiting.append(number)
+        latest = at(max((moment for moment in (started_at, progressed_at) if moment is not None), default=None))
+        if latest is not None:
+            seen[number] = latest
+    return Unfinished(tuple(running), tuple(waiting), retrying, tuple(locked_out), seen)
