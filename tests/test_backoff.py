@@ -163,7 +163,7 @@ def test_without_retries_the_first_error_is_the_last(room: Room, ask: Ask) -> No
 def test_jitter_only_adds_and_stays_within_its_share(room: Room, ask: Ask) -> None:
     ask(room.backoff(jitter=0.5, dice=LoadedDice(7)), Provider(LIMIT, LIMIT, LIMIT))
 
-    assert all(wait <= told <= wait * 1.5 for wait, told in zip((3, 6, 12), room.pauses, strict=True))
+    assert all(wait <= answer <= wait * 1.5 for wait, answer in zip((3, 6, 12), room.pauses, strict=True))
     assert room.pauses != [3, 6, 12]
 
 

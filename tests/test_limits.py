@@ -448,12 +448,12 @@ def test_a_waiter_whose_event_loop_has_ended_is_passed_over(stage: Stage) -> Non
         raise RuntimeError("Event loop is closed")
 
     limiter._enter(ended)
-    told = threading.Event()
-    limiter._enter(told.set)
+    answer = threading.Event()
+    limiter._enter(answer.set)
 
     limiter._leave(first)
 
-    assert told.is_set()
+    assert answer.is_set()
 
 
 def test_the_environment_sets_the_limit_under_the_names_of_document_004_and_under_ours() -> None:

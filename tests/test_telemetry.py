@@ -94,13 +94,13 @@ async def test_a_run_is_described_by_the_messaging_conventions(app: Horae, expor
     async with serving(app):
         await ended(app, job)
     run = await the_span(exporter, "run work")
-    told = dict(run.attributes or {})
+    answer = dict(run.attributes or {})
     assert run.kind is SpanKind.CONSUMER
     assert run.parent is None
-    assert told["messaging.system"] == "horae"
-    assert told["messaging.destination.name"] == "default"
-    assert told["messaging.message.id"] == job.id
-    assert (told["horae.outcome"], told["horae.attempt"]) == ("succeeded", 1)
+    assert answer["messaging.system"] == "horae"
+    assert answer["messaging.destination.name"] == "default"
+    assert answer["messaging.message.id"] == job.id
+    assert (answer["horae.outcome"], answer["horae.attempt"]) == ("succeeded", 1)
 
 
 async def test_a_failure_is_recorded_with_its_exception(app: Horae, exporter: InMemorySpanExporter) -> None:
@@ -221,10 +221,10 @@ def test_what_is_not_a_traceparent_is_ignored(text: str) -> None:
 def test_an_outgoing_call_shows_the_trace_id_and_its_own_span(app: Horae) -> None:
     made = app.job("work")(lambda: None).using(trace_id=PARENT).enqueue()
     job = verbs.get(app.world, made.id)
-    told = trace_headers(job)
-    assert told["x-trace-id"] == TRACE
-    assert told["traceparent"].startswith(f"00-{TRACE}-")
-    assert told["traceparent"] != PARENT
+    answer = trace_headers(job)
+    assert answer["x-trace-id"] == TRACE
+    assert answer["traceparent"].startswith(f"00-{TRACE}-")
+    assert answer["traceparent"] != PARENT
 
 
 @pytest.mark.parametrize(("header", "stored"), [(PARENT, PARENT), ("nonsense", None), (None, None)])

@@ -58,7 +58,7 @@ from horae.core.jobs.payloads import label
 from horae.core.jobs.payloads import name as checked_name
 from horae.errors import ConfigurationError, DefinitionError
 from horae.ports import World
-from horae.runtime.lanes.driver import ActionDef, LaneDriver, Mind, Step, Turn
+from horae.runtime.lanes.driver import ActionDef, AgentSpec, LaneDriver, Step, Turn
 from horae.runtime.worker.calls import is_generator_function
 
 __all__ = [
@@ -211,11 +211,11 @@ class Attention:
     def driver(self, name: str | None = None) -> LaneDriver:
         """One that drives this lane in the running loop."""
         who = name or f"{socket.gethostname()}:{os.getpid()}:{self.world.dice.name(6)}"
-        mind = Mind(
+        spec = AgentSpec(
             self.name, self.owner, dict(self._cognitions), dict(self._actions), self._control, self.policy,
             self._turn_timeout, self._lease, tuple(self._rules.values()),
         )  # fmt: skip
-        return LaneDriver(self.world, mind, who)
+        return LaneDriver(self.world, spec, who)
 
     def run(self, until: Literal["idle"] = "idle") -> Snapshot:
         """Do all that can be done now, in this thread; what waits stays waiting."""

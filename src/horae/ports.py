@@ -100,7 +100,7 @@ class Renewed:
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class Upcoming:
     """What one look at the store tells a sleeping process."""
 
     next_due_at: datetime | None
@@ -202,7 +202,7 @@ class Logged:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class DueBacklog:
     """Jobs of one queue that have been due since before an instant."""
 
     queue: str
@@ -250,7 +250,7 @@ class JobRows(Protocol):
     def may_move(self, queues: Iterable[str]) -> bool:
         """Whether any of these queues holds a job that runs, or may run one day without anybody's help."""
 
-    def waiting(self, due_before: datetime, *, not_in: Iterable[str]) -> list[Waiting]: ...
+    def waiting(self, due_before: datetime, *, not_in: Iterable[str]) -> list[DueBacklog]: ...
 
 
 class QueueRows(Protocol):
@@ -543,7 +543,7 @@ class Store(Protocol):
     def note(
         self, lease: Lease, *, progress: str | None = None, checkpoint: str | None = None, now: datetime | None = None
     ) -> bool: ...
-    def glance(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
+    def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
         """One look: what is due next; with *node* also its heartbeat, with *worker_id* whom it should stop."""
 
     def forget(self, table: str, before: datetime, limit: int) -> int:
@@ -603,7 +603,7 @@ class JobSource(Protocol):
     def claim(self, queue: str, limit: int, *, worker_id: str, lease: timedelta) -> list[Job]:
         """Take up to *limit* due jobs of one queue; the lease counts from now."""
 
-    def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
+    def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
         """Say what is due next; with *node* also its heartbeat, with *worker_id* which of its jobs should stop."""
 
     def settle(self, batch: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:

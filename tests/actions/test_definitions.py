@@ -66,8 +66,8 @@ def test_what_is_opened_or_closed_is_audited_and_nothing_else(world: World) -> N
         store_definitions(world, [definition], app="shop", actor="token/7")
 
     entries = world.store.read(lambda tx: tx.audit.find(object_id="greet", limit=10, before=None))
-    told = [(entry.actor, entry.verb, entry.object_type, entry.before.get("tenants")) for _, entry in entries]
-    assert told == [("token/7", "close", "definition", True), ("token/7", "open", "definition", False)]
+    answer = [(entry.actor, entry.verb, entry.object_type, entry.before.get("tenants")) for _, entry in entries]
+    assert answer == [("token/7", "close", "definition", True), ("token/7", "open", "definition", False)]
 
 
 @pytest.mark.parametrize("definition", [StoredDefinition("", "default"), StoredDefinition("greet", "two words")])

@@ -154,8 +154,8 @@ def test_a_known_key_answers_with_the_finished_job(world: World) -> None:
 
 
 def governed(**fields: Any) -> Request:
-    told = {"object_type": "memory", "object_id": "m1", "action": "verify", "run_at": NOON}
-    return a_request(**(told | fields))
+    response = {"object_type": "memory", "object_id": "m1", "action": "verify", "run_at": NOON}
+    return a_request(**(response | fields))
 
 
 def test_a_governed_job_has_a_key_of_its_own_making(world: World) -> None:

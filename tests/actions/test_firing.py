@@ -28,7 +28,7 @@ def created(world: World, key: str = "minutely", expression: str = "* * * * *", 
     return schedules.create(world, a_schedule(key, expression, **fields))
 
 
-def told(world: World, key: str = "minutely") -> list[tuple[str, str | None, str]]:
+def answer(world: World, key: str = "minutely") -> list[tuple[str, str | None, str]]:
     return [(fire.verdict, fire.reason, fire.kind) for fire, _ in reversed(schedules.history(world, key))]
 
 
@@ -49,7 +49,7 @@ def test_a_trigger_runs_now_with_its_own_parameters_and_leaves_the_rhythm(world:
     assert (job.payload, job.run_at, job.max_attempts) == ({"a": 1, "b": 3, "c": 4}, NOON, 1)
     after = schedules.get(world, "minutely")
     assert (after.next_fire_at, after.fire_count, after.version) == (before.next_fire_at, 0, 1)
-    assert told(world) == [("ran", None, "manual")]
+    assert answer(world) == [("ran", None, "manual")]
     entry = schedules.versions(world, "minutely")[0]
     assert (entry.verb, entry.actor, entry.reason, entry.after["ran"]) == ("trigger", "ann", "now please", True)
 
@@ -76,7 +76,7 @@ def test_a_trigger_that_finds_another_running_is_refused_on_record(world: World)
     refused = firing.trigger(world, "minutely")
 
     assert (refused.ran, refused.fire.reason) == (False, "running")
-    assert sorted(told(world)) == [("ran", None, "manual"), ("skipped", "running", "manual")]
+    assert sorted(answer(world)) == [("ran", None, "manual"), ("skipped", "running", "manual")]
 
 
 def test_a_trigger_queues_behind_a_running_one_where_one_may_wait(world: World) -> None:
@@ -110,7 +110,7 @@ def test_parameters_that_cannot_be_stored_leave_nothing_behind(world: World) -> 
     with pytest.raises(InvalidPayload):
         firing.trigger(world, "minutely", {"x": object()})
 
-    assert (told(world), jobs.find(world)) == ([], [])
+    assert (answer(world), jobs.find(world)) == ([], [])
 
 
 # -- after the fact ----------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def test_a_backfill_makes_up_only_for_what_is_missing(world: World, clock: Virtu
     made = [jobs.get(world, job_id) for job_id in done.job_ids]
     assert [job.fire_at for job in made] == [NOON + n * HOUR for n in (1, 2, 3)]
     assert [job.run_at - clock.now() for job in made] == [0 * MINUTE, 10 * MINUTE, 20 * MINUTE]
-    assert [kind for _, _, kind in told(world, "hourly")] == [
+    assert [kind for _, _, kind in answer(world, "hourly")] == [
         "schedule",
         "backfill",
         "backfill",
@@ -279,7 +279,7 @@ def test_a_fire_that_is_due_already_is_fired_as_it_was_told_and_never_twice(worl
     firing.fire_due(new)
     firing.fire_due(new)
 
-    assert told(new, "s") == [("ran", None, "schedule")]
+    assert answer(new, "s") == [("ran", None, "schedule")]
 
 
 def test_a_fire_that_moves_back_behind_one_on_record_does_not_repeat_it(world: World, clock: VirtualClock) -> None:
@@ -295,7 +295,7 @@ def test_a_fire_that_moves_back_behind_one_on_record_does_not_repeat_it(world: W
     clock.advance(MINUTE)
     firing.fire_due(new)
 
-    assert told(new, "s") == [("ran", None, "schedule")] * 2
+    assert answer(new, "s") == [("ran", None, "schedule")] * 2
 
 
 def test_a_zone_that_is_gone_stops_nobody_else_from_being_recomputed(world: World) -> None:
@@ -377,4 +377,4 @@ def test_a_first_failure_is_tried_again_and_the_rhythm_goes_on(world: World, clo
     firing.fire_due(world)
 
     assert again.id == job.id
-    assert told(world, "hourly") == [("ran", None, "schedule")] * 2
+    assert answer(world, "hourly") == [("ran", None, "schedule")] * 2

@@ -42,7 +42,7 @@ def made(world: World, count: int) -> list[Schedule]:
     return world.store.transact(write)
 
 
-def told(world: World) -> Counter[tuple[str, str]]:
+def answer(world: World) -> Counter[tuple[str, str]]:
     """How many fires of each policy became what."""
     query = text(
         "SELECT s.misfire, f.verdict, SUM(f.fire_count) FROM horae_fires f JOIN horae_schedules s "
@@ -64,18 +64,18 @@ def test_ten_thousand_minutely_schedules_recover_from_three_days_by_policy(world
 
     each = COUNT // len(POLICIES)
     assert fired == COUNT
-    assert told(world) == {
+    assert answer(world) == {
         ("fire_once", "merged"): each * (MISSED - 1),
         ("fire_once", "ran"): each,
         ("skip", "skipped"): each * MISSED,
         ("catch_up", "skipped"): 2 * each * (MISSED - 3),
         ("catch_up", "ran"): 2 * each * 3,
     }
-    assert sum(told(world).values()) == COUNT * MISSED, "run + merged + skipped = due (I8)"
+    assert sum(answer(world).values()) == COUNT * MISSED, "run + merged + skipped = due (I8)"
 
     rows = world.store.read(lambda tx: list(tx.connection.execute(text("SELECT run_at FROM horae_jobs"))))
     late = [row.run_at - micros(clock.now()) for row in rows]
     spread_out = [wait for wait in late if wait > 0]
     assert len(spread_out) == 2 * each * 2, "of each three, two wait for their turn"
     assert max(spread_out) == SPREAD * 2 / 3 / timedelta(microseconds=1)
-    assert world.store.glance([]).next_fire_at == NOON + DOWN + timedelta(minutes=1), "and the rhythm goes on"
+    assert world.store.peek([]).next_fire_at == NOON + DOWN + timedelta(minutes=1), "and the rhythm goes on"

@@ -19,15 +19,15 @@ def test_fires_of_all_schedules_come_in_order(world: World) -> None:
     schedules.create(world, a_schedule("hourly", "0 * * * *"))
     schedules.create(world, a_schedule("half", "30 * * * *", owner="alice"))
 
-    told = forecast(world, 2)
+    answer = forecast(world, 2)
 
-    assert [(at - NOON, each.key) for at, each in told.fires] == [
+    assert [(at - NOON, each.key) for at, each in answer.fires] == [
         (HOUR / 2, "half"),
         (HOUR, "hourly"),
         (1.5 * HOUR, "half"),
         (2 * HOUR, "hourly"),
     ]
-    assert (told.complete, told.until, told.total) == (True, NOON + 2 * HOUR, 4)
+    assert (answer.complete, answer.until, answer.total) == (True, NOON + 2 * HOUR, 4)
 
 
 def test_minutes_in_which_many_fire_are_told(world: World) -> None:
@@ -52,11 +52,11 @@ def test_what_is_overdue_is_told_once_and_then_what_is_ahead(world: World, clock
     schedules.create(world, a_schedule("minutely"))
     clock.advance(timedelta(days=3, seconds=30))
 
-    told = forecast(world, 1)
+    answer = forecast(world, 1)
 
     ahead = clock.now() + timedelta(seconds=30)
-    assert [at for at, _ in told.fires[:3]] == [NOON + timedelta(minutes=1), ahead, ahead + timedelta(minutes=1)]
-    assert told.total == 61
+    assert [at for at, _ in answer.fires[:3]] == [NOON + timedelta(minutes=1), ahead, ahead + timedelta(minutes=1)]
+    assert answer.total == 61
 
 
 def test_a_tenant_sees_its_own(world: World) -> None:
@@ -70,10 +70,10 @@ def test_a_long_list_is_cut_and_says_where(world: World, monkeypatch: pytest.Mon
     monkeypatch.setattr("horae.actions.schedules.forecast.MOST_FIRES", 10)
     schedules.create(world, a_schedule())
 
-    told = forecast(world, 1, limit=5)
+    answer = forecast(world, 1, limit=5)
 
-    assert (len(told.fires), told.total, told.complete) == (5, 10, False)
-    assert told.until == NOON + timedelta(minutes=11)
+    assert (len(answer.fires), answer.total, answer.complete) == (5, 10, False)
+    assert answer.until == NOON + timedelta(minutes=11)
 
 
 def test_every_node_s_own_timer_is_told_by_its_rule(world: World) -> None:

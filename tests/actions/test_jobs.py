@@ -37,11 +37,11 @@ def entries(world: World, job_id: str) -> list[Entry]:
 
 def woken(world: World, act: Callable[[], object]) -> set[str]:
     """The queues whose sleepers are told while *act* runs."""
-    told: set[str] = set()
-    unsubscribe = world.store.subscribe(told.add)
+    response: set[str] = set()
+    unsubscribe = world.store.subscribe(response.add)
     act()
     unsubscribe()
-    return told
+    return response
 
 
 # -- pull: S0-10 to S0-12 -------------------------------------------------------------------------------------------
@@ -182,9 +182,9 @@ def test_a_negative_delay_is_refused(world: World) -> None:
 def test_any_error_text_can_be_kept(world: World, error: str) -> None:
     job = a_running_job(world)
 
-    told = endings.fail(world, job.id, job.token, error).last_error or ""
+    response = endings.fail(world, job.id, job.token, error).last_error or ""
 
-    assert 0 < len(told) <= 20_000
+    assert 0 < len(response) <= 20_000
 
 
 def test_a_retry_wakes_the_sleepers_of_its_queue(world: World) -> None:
@@ -201,10 +201,10 @@ def test_settle_tells_who_came_too_late(world: World) -> None:
     second = a_running_job(world)
     endings.ack(world, first.id, first.token)
 
-    told = endings.settle(world, [(first, Outcome("succeeded")), (second, Outcome("succeeded"))])
+    response = endings.settle(world, [(first, Outcome("succeeded")), (second, Outcome("succeeded"))])
 
-    assert told[first.id] is None
-    assert told[second.id] is not None
+    assert response[first.id] is None
+    assert response[second.id] is not None
 
 
 # -- release -----------------------------------------------------------
@@ -333,13 +333,13 @@ def test_a_lost_job_waits_again_and_wakes_the_sleepers(world: World, clock: Virt
 
 def test_losing_tells_which_jobs_are_dead_now(world: World, clock: VirtualClock) -> None:
     a_running_job(world, retry=Retry.none())
-    told = []
+    response = []
     for _ in range(3):
         clock.advance(31 * SECOND)
-        told += [dead for _, dead in endings.lose_expired(world)]
+        response += [dead for _, dead in endings.lose_expired(world)]
         claims.pull(world, worker_id="w1")
 
-    assert told == [False, False, True]
+    assert response == [False, False, True]
 
 
 def test_a_cancelled_job_whose_worker_dies_does_not_run_again(world: World, clock: VirtualClock) -> None:
@@ -475,10 +475,10 @@ def test_a_reason_may_be_any_text(world: World, verb: Callable[..., Job]) -> Non
 def test_each_does_one_verb_to_many_and_one_refusal_stops_nobody(world: World) -> None:
     first, second = (jobs.enqueue(world, a_request()).job for _ in range(2))
 
-    told = jobs.each(world, jobs.cancel, [first.id, "job_99", second.id])
+    response = jobs.each(world, jobs.cancel, [first.id, "job_99", second.id])
 
-    assert [told[first.id], told[second.id]] == ["ok", "ok"]
-    assert "no job job_99" in told["job_99"]
+    assert [response[first.id], response[second.id]] == ["ok", "ok"]
+    assert "no job job_99" in response["job_99"]
 
 
 # -- reading -----------------------------------------------------------
@@ -534,8 +534,8 @@ def test_metrics_follow_the_formulas_of_document_000(world: World, clock: Virtua
     jobs.enqueue(world, a_request())
     clock.advance(9 * SECOND)
 
-    told = jobs.metrics(world)
+    response = jobs.metrics(world)
 
-    assert (told["jobs_due_count"], told["jobs_lag_seconds"], told["dead_letter_count"]) == (1, 9.0, 1)
-    assert told["job_success_rate"] == 3 / 4
-    assert told["job_retry_rate"] == 2 / 6
+    assert (response["jobs_due_count"], response["jobs_lag_seconds"], response["dead_letter_count"]) == (1, 9.0, 1)
+    assert response["job_success_rate"] == 3 / 4
+    assert response["job_retry_rate"] == 2 / 6

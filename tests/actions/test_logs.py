@@ -33,7 +33,7 @@ def ran(world: World, clock: VirtualClock, times: int = 1, *, fails: bool = Fals
     return names
 
 
-def told(page: list[Logged]) -> list[str]:
+def answer(page: list[Logged]) -> list[str]:
     return [each.run.id for each in page]
 
 
@@ -59,7 +59,7 @@ def test_a_run_under_way_is_in_the_log(world: World, clock: VirtualClock) -> Non
 
     assert (line.run.id, line.run.outcome, line.run.finished_at) == (job.run_id, "running", None)
     assert logs.get(world, job.run_id) == line
-    assert told(logs.page(world, LogFilter(outcomes=("running",)))) == [job.run_id]
+    assert answer(logs.page(world, LogFilter(outcomes=("running",)))) == [job.run_id]
     assert logs.count(world) == 1
 
 
@@ -80,7 +80,7 @@ def test_pages_follow_each_other_without_gap_or_repetition(world: World, clock: 
     first = logs.page(world, limit=2)
     rest = logs.page(world, limit=10, before=logs.run_name(first[-1].run.id))
 
-    assert told(first) + told(rest) == names[::-1]
+    assert answer(first) + answer(rest) == names[::-1]
 
 
 def test_the_log_of_one_job_knows_nothing_of_others(world: World, clock: VirtualClock) -> None:
@@ -98,10 +98,10 @@ def test_filters_by_outcome_and_time(world: World, clock: VirtualClock) -> None:
     schedules.create(world, a_schedule())
     [good], [bad] = ran(world, clock), ran(world, clock, fails=True)
 
-    assert told(logs.page(world, LogFilter(outcomes=("failed", "timed_out")))) == [bad]
+    assert answer(logs.page(world, LogFilter(outcomes=("failed", "timed_out")))) == [bad]
     edge = logs.get(world, bad).run.started_at
-    assert told(logs.page(world, LogFilter(started_before=edge))) == [good]
-    assert told(logs.page(world, LogFilter(started_after=edge))) == [bad]
+    assert answer(logs.page(world, LogFilter(started_before=edge))) == [good]
+    assert answer(logs.page(world, LogFilter(started_after=edge))) == [bad]
 
 
 def test_jobs_without_a_schedule_are_no_part_of_it_unless_asked_for(world: World) -> None:
@@ -110,7 +110,7 @@ def test_jobs_without_a_schedule_are_no_part_of_it_unless_asked_for(world: World
     endings.ack(world, job.id, job.token)
 
     assert logs.page(world) == []
-    assert told(logs.page(world, logs.wanted_for(world, "greet"))) == [job.run_id]
+    assert answer(logs.page(world, logs.wanted_for(world, "greet"))) == [job.run_id]
 
 
 def test_code_that_is_only_tracked_is_part_of_it(world: World) -> None:
@@ -163,7 +163,7 @@ def test_a_clean_up_removes_what_is_old_in_batches_and_is_accounted_for(
     done = logs.clean(world, clock.now() - DAY / 2, dry_run=False, actor="ann")
 
     assert (done.removed, done.more) == (5, False)
-    assert told(logs.page(world)) == [young]
+    assert answer(logs.page(world)) == [young]
     [(_, entry)] = world.store.read(lambda tx: tx.audit.find(object_id="job-log", limit=5, before=None))
     assert (entry.verb, entry.actor, entry.after["removed"]) == ("clean", "ann", 5)
 
@@ -200,7 +200,7 @@ def test_the_story_of_a_job_that_is_still_there_stays(world: World, clock: Virtu
 
     assert jobs.get(world, job.id).state == "dead"
     assert logs.clean(world, clock.now(), dry_run=False).removed == 0
-    assert told(logs.page(world)) == [job.run_id, first]
+    assert answer(logs.page(world)) == [job.run_id, first]
 
 
 def test_what_is_still_to_come_is_not_old(world: World) -> None:

@@ -105,9 +105,9 @@ def test_the_list_shows_queues_with_settings_and_queues_with_jobs(world: World) 
     queues.pause_queue(world, "a")
     jobs.enqueue(world, a_request(queue="b"))
 
-    told = {view.name: (view.paused_at is not None, view.jobs.get("queued", 0)) for view in queues.list_queues(world)}
+    answer = {view.name: (view.paused_at is not None, view.jobs.get("queued", 0)) for view in queues.list_queues(world)}
 
-    assert told == {"a": (True, 0), "b": (False, 1)}
+    assert answer == {"a": (True, 0), "b": (False, 1)}
 
 
 def test_what_is_not_set_is_nothing_in_the_audit_too(world: World) -> None:

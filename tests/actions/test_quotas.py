@@ -30,9 +30,9 @@ def test_a_tenant_never_has_more_unfinished_jobs_than_allowed(database_url: str)
             except QuotaExceeded as refused:
                 return refused.limit, refused.allowed
 
-        told = at_once(16, ask)
+        answer = at_once(16, ask)
 
-        assert [each for each in told if isinstance(each, tuple)] == [("jobs", 5)] * 11
+        assert [each for each in answer if isinstance(each, tuple)] == [("jobs", 5)] * 11
         assert app.world.store.read(lambda tx: tx.jobs.unfinished("alice", 100)) == 5
         enqueue_within(app.world, [Request("work", owner="bob")], owner="bob", allowed=5)
 

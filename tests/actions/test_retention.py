@@ -97,11 +97,11 @@ def test_every_field_of_retention_is_a_setting(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("HORAE_KEEP_NODES", "2h")
     with Horae("sqlite://") as app:
         obeyed = app.worker().settings.retention
-        told = app.worker(WorkerSettings(retention=Retention(runs=timedelta(days=1)))).settings.retention
+        answer = app.worker(WorkerSettings(retention=Retention(runs=timedelta(days=1)))).settings.retention
 
     days = timedelta(days=1)
     assert obeyed == Retention(runs=90 * days, fires=30 * days, keys=7 * days, nodes=timedelta(hours=2))
-    assert told == Retention(runs=days)
+    assert answer == Retention(runs=days)
     settings = Settings.read({})
     assert Retention.read(lambda name: getattr(settings, name)) == Retention()
 
@@ -175,8 +175,11 @@ def test_run_counts_of_a_handler_without_a_schedule_outlive_its_log(world: World
     clean(world, Retention())
     finished(world)
 
-    told = world.store.read(lambda tx: tx.schedules.handler_tallies(["h", "tracked", "unknown"]))
-    assert {name: (each.run_count, each.fail_count) for name, each in told.items()} == {"h": (2, 0), "tracked": (1, 1)}
+    answer = world.store.read(lambda tx: tx.schedules.handler_tallies(["h", "tracked", "unknown"]))
+    assert {name: (each.run_count, each.fail_count) for name, each in answer.items()} == {
+        "h": (2, 0),
+        "tracked": (1, 1),
+    }
 
 
 def test_two_who_clean_up_at_once_count_each_run_once(world: World) -> None:

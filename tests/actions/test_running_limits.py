@@ -152,9 +152,9 @@ def test_a_job_that_waits_for_a_limit_says_which(world: World, clock: VirtualClo
     other = jobs.enqueue(world, a_request()).job
     set_limit(world, "global", 1)
 
-    told = {each.code: each.text for each in (*why(world, held), *why(world, other))}
-    assert told["group_limit"] == "its group night runs at most 1 at once, and 1 are running"
-    assert "global_limit" not in told  # what ran before the limit was set is not counted under it
+    answer = {each.code: each.text for each in (*why(world, held), *why(world, other))}
+    assert answer["group_limit"] == "its group night runs at most 1 at once, and 1 are running"
+    assert "global_limit" not in answer  # what ran before the limit was set is not counted under it
     claimed(world)
     last = jobs.enqueue(world, a_request()).job
     assert [each.text for each in why(world, last) if each.code == "global_limit"] == [

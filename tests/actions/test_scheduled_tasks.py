@@ -63,7 +63,7 @@ def fired(world: World) -> list[Job]:
     return claims.pull(world, worker_id="w1")
 
 
-def told(world: World, task_id: str) -> list[tuple[str, str, int]]:
+def response(world: World, task_id: str) -> list[tuple[str, str, int]]:
     runs = scheduled_tasks.runs(world, task_id, owner="alice")
     return [(each.run.outcome, each.trigger, each.run.attempt) for each in runs]
 
@@ -142,7 +142,7 @@ def test_a_running_task_shows_its_lock_and_its_run(world: World, clock: VirtualC
     facts = seen(world, task_id)
     assert facts.running is not None
     assert (facts.running.worker_id, facts.running.leased_until) == ("w1", job.leased_until)
-    assert told(world, task_id) == [("running", "schedule", 1)]
+    assert response(world, task_id) == [("running", "schedule", 1)]
 
 
 def test_a_failed_run_is_tried_again_a_minute_later_with_the_same_trace(world: World, clock: VirtualClock) -> None:
@@ -157,7 +157,7 @@ def test_a_failed_run_is_tried_again_a_minute_later_with_the_same_trace(world: W
     clock.advance(MINUTE)
     (again,) = claims.pull(world, worker_id="w1")
     assert (again.id, again.trace_id) == (job.id, job.trace_id)
-    assert told(world, task_id) == [("running", "schedule", 2), ("failed", "schedule", 1)]
+    assert response(world, task_id) == [("running", "schedule", 2), ("failed", "schedule", 1)]
 
 
 def test_a_retry_that_would_meet_the_next_fire_yields_to_it(world: World, clock: VirtualClock) -> None:
@@ -171,7 +171,7 @@ def test_a_retry_that_would_meet_the_next_fire_yields_to_it(world: World, clock:
     (second,) = fired(world)
 
     assert second.id != first.id
-    assert told(world, task_id) == [("running", "schedule", 1), ("failed", "schedule", 1)]
+    assert response(world, task_id) == [("running", "schedule", 1), ("failed", "schedule", 1)]
 
 
 def test_a_rhythm_is_not_ended_by_an_occurrence_that_was_given_up(world: World, clock: VirtualClock) -> None:
@@ -181,7 +181,7 @@ def test_a_rhythm_is_not_ended_by_an_occurrence_that_was_given_up(world: World, 
 
     give_up(world, clock)
 
-    assert len(told(world, task_id)) == RETRY.attempts
+    assert len(response(world, task_id)) == RETRY.attempts
     facts = seen(world, task_id)
     assert (facts.enabled, facts.next_run_at) == (True, NOON + 2 * HOUR)
 
@@ -218,7 +218,7 @@ def test_a_once_task_that_keeps_failing_is_disabled_with_the_reason(world: World
     give_up(world, clock)
 
     facts = seen(world, task_id)
-    assert [outcome for outcome, _, _ in told(world, task_id)] == ["failed"] * RETRY.attempts
+    assert [outcome for outcome, _, _ in response(world, task_id)] == ["failed"] * RETRY.attempts
     assert (facts.enabled, facts.next_run_at) == (False, None)
     assert facts.reason is not None
     assert "Given up after attempt 5: no answer" in facts.reason
@@ -311,7 +311,7 @@ def test_a_change_never_touches_what_runs(world: World, clock: VirtualClock) -> 
     assert (after.token, after.worker_id, after.leased_until) == (job.token, "w1", job.leased_until)
     assert after.payload == TEXT
     endings.ack(world, job.id, job.token)
-    assert told(world, task_id) == [("succeeded", "schedule", 1)]
+    assert response(world, task_id) == [("succeeded", "schedule", 1)]
 
 
 def test_a_change_releases_a_lock_that_has_run_out(world: World, clock: VirtualClock) -> None:
@@ -324,7 +324,7 @@ def test_a_change_releases_a_lock_that_has_run_out(world: World, clock: VirtualC
     facts = changed(world, task_id, name="other")
 
     assert facts.running is None
-    assert told(world, task_id) == [("lost", "schedule", 1)]
+    assert response(world, task_id) == [("lost", "schedule", 1)]
     with pytest.raises(LeaseLost):
         endings.ack(world, job.id, job.token)
     assert len(claims.pull(world, worker_id="w2")) == 1
@@ -342,7 +342,7 @@ def test_what_waits_is_withdrawn_when_the_times_change(world: World, clock: Virt
     clock.advance(MINUTE)
     assert jobs.get(world, job.id).state == "cancelled"
     assert claims.pull(world, worker_id="w1") == []
-    assert told(world, task_id) == [("failed", "schedule", 1)]
+    assert response(world, task_id) == [("failed", "schedule", 1)]
 
 
 def test_another_name_does_not_stop_a_retry(world: World, clock: VirtualClock) -> None:
@@ -440,7 +440,7 @@ def test_a_disabled_task_can_be_triggered_with_other_values(world: World) -> Non
     (job,) = claims.pull(world, worker_id="w1")
     assert (job.id, job.payload, job.max_attempts) == (done.job_id, {"text": "now", "mode": "x"}, 1)
     assert len(warnings) == 1
-    assert told(world, task_id) == [("running", "manual", 1)]
+    assert response(world, task_id) == [("running", "manual", 1)]
     assert not seen(world, task_id).enabled
 
 
@@ -767,10 +767,10 @@ def test_a_task_walks_on_every_database(crowd: World) -> None:
     assert [each.run.outcome for each in scheduled_tasks.runs(crowd, ids[0], owner="alice")] == ["succeeded"]
     assert seen(crowd, ids[1]).next_run_at == clock.now() + MINUTE
     assert changed(crowd, ids[1], enabled=False).next_run_at is None
-    assert told(crowd, ids[2]) == []
+    assert response(crowd, ids[2]) == []
     (again,) = claims.pull(crowd, worker_id="w2")
     assert again.id == third.id
-    assert told(crowd, ids[2]) == [("running", "schedule", 1)]
+    assert response(crowd, ids[2]) == [("running", "schedule", 1)]
     scheduled_tasks.delete(crowd, ids[0], owner="alice")
     after: tuple[str, int, int] | None = None
     listed = []

@@ -30,7 +30,7 @@ def last_entry(world: World, key: str = "minutely", owner: str = "system") -> En
     return schedules.versions(world, key, owner=owner)[0]
 
 
-def told(world: World, key: str = "minutely") -> list[tuple[str, str | None, int]]:
+def answer(world: World, key: str = "minutely") -> list[tuple[str, str | None, int]]:
     return [(fire.verdict, fire.reason, fire.count) for fire, _ in reversed(schedules.history(world, key))]
 
 
@@ -200,7 +200,7 @@ def test_fires_that_had_come_before_a_change_are_not_silently_forgotten(world: W
 
     schedules.change(world, "minutely", {"expression": "0 * * * *"})
 
-    assert told(world) == [("skipped", "changed", 10)]
+    assert answer(world) == [("skipped", "changed", 10)]
 
 
 def test_a_change_of_a_spent_schedule_that_raises_its_bound_lets_it_fire_again(
@@ -303,7 +303,7 @@ def test_a_resumed_schedule_goes_on_from_now(world: World, clock: VirtualClock) 
     assert (resumed.paused_at, resumed.next_fire_at) == (None, NOON + DAY + MINUTE)
     clock.advance(MINUTE)
     firing.fire_due(world)
-    assert told(world) == [("ran", None, 1)]
+    assert answer(world) == [("ran", None, 1)]
 
 
 def test_a_fire_that_had_come_when_somebody_paused_is_on_record(world: World, clock: VirtualClock) -> None:
@@ -312,7 +312,7 @@ def test_a_fire_that_had_come_when_somebody_paused_is_on_record(world: World, cl
 
     schedules.pause(world, "minutely")
 
-    assert told(world) == [("skipped", "paused", 1)]
+    assert answer(world) == [("skipped", "paused", 1)]
 
 
 def test_a_group_is_paused_and_resumed_together(world: World) -> None:
@@ -357,11 +357,11 @@ def test_an_interval_that_is_only_thought_of_is_previewed_at_its_own_pace_at_any
     clock.advance(past)
     hourly = a_schedule("s", "3600", kind="every", initial_delay=timedelta(hours=1))
 
-    told = schedules.preview(world, hourly, 3)
+    answer = schedules.preview(world, hourly, 3)
     made = schedules.create(world, hourly)
 
-    assert told == [NOON + past + timedelta(hours=hours) for hours in (1, 2, 3)]
-    assert told == schedules.preview(world, made, 3)
+    assert answer == [NOON + past + timedelta(hours=hours) for hours in (1, 2, 3)]
+    assert answer == schedules.preview(world, made, 3)
 
 
 def test_a_preview_of_a_stored_schedule_begins_with_what_is_stored(world: World, clock: VirtualClock) -> None:
@@ -391,11 +391,11 @@ def test_a_preview_of_what_is_overdue_tells_what_will_run(
     made = created(world, overlap="allow", **fields)
     clock.advance(3 * DAY + 90 * MINUTE + MINUTE / 2)
 
-    told = schedules.preview(world, made, 5)
+    answer = schedules.preview(world, made, 5)
     [(fired, _)] = firing.fire_due(world)
 
     ran = [fire.fire_at for fire in fired.fires if fire.verdict == "ran"]
-    assert told == [*ran, *schedules.preview(world, schedules.get(world, "minutely"), 5)][:5]
+    assert answer == [*ran, *schedules.preview(world, schedules.get(world, "minutely"), 5)][:5]
 
 
 @pytest.mark.parametrize("count", [0, 1001])

@@ -65,13 +65,13 @@ def test_the_audit_says_who_did_what_and_until_when(world: World, sealer: KeySea
     secrets.rotate_secret(world, sealer, "shop", owner="alice", actor="ann")
     secrets.delete_secret(world, "shop", owner="alice", actor="ann")
 
-    told = entries(world)
-    assert [(entry.verb, entry.actor, entry.owner) for entry in told] == [
+    answer = entries(world)
+    assert [(entry.verb, entry.actor, entry.owner) for entry in answer] == [
         ("delete", "ann", "alice"),
         ("rotate", "ann", "alice"),
         ("put", "ann", "alice"),
     ]
-    assert told[1].after == {"previous_until": "2030-01-08T12:00:00Z"}
+    assert answer[1].after == {"previous_until": "2030-01-08T12:00:00Z"}
 
 
 def test_a_rotated_secret_signs_beside_the_new_one_for_a_while_e6_9(

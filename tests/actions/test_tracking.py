@@ -55,7 +55,7 @@ def test_work_that_fails_is_recorded_with_type_and_message_and_still_fails(world
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "result"),
     [
         (ValueError("nul \x00 and lone \ud800"), "ValueError: nul \ufffd and lone ?"),
         (Unspeakable(), "Unspeakable: (it cannot be put into words)"),
@@ -64,13 +64,13 @@ def test_work_that_fails_is_recorded_with_type_and_message_and_still_fails(world
     ids=["hostile", "unspeakable", "interrupted"],
 )
 def test_whatever_it_raises_is_recorded_and_reaches_the_caller_unchanged(
-    world: World, error: BaseException, told: str
+    world: World, error: BaseException, result: str
 ) -> None:
     with pytest.raises(type(error)) as raised, ExecutionTracker(App(world), "sync"):
         raise error
 
     assert raised.value is error
-    assert runs(world) == [("sync", "failed", told)]
+    assert runs(world) == [("sync", "failed", result)]
 
 
 async def test_it_works_around_async_code_too(world: World) -> None:

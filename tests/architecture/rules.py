@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": {"core", "clock", "api"},  # speaks HTTP only: what it knows of the house is its words
     "alembic limits": {"core", "ports", "clock", "stores"},  # works without an app, so it brings its own clock and log
     "declare telemetry": VERBS | {"runtime", "settings"},
-    "alerts outgoing webhooks": VERBS | {"runtime", "declare", "telemetry", "outgoing"},  # declares jobs, as a user's module would
+    "alerts outgoing webhooks": VERBS | {"runtime", "declare", "telemetry", "outgoing"},  # declare jobs, as users do
 }
 # Above them: each may import everything below, and those that stand before it here.
 ROOF = ["doctor", "server", "mcp", "app", "attention", "testing", "cli", "__init__", "__main__"]

@@ -55,10 +55,10 @@ def look(world: World, lane: str, *, policy: Policy | None = None, controls: Ite
         rows: dict[str, Any] = tx.attention.everything(number)
         wanted = Filter(states=("queued", "running"), queue=MACHINERY)
         jobs = tx.jobs.find(wanted, limit=100_000, before=None)
-        mine = [job for job in jobs if job.payload["lane"] == number]
+        own_jobs = [job for job in jobs if job.payload["lane"] == number]
         known = {each.digest: each for each in controls}
         return Scene(
-            found, list(journal._all(tx, number)), rows["task"], rows["wait"], rows["event"], rows["fact"], mine,
+            found, list(journal._all(tx, number)), rows["task"], rows["wait"], rows["event"], rows["fact"], own_jobs,
             policy or Policy(), known,
         )  # fmt: skip
 
@@ -176,7 +176,7 @@ class Replay:
         control = self.scene.controls.get(line.control)
         if control is None:
             self._wrong(11, line, "suspended under a control that nobody knows")
-        elif line.told.get("why") == "hold":
+        elif line.details.get("why") == "hold":
             if control.auto_continue:
                 self._wrong(11, line, "held although control lets it go on")
         else:
@@ -185,7 +185,7 @@ class Replay:
 
     def _obeys(self, line: Line, control: Control) -> None:
         policy, focus = self.scene.policy, self.now["task"].get(line.task or 0, {"base": -1})
-        by = self.now["task"].get(int(str(line.told.get("by", "t0"))[1:]), {})
+        by = self.now["task"].get(int(str(line.details.get("by", "t0"))[1:]), {})
         if by.get("state") != "ready":
             self._wrong(11, line, "interrupted by somebody who is not ready")
         elif by["base"] < focus["base"] + policy.margin:
@@ -231,7 +231,7 @@ class Replay:
             if row.get("state") != "running" or task in self.inside:
                 self._wrong(13, line, "an intent where none may be")
             self.inside.add(task)
-            if line.told.get("holds"):
+            if line.details.get("holds"):
                 self.held.add(task)
         elif line.cause == "step_facts":
             if task not in self.inside:

@@ -19,7 +19,7 @@ from horae.actions.attention import lanes
 from horae.app import Horae
 from horae.attention import Attention
 from horae.errors import StoreUnavailable
-from horae.runtime.lanes.driver import LaneDriver, Mind
+from horae.runtime.lanes.driver import AgentSpec, LaneDriver
 from horae.stores.databases.sqlite import create_sqlite_engine
 from horae.testing.clock import NOON, LoadedDice
 from tests.support.templates import put_tables
@@ -83,14 +83,14 @@ class Fate:
 class FaultyStore:
     """A real store that dies, or does not answer, around its commits."""
 
-    def __init__(self, real: Any, fate: Fate) -> None:
-        self.real, self.fate = real, fate
+    def __init__(self, real: Any, faults: Fate) -> None:
+        self.real, self.faults = real, faults
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real, name)
 
     def transact(self, work: Callable[[Any], T], **options: Any) -> T:
-        fault, real = self.fate.at("transact"), self.real
+        fault, real = self.faults.at("transact"), self.real
         if fault == "inside":  # all is written, nothing is committed
 
             def inside(tx: Any) -> T:
@@ -99,7 +99,7 @@ class FaultyStore:
 
             real.transact(inside, **options)
         if fault == "statement":
-            self.fate.statements = self.fate.random.randint(1, 9)
+            self.faults.statements = self.faults.random.randint(1, 9)
 
         def commit() -> T:
             answer: T = real.transact(work, **options)
@@ -108,10 +108,10 @@ class FaultyStore:
         return self._around(fault, commit)
 
     def claim(self, *args: Any, **named: Any) -> Any:
-        return self._around(self.fate.at("claim"), lambda: self.real.claim(*args, **named))
+        return self._around(self.faults.at("claim"), lambda: self.real.claim(*args, **named))
 
     def settle(self, *args: Any, **named: Any) -> Any:
-        return self._around(self.fate.at("settle"), lambda: self.real.settle(*args, **named))
+        return self._around(self.faults.at("settle"), lambda: self.real.settle(*args, **named))
 
     def _around(self, fault: Fault | None, work: Callable[[], T]) -> T:
         if fault == "before":
@@ -121,7 +121,7 @@ class FaultyStore:
         try:
             answer = work()
         finally:
-            self.fate.statements = None
+            self.faults.statements = None
         if fault in ("after", "inside", "statement"):
             raise Death(fault)
         if fault == "unheard":
@@ -140,9 +140,9 @@ class PlainDriver(LaneDriver):
 
     async def _drives(self) -> bool:
         if self.drive is None:
-            mind = self.mind
+            spec = self.spec
             self.drive = lanes.acquire(
-                self.world, mind.lane, self.name, owner=mind.owner, lease=mind.lease, policy=mind.policy
+                self.world, spec.lane, self.name, owner=spec.owner, lease=spec.lease, policy=spec.policy
             )
         return self.drive is not None
 
@@ -155,7 +155,7 @@ class PlainDriver(LaneDriver):
         for _ in range(at_most):
             if not self.once():
                 return
-        raise AssertionError(f"{self.mind.lane} does not come to rest")
+        raise AssertionError(f"{self.spec.lane} does not come to rest")
 
     def end(self) -> None:
         finished(self.close())
@@ -174,16 +174,16 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
 class Ground:
     """A SQLite file, a clock, and the means to break things."""
 
-    def __init__(self, app: Horae, clock: JumpingClock, fate: Fate) -> None:
-        self.app, self.clock, self.fate = app, clock, fate
+    def __init__(self, app: Horae, clock: JumpingClock, faults: Fate) -> None:
+        self.app, self.clock, self.faults = app, clock, faults
         self.drivers = 0
 
     def driver(self, agent: Attention, name: str | None = None) -> PlainDriver:
         self.drivers += 1
-        mind = Mind(
+        spec = AgentSpec(
             agent.name, agent.owner, dict(agent._cognitions), dict(agent._actions), agent._control, agent.policy
         )
-        return PlainDriver(self.app.world, mind, name or f"driver-{self.drivers}")
+        return PlainDriver(self.app.world, spec, name or f"driver-{self.drivers}")
 
     def run(self, agent: Attention) -> None:
         """Drive it until it is at rest, as ``agent.run()`` does."""
@@ -196,17 +196,17 @@ class Ground:
 def broken_ground(folder: Path) -> Iterator[Ground]:
     """On a file of its own. Not synced: what dies here is the process, not the machine."""
     engine = create_sqlite_engine(put_tables(folder / "horae.db"), "OFF")
-    clock, fate = JumpingClock(), Fate()
+    clock, faults = JumpingClock(), Fate()
 
     @event.listens_for(engine, "before_cursor_execute")
     def count(*_: Any) -> None:
-        if fate.statements is not None:
-            fate.statements -= 1
-            if fate.statements < 0:
+        if faults.statements is not None:
+            faults.statements -= 1
+            if faults.statements < 0:
                 raise Death("between two statements")
 
     with Horae(engine, clock=clock, dice=LoadedDice(1)) as app:
-        world = replace(app.world, store=FaultyStore(app.world.store, fate))
+        world = replace(app.world, store=FaultyStore(app.world.store, faults))
         with app.using_world(world):
-            yield Ground(app, clock, fate)
+            yield Ground(app, clock, faults)
     engine.dispose()

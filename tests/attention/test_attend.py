@@ -66,10 +66,10 @@ async def test_a_job_that_only_looks_like_one_of_a_lane_changes_nothing() -> Non
     async with Lab(app) as lab:
         theirs = inbox.add(lab.world, "ops", "report", due_by=lab.clock.now(), owner="alice").task
         before = read_journal(lab.world, "ops", owner="alice")
-        told: list[Any] = [
+        answer: list[Any] = [
             {"lane": theirs.lane, "task": theirs.number}, {"lane": "x", "task": 1}, {"task": 1}, [1], {"lane": 2**70},
         ]  # fmt: skip
-        for payload in told:
+        for payload in answer:
             for handler in ("attention.deadline", "attention.timeout", "something.else"):
                 jobs.enqueue(lab.world, Request(handler, payload, queue="attention", owner="mallory"))
                 with pytest.raises(ReservedQueue):

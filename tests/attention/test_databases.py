@@ -114,9 +114,9 @@ def test_what_the_database_refuses_to_a_transactional_action_is_a_fact_and_not_a
     agent, heard = Attention("travel", app), list[str]()
 
     @agent.action(effect="transactional")
-    def book(step: Any, connection: Any, seats: list[str]) -> Facts:
-        for seat in seats:
-            connection.execute(text("INSERT INTO booking VALUES (:seat)"), {"seat": seat})
+    def book(step: Any, connection: Any, sessions: list[str]) -> Facts:
+        for session in sessions:
+            connection.execute(text("INSERT INTO booking VALUES (:seat)"), {"seat": session})
         return Facts()
 
     @agent.cognition("trip")
@@ -124,7 +124,7 @@ def test_what_the_database_refuses_to_a_transactional_action_is_a_fact_and_not_a
         heard.extend(fact.kind for fact in turn.facts)
         if turn.facts.last("action_ok"):
             return Done()
-        return Act("book", seats=["7C"] if turn.facts.last("action_failed") else ["1B", "12A"])
+        return Act("book", sessions=["7C"] if turn.facts.last("action_failed") else ["1B", "12A"])
 
     agent.add("trip")
     agent.run()

@@ -102,7 +102,7 @@ def test_keys_of_any_length_stay_apart_and_fit_into_every_database(agent: Attent
 
 
 @pytest.mark.parametrize(
-    "told",
+    "result",
     [
         {"event": "e", "do": "bogus"},
         {"event": "", "do": "wake"},
@@ -113,16 +113,16 @@ def test_keys_of_any_length_stay_apart_and_fit_into_every_database(agent: Attent
     ],
     ids=str,
 )
-def test_a_rule_that_cannot_be_followed_cannot_be_built(told: dict[str, Any]) -> None:
+def test_a_rule_that_cannot_be_followed_cannot_be_built(result: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        Rule(**told)
+        Rule(**result)
 
 
 # -- control -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "told",
+    "result",
     [
         {"must_confirm": ["act"]},
         {"must_confirm": "act"},
@@ -135,11 +135,11 @@ def test_a_rule_that_cannot_be_followed_cannot_be_built(told: dict[str, Any]) ->
     ids=str,
 )
 def test_invariant_24_a_control_that_cannot_be_obeyed_is_closed(
-    agent: Attention, ground: Ground, told: dict[str, Any]
+    agent: Attention, ground: Ground, result: dict[str, Any]
 ) -> None:
     """It neither stops the driver nor lets anything through."""
     done = []
-    agent.control(lambda: Control(**told))
+    agent.control(lambda: Control(**result))
     agent.action(name="act")(lambda step: done.append(step))
     agent.cognition("k")(lambda turn: Act("act"))
     agent.add("k")
@@ -231,8 +231,8 @@ def test_the_journal_says_who_ended_a_task_also_where_a_reason_is_given(agent: A
         task = agent.add("k").task
         ends(agent.world, "ops", task.id, reason="not now", actor="user/ann")
 
-        told = agent.journal()[-1].told
-        assert (told["by"], told["reason"]) == ("user/ann", "not now")
+        result = agent.journal()[-1].details
+        assert (result["by"], result["reason"]) == ("user/ann", "not now")
 
 
 # -- values of full size -----------------------------------------------------------------------------------------------
@@ -370,25 +370,27 @@ def test_forbidding_something_in_a_lane_that_is_not_there_is_no_success(agent: A
 
 
 @pytest.mark.parametrize(
-    "told",
+    "result",
     [
         {"turn_errors": 0}, {"crashes": 0}, {"clean_up_steps": -1}, {"longest_wait": timedelta(0)},
         {"keep_events": timedelta(-1)}, {"depth": 0},
     ],
     ids=str,
 )  # fmt: skip
-def test_a_policy_that_cannot_work_cannot_be_built(told: dict[str, Any]) -> None:
+def test_a_policy_that_cannot_work_cannot_be_built(result: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        Policy(**told)
+        Policy(**result)
 
 
 @pytest.mark.parametrize(
-    "told", [{"lease": timedelta(0)}, {"turn_timeout": timedelta(-1)}, {"owner": ""}, {"owner": "two\nlines"}], ids=str
+    "result",
+    [{"lease": timedelta(0)}, {"turn_timeout": timedelta(-1)}, {"owner": ""}, {"owner": "two\nlines"}],
+    ids=str,
 )
-def test_an_agent_that_cannot_work_cannot_be_declared(ground: Ground, told: dict[str, Any]) -> None:
+def test_an_agent_that_cannot_work_cannot_be_declared(ground: Ground, result: dict[str, Any]) -> None:
     """A lease of nothing would be renewed without a pause, and protect nobody."""
     with pytest.raises((DefinitionError, InvalidInput)):
-        Attention("ops", ground.app, **told)
+        Attention("ops", ground.app, **result)
 
 
 # -- many --------------------------------------------------------------------------------------------------------------

@@ -85,8 +85,8 @@ class Agent:
             return Act("do", op=rest, context=place)
         return Act(kind, op=rest, interruptible=not rest.startswith("held"), context=place + 1)
 
-    def add(self, *ops: str, priority: int = 40, **told: Any) -> Task:
-        return self.lane.add("script", list(ops), priority=priority, **told).task
+    def add(self, *ops: str, priority: int = 40, **response: Any) -> Task:
+        return self.lane.add("script", list(ops), priority=priority, **response).task
 
     def run(self) -> None:
         self.ground.run(self.lane)
@@ -167,7 +167,7 @@ def test_invariant_03_the_stack_is_the_suspended_tasks_and_grows_upwards(agent: 
     agent.during = _then(agent.during, lambda op: op == "work" and len(agent.done) == 4 and agent.is_sound())
     agent.run()
 
-    assert max(line.told.get("why") == "interrupt" for line in agent.scene().lines)
+    assert max(line.details.get("why") == "interrupt" for line in agent.scene().lines)
     assert sum(line.after == "suspended" for line in agent.scene().lines) == 3
     assert agent.is_sound()
 
@@ -247,7 +247,7 @@ def test_invariant_07_each_resolution_reaches_cognition_exactly_once_across_cras
     agent.lane.post("a")
     ground, heard = agent.ground, 0
     for _ in range(2):  # thinks, and dies before it could say what it thought
-        ground.fate.choose = lambda _point, what: "after" if what == "never" else None
+        ground.faults.choose = lambda _point, what: "after" if what == "never" else None
         driver = ground.driver(agent.lane)
         agent.during = _dies
         with pytest.raises(Death):
@@ -260,9 +260,9 @@ def test_invariant_07_each_resolution_reaches_cognition_exactly_once_across_cras
     ground.clock.jump(11 * MINUTE)
     agent.run()
 
-    told = [fact for fact in agent.scene().facts if fact.kind in ("event", "timed_out")]
+    response = [fact for fact in agent.scene().facts if fact.kind in ("event", "timed_out")]
     assert heard == 2  # cognition was asked again with the same fact
-    assert [(fact.kind, fact.turn) for fact in told] == [("event", 2), ("timed_out", 3)]
+    assert [(fact.kind, fact.turn) for fact in response] == [("event", 2), ("timed_out", 3)]
     assert agent.heard.count((task.id, "event")) == agent.heard.count((task.id, "timed_out")) == 1
     assert agent.is_sound()
 
@@ -346,7 +346,7 @@ def test_invariant_10_also_for_what_a_person_approved(agent: Agent) -> None:
     agent.run()
 
     assert agent.done == [f"{task.id} held", f"{task.id} rest", "t2 urgent"]
-    assert any(line.told.get("holds") for line in agent.scene().lines)
+    assert any(line.details.get("holds") for line in agent.scene().lines)
     assert agent.is_sound()
 
 
@@ -409,10 +409,12 @@ def test_invariant_13_no_action_without_a_committed_intent_and_one_key_for_one_s
 
 
 @pytest.mark.parametrize(
-    ("action", "times", "told"), [("do", 1, "action_unknown"), ("again", 2, "action_ok")], ids=["once", "idempotent"]
+    ("action", "times", "response"),
+    [("do", 1, "action_unknown"), ("again", 2, "action_ok")],
+    ids=["once", "idempotent"],
 )
 def test_invariant_14_once_is_at_most_once_and_idempotent_at_least_once(
-    agent: Agent, action: str, times: int, told: str
+    agent: Agent, action: str, times: int, response: str
 ) -> None:
     """Every crash point of every class is in test_random_driver; here the one inside the action."""
     agent.during = lambda op: _dies("think") if op == "x" and len(agent.done) == 1 else None
@@ -424,7 +426,7 @@ def test_invariant_14_once_is_at_most_once_and_idempotent_at_least_once(
 
     assert agent.done == [f"{task.id} x"] * times
     assert len(set(agent.keys)) == 1
-    assert (task.id, told) in agent.heard
+    assert (task.id, response) in agent.heard
     assert agent.is_sound()
 
 
@@ -436,12 +438,12 @@ def test_invariant_14_a_store_that_does_not_answer_repeats_nothing(agent: Agent,
 
     def during(op: str) -> None:
         if op == "x":
-            ground.fate.choose = lambda _point, what: fault if what == "transact" else None
+            ground.faults.choose = lambda _point, what: fault if what == "transact" else None
 
     agent.during = during
     with pytest.raises(Exception, match=r"not now|was lost"):
         driver.all()
-    ground.fate.choose = lambda _point, _what: None
+    ground.faults.choose = lambda _point, _what: None
     driver.all()
 
     assert agent.done == [f"{task.id} x", f"{task.id} y"]
@@ -474,21 +476,21 @@ def test_invariant_15_a_restart_in_each_state_goes_on_to_the_end(agent: Agent, s
         dies = {"think": "think again rest", "act": "rest", "suspended": "other", "gap": "work"}
         if op == dies.get(state):
             if state == "gap":  # the facts are written; then it dies
-                ground.fate.choose = lambda _point, what: "after" if what == "transact" else None
+                ground.faults.choose = lambda _point, what: "after" if what == "transact" else None
                 return
             agent.during = lambda _op: None
             raise Death(state)
 
     agent.during = during
-    told: dict[str, Any] = {"delay": MINUTE} if state == "created" else {}
-    task = agent.add("again work", "again rest", "wait a", **told)
+    response: dict[str, Any] = {"delay": MINUTE} if state == "created" else {}
+    task = agent.add("again work", "again rest", "wait a", **response)
     driver = ground.driver(agent.lane)
     if state not in ("ready", "created", "waiting"):
         with pytest.raises(Death):
             driver.all()
     elif state != "ready":
         driver.all()
-    ground.fate.choose = lambda _point, _what: None
+    ground.faults.choose = lambda _point, _what: None
     agent.during = lambda _op: None
     found = agent.task(task)
     assert state in (found.state, found.phase if found.state == "running" else found.state)
@@ -530,9 +532,9 @@ def test_invariant_16_a_commit_with_an_old_epoch_changes_nothing(agent: Agent) -
 
 @pytest.mark.parametrize("state", ["created", "ready", "running", "waiting", "suspended", "completed"])
 def test_invariant_17_cancel_ends_a_task_from_each_state_and_twice_is_once(agent: Agent, state: str) -> None:
-    told: dict[str, Any] = {"delay": MINUTE} if state == "created" else {}
+    response: dict[str, Any] = {"delay": MINUTE} if state == "created" else {}
     ops = {"waiting": ["wait a"], "running": ["do stop", "do never"], "suspended": ["do work", "do never"]}
-    task = agent.add(*ops.get(state, ["do x"]), **told)
+    task = agent.add(*ops.get(state, ["do x"]), **response)
 
     def during(op: str) -> None:
         if op == "work":
@@ -647,10 +649,10 @@ def test_invariant_19_folding_the_journal_gives_the_tables(agent: Agent) -> None
     agent.lane.post("a")
     agent.run()
 
-    told = agent.lane.verify()
-    assert told.complaints == ()
-    assert told.sealed == told.lines > 20
-    assert [line.seq for line in agent.scene().lines] == list(range(1, told.lines + 1))
+    response = agent.lane.verify()
+    assert response.complaints == ()
+    assert response.sealed == response.lines > 20
+    assert [line.seq for line in agent.scene().lines] == list(range(1, response.lines + 1))
 
 
 def test_invariant_20_blindness_is_shown_for_random_stories_in_test_blindness() -> None:
@@ -829,8 +831,8 @@ def doctored(scene: Scene, place: int, **changes: Any) -> Scene:
     return replace(scene, lines=lines)
 
 
-def with_told(scene: Scene, place: int, **told: Any) -> Scene:
-    return doctored(scene, place, told={**scene.lines[place].told, **told})
+def with_told(scene: Scene, place: int, **response: Any) -> Scene:
+    return doctored(scene, place, details={**scene.lines[place].details, **response})
 
 
 FORGERIES: list[tuple[str, Callable[[Scene], Scene]]] = [
@@ -869,7 +871,7 @@ def _twice(scene: Scene, table: str) -> Scene:
 
 def _hold_everything(scene: Scene) -> Scene:
     lines = [
-        replace(line, told={**line.told, "holds": True}) if line.cause == "step_intended" else line
+        replace(line, details={**line.details, "holds": True}) if line.cause == "step_intended" else line
         for line in scene.lines
     ]
     return replace(scene, lines=lines)

@@ -142,11 +142,11 @@ def test_a_refusal_says_what_the_job_keeps_and_what_to_do_instead(small: Horae, 
     agent.add("sleepy", delay=HOUR)
     agent.run()
 
-    told = list(jobs.each(small.world, jobs.cancel, sorted(job.id for job in own_jobs(small))).values())
+    response = list(jobs.each(small.world, jobs.cancel, sorted(job.id for job in own_jobs(small))).values())
 
-    assert "keeps the deadline of task t1. Leave it alone and cancel that task" in told[0]
-    assert "keeps the start of task t2. Leave it alone and cancel that task" in told[1]
-    assert "keeps the timeout of wait 1. Leave it alone and post what that waits for" in told[2]
+    assert "keeps the deadline of task t1. Leave it alone and cancel that task" in response[0]
+    assert "keeps the start of task t2. Leave it alone and cancel that task" in response[1]
+    assert "keeps the timeout of wait 1. Leave it alone and post what that waits for" in response[2]
 
 
 def test_one_refusal_among_many_acts_stops_nobody_else(small: Horae) -> None:
@@ -155,9 +155,9 @@ def test_one_refusal_among_many_acts_stops_nobody_else(small: Horae) -> None:
     agent.run()
     theirs = jobs.enqueue(small.world, Request("work"))
 
-    told = jobs.each(small.world, jobs.cancel, [own_jobs(small)[0].id, theirs.id])
+    response = jobs.each(small.world, jobs.cancel, [own_jobs(small)[0].id, theirs.id])
 
-    assert [answer == "ok" for answer in told.values()] == [False, True]
+    assert [answer == "ok" for answer in response.values()] == [False, True]
 
 
 def test_a_schedule_cannot_be_moved_there_either(small: Horae) -> None:
@@ -207,8 +207,8 @@ def test_lists_and_counts_hide_them_unless_asked(app: Horae, clock: VirtualClock
     assert [view.name for view in queues.list_queues(world, machinery=True)] == [MACHINERY]
     assert queues.get_queue(world, MACHINERY).jobs["queued"] == 0
     assert jobs.metrics(world)["jobs_due_count"] == 0
-    told = survey(world)
-    assert (told.depths, told.waiting, told.endings) == ({}, {}, [])
+    response = survey(world)
+    assert (response.depths, response.waiting, response.endings) == ({}, {}, [])
     assert world.store.read(lambda tx: tx.jobs.unfinished("alice", 10)) == 0  # quotas are for jobs of their own
     (waiting,) = [job for job in jobs.find(world, OWN) if job.state == "cancelled"]
     assert jobs.get(world, waiting.id) == waiting
@@ -346,9 +346,9 @@ def test_a_wait_without_its_job_is_found_and_gets_one(
     assert machinery.repair(app.world) == 0
     lose(app)
 
-    told = machinery.missing(app.world).told()
-    assert told == [f"wait 1 of t1 ({'event' if kind == 'sleepy' else 'confirm'}) has no job that ends it"]
-    assert agent.verify().complaints == tuple(told)
+    response = machinery.missing(app.world).sentences()
+    assert response == [f"wait 1 of t1 ({'event' if kind == 'sleepy' else 'confirm'}) has no job that ends it"]
+    assert agent.verify().complaints == tuple(response)
     assert machinery.repair(app.world) == 1
     assert machinery.repair(app.world) == 0
     assert agent.verify().complaints == ()
@@ -368,7 +368,7 @@ def test_a_task_without_the_job_of_its_start_or_deadline_gets_one(
     agent.add("sleepy", due_by=clock.now() + HOUR / 2)
     lose(app)
 
-    assert machinery.missing(app.world).told() == ["t1 has no job for its start", "t2 has no job for its deadline"]
+    assert machinery.missing(app.world).sentences() == ["t1 has no job for its start", "t2 has no job for its deadline"]
     assert machinery.repair(app.world) == 2
     assert not machinery.missing(app.world)
     clock.advance(HOUR / 2)
@@ -445,7 +445,7 @@ def test_a_schedule_that_is_on_and_has_no_next_fire_gets_one(app: Horae, clock: 
     change(app, "DELETE FROM horae_jobs")
     change(app, "UPDATE horae_schedules SET next_fire_at = NULL, next_due_at = NULL")
 
-    assert machinery.missing(app.world).told() == ["schedule s is on and has no next fire"]
+    assert machinery.missing(app.world).sentences() == ["schedule s is on and has no next fire"]
     assert machinery.repair(app.world) == 1
     found = schedules.get(app.world, "s")
     assert found.next_fire_at == clock.now() + timedelta(minutes=1)
@@ -468,7 +468,7 @@ def test_schedules_that_have_come_to_their_end_are_left_alone(app: Horae, clock:
     fires.fire_due(app.world)
     change(app, "DELETE FROM horae_jobs")
 
-    assert machinery.missing(app.world).told() == []
+    assert machinery.missing(app.world).sentences() == []
     assert machinery.repair(app.world) == 0
 
 

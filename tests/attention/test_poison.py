@@ -76,8 +76,8 @@ def facts_of(agent: Attention, kind: str) -> list[dict[str, Any]]:
     """What cognition of tasks "act" was told, and ends with."""
     (task,) = agent.world.store.read(lambda tx: tx.attention.tasks(1, limit=100))
     assert task.state == "completed"
-    told: list[dict[str, Any]] = decode(task.result or "[]")
-    return [fact for fact in told if fact["kind"] == kind]
+    response: list[dict[str, Any]] = decode(task.result or "[]")
+    return [fact for fact in response if fact["kind"] == kind]
 
 
 def acting(agent: Attention, action: str) -> None:
@@ -197,8 +197,8 @@ def test_whatever_an_action_raises_is_told_as_its_failure(
     acting(agent, "act")
     run_through(agent, clock)
 
-    (told,) = facts_of(agent, "action_failed")
-    assert told["error"]
+    (response,) = facts_of(agent, "action_failed")
+    assert response["error"]
 
 
 @poisons
@@ -281,9 +281,9 @@ def test_an_action_that_ran_is_told_as_having_run_with_what_is_wrong_about_its_a
     acting(agent, "pay")
     run_through(agent, clock)
 
-    (told,) = facts_of(agent, "action_ok")
-    assert len(told["invalid_answer"]) > 20
-    assert (ran, told["action"]) == ([1], "pay")
+    (response,) = facts_of(agent, "action_ok")
+    assert len(response["invalid_answer"]) > 20
+    assert (ran, response["action"]) == ([1], "pay")
     assert facts_of(agent, "action_failed") == facts_of(agent, "action_unknown") == []
 
 
@@ -292,8 +292,8 @@ def test_as_much_of_an_unusable_answer_as_can_be_kept_is_told(agent: Attention, 
     acting(agent, "pay")
     run_through(agent, clock)
 
-    (told,) = facts_of(agent, "action_ok")
-    assert told["answer"] == {"receipt": 7}
+    (response,) = facts_of(agent, "action_ok")
+    assert response["answer"] == {"receipt": 7}
 
 
 @unusable
@@ -322,5 +322,5 @@ def test_an_action_that_returns_a_generator_has_not_run_and_is_told_as_failed(
     acting(agent, "pay")
     run_through(agent, clock)
 
-    (told,) = facts_of(agent, "action_failed")
-    assert "returned a generator" in told["error"]
+    (response,) = facts_of(agent, "action_failed")
+    assert "returned a generator" in response["error"]

@@ -87,7 +87,7 @@ class Life:
     def _acting(self, name: str) -> Any:
         def act(step: Step, op: int) -> Any:
             self._is_intended(step)
-            late = self.ground.fate.around(name)
+            late = self.ground.faults.around(name)
             self.ran[step.key] += 1
             self._may_lose_the_lane()
             if late is not None:
@@ -111,7 +111,7 @@ class Life:
         assert step.key == step_key(self.agent.name, number, task.step)
 
     def _think(self, turn: Turn) -> Any:
-        late = self.ground.fate.around("cognition")
+        late = self.ground.faults.around("cognition")
         self._may_lose_the_lane()
         answer = self._answer(turn)
         if late is not None:
@@ -145,14 +145,14 @@ class Life:
         if not self.takeovers or self.random.random() > 0.03:
             return
         self.takeovers = False
-        choose, self.ground.fate.choose = self.ground.fate.choose, no_fault
+        choose, self.ground.faults.choose = self.ground.faults.choose, no_fault
         self.ground.clock.jump(LEASE + MINUTE)
         heir = self.ground.driver(self.agent)
         for _ in range(self.random.randint(1, 4)):
             heir.once()
         if self.random.random() < 0.5:
             heir.end()
-        self.ground.fate.choose = choose
+        self.ground.faults.choose = choose
         self.takeovers = True
 
     # -- the outside -------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class Life:
 
     def to_the_end(self, rounds: int = 400) -> None:
         """No more faults: now everything must come to an end by itself."""
-        self.ground.fate.choose = no_fault
+        self.ground.faults.choose = no_fault
         self.allowed, self.takeovers = CONTROL, False
         for _ in range(rounds):
             while self.step():
@@ -242,9 +242,9 @@ class Life:
         for line in scene.lines:
             if line.cause not in ("step_intended", "step_facts"):
                 continue
-            action = line.told["action"]
+            action = line.details["action"]
             if line.cause == "step_intended":
-                intended[step_key(self.agent.name, line.task or 0, int(line.told["step"]))] = line
+                intended[step_key(self.agent.name, line.task or 0, int(line.details["step"]))] = line
                 continue
             key = [key for key, begun in intended.items() if begun.task == line.task][-1]
             seen = booked[key] if action == "tx" else self.ran[key]
@@ -252,7 +252,7 @@ class Life:
                 found.append(f"14: {action} {key} was never done")
             elif action not in ("idem", "part") and seen != 1:
                 found.append(f"14: {action} {key} was done {seen} times")
-        once = {key: line for key, line in intended.items() if line.told["action"] not in ("idem", "part", "tx")}
+        once = {key: line for key, line in intended.items() if line.details["action"] not in ("idem", "part", "tx")}
         found += [f"14: {key} was done {self.ran[key]} times" for key in once if self.ran[key] > 1]
         found += [f"14: {key} was booked {count} times" for key, count in booked.items() if count > 1]
         return found + [f"13: {key} was done without an intent" for key in self.ran if key not in intended]
@@ -270,18 +270,18 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
 def test_random_work_survives_crashes_everywhere(ground: Ground, seed: int) -> None:
     """Invariants 1 to 15: hundreds of crashes in each lane, one driver after the other."""
     life = Life(ground, f"random-{seed}", seed)
-    ground.fate.random = life.random
+    ground.faults.random = life.random
     life.takeovers = True
-    before = ground.fate.crashes
+    before = ground.faults.crashes
     life.add(["once", "wait"], 40)
     for _ in range(600):
-        ground.fate.choose = lambda _point, _what: life.random.choice(FAULTS) if life.random.random() < 0.4 else None
+        ground.faults.choose = lambda _point, _what: life.random.choice(FAULTS) if life.random.random() < 0.4 else None
         life.step() if life.random.random() < 0.75 else life.meddle()
 
     life.to_the_end()
 
     assert life.judged() == []
-    assert ground.fate.crashes - before > 200
+    assert ground.faults.crashes - before > 200
 
 
 def the_story(ground: Ground, name: str) -> Life:
@@ -293,20 +293,20 @@ def the_story(ground: Ground, name: str) -> Life:
 
 def play(life: Life) -> None:
     """The same inputs at the same moments, however often somebody dies."""
-    told = Counter[str]()
+    result = Counter[str]()
     for _ in range(500):
         if not life.step():
             for _, (wait, *_) in life.agent.snapshot().waiting:
                 if wait.kind == "confirm":
                     life.certainly(partial(life.agent.confirm, wait.number, True, actor="user/carol"))
-                elif wait.key in ("a", "b", "pend") and not told[wait.key]:
-                    told[wait.key] += 1
+                elif wait.key in ("a", "b", "pend") and not result[wait.key]:
+                    result[wait.key] += 1
                     life.post(wait.key)
             if not life._tasks():
                 return
             life.ground.clock.jump(timedelta(seconds=5))
-        elif not told["alarm"] and life.ground.fate.points > 15:
-            told["alarm"] += 1
+        elif not result["alarm"] and life.ground.faults.points > 15:
+            result["alarm"] += 1
             life.post("alarm")
     raise AssertionError("the story does not end")
 
@@ -321,19 +321,19 @@ def only_at(point: int, fault: Fault) -> Callable[[int, str], Fault | None]:
 
 def test_a_crash_at_every_single_point_of_a_story(ground: Ground) -> None:
     """Invariant 15: each commit and each call of the story is the place of a crash once, the kinds taking turns."""
-    ground.fate.points, ground.fate.choose = 0, no_fault
+    ground.faults.points, ground.faults.choose = 0, no_fault
     calm = the_story(ground, "calm")
     play(calm)
     assert calm.judged() == []
-    points = ground.fate.points
+    points = ground.faults.points
     assert points > 40
 
     for point in range(1, points + 1):
         fault = FAULTS[point % len(FAULTS)]
-        ground.fate.points, ground.fate.choose = 0, only_at(point, fault)
+        ground.faults.points, ground.faults.choose = 0, only_at(point, fault)
         life = the_story(ground, f"{fault}-{point}")
         play(life)
-        ground.fate.choose = no_fault
+        ground.faults.choose = no_fault
         assert life.judged() == [], f"{fault} at point {point}"
 
 
@@ -342,7 +342,7 @@ def test_a_crash_at_every_single_point_of_a_story(ground: Ground) -> None:
 
 def test_the_scripted_race_of_an_event_and_its_time_out(ground: Ground) -> None:
     """Invariant 6: an event that is posted between listing and handling a due job; one of them wins, once."""
-    ground.fate.choose = no_fault
+    ground.faults.choose = no_fault
     life = Life(ground, "race", 1)
     life.add(["wait"], 40)
     while life.step():
@@ -370,7 +370,7 @@ def test_the_scripted_race_of_an_event_and_its_time_out(ground: Ground) -> None:
 
 
 def test_the_other_way_round_the_event_is_late(ground: Ground) -> None:
-    ground.fate.choose = no_fault
+    ground.faults.choose = no_fault
     life = Life(ground, "race-2", 1)
     life.add(["wait", "yield", "idem"], 40)
     while life.step():
@@ -388,7 +388,7 @@ def test_the_other_way_round_the_event_is_late(ground: Ground) -> None:
 
 def test_a_task_that_kills_its_process_three_times_in_one_step_is_given_up(ground: Ground) -> None:
     """Section 3.2: a poison task cannot block the agent."""
-    ground.fate.choose = no_fault
+    ground.faults.choose = no_fault
     agent = Attention("poison", ground.app)
     calls = 0
 

@@ -248,17 +248,17 @@ def test_a_transactional_action_commits_with_its_record(app: Horae) -> None:
         connection.execute(text("CREATE TABLE booking (seat TEXT)"))
 
     @agent.action(effect="transactional")
-    def book(step: Any, connection: Any, seat: str) -> Facts:
-        connection.execute(text("INSERT INTO booking VALUES (:seat)"), {"seat": seat})
-        if seat == "taken":
+    def book(step: Any, connection: Any, session: str) -> Facts:
+        connection.execute(text("INSERT INTO booking VALUES (:seat)"), {"seat": session})
+        if session == "taken":
             raise RuntimeError("that seat is taken")
-        return Facts(seat=seat)
+        return Facts(session=session)
 
     @agent.cognition("travel")
     def travel(turn: Turn) -> Any:
         if turn.facts.last("action_ok"):
             return Done()
-        return Act("book", seat="12A" if turn.facts.last("action_failed") else "taken")
+        return Act("book", session="12A" if turn.facts.last("action_failed") else "taken")
 
     agent.add("travel")
     agent.run()
@@ -288,7 +288,7 @@ def test_a_task_can_wait_start_later_and_be_cancelled_in_every_state(app: Horae,
     clock.advance(timedelta(days=2))
     agent.run()
     assert agent.verify().complaints == ()
-    assert agent.world.store.glance(["attention"]).next_due_at is None  # nothing planned is left behind
+    assert agent.world.store.peek(["attention"]).next_due_at is None  # nothing planned is left behind
 
 
 def test_texts_that_no_database_can_keep_do_not_stop_a_lane(app: Horae) -> None:

@@ -80,8 +80,8 @@ def horae(environment: Path, capsys: pytest.CaptureFixture[str]) -> Command:
     def run(*arguments: str) -> Ended:
         capsys.readouterr()
         code = main(list(arguments))
-        told = capsys.readouterr()
-        return Ended(int(code), told.out, told.err)
+        answer = capsys.readouterr()
+        return Ended(int(code), answer.out, answer.err)
 
     return run
 

@@ -54,7 +54,7 @@ def far(horae: Command, served: Served, monkeypatch: pytest.MonkeyPatch) -> Comm
     return lambda *arguments: horae("attention", *arguments, "--url", served.url)
 
 
-def told(ended: Ended) -> Any:
+def answer(ended: Ended) -> Any:
     assert ended.code == 0, ended.err
     return ended.json
 
@@ -73,18 +73,18 @@ def test_a_lane_is_shown_with_what_it_waits_for_and_how_long_still(near: Command
 
 
 def test_lanes_are_listed_and_the_only_one_need_not_be_named(near: Command, agent: Attention) -> None:
-    assert [each["lane"]["name"] for each in told(near("lanes", "--json"))["items"]] == ["ops"]
+    assert [each["lane"]["name"] for each in answer(near("lanes", "--json"))["items"]] == ["ops"]
     Attention("other", agent.app).add("report")
 
     asked = near("show")
 
     assert asked.code == 2
     assert "ops, other" in asked.err
-    assert told(near("show", "--lane", "other", "--json"))["backlog"][0]["kind"] == "report"
+    assert answer(near("show", "--lane", "other", "--json"))["backlog"][0]["kind"] == "report"
 
 
 def test_one_task_tells_all_that_is_known_of_it(near: Command) -> None:
-    task = told(near("show", "t2", "--json"))
+    task = answer(near("show", "t2", "--json"))
 
     assert (task["state"], task["waits"][0]["arguments"]) == ("waiting", {"amount": 40, "to": "c-17"})
     assert near("show", "t2").out.startswith("t2  refund  waiting\n  priority      30\n")
@@ -92,9 +92,9 @@ def test_one_task_tells_all_that_is_known_of_it(near: Command) -> None:
 
 
 def test_the_journal_is_read_line_by_line_and_travelled(near: Command) -> None:
-    page = told(near("journal", "--limit", "3", "--json"))
-    rest = told(near("journal", "--since", str(page["items"][-1]["seq"]), "--json"))
-    own = told(near("journal", "--task", "t2", "--json"))
+    page = answer(near("journal", "--limit", "3", "--json"))
+    rest = answer(near("journal", "--since", str(page["items"][-1]["seq"]), "--json"))
+    own = answer(near("journal", "--task", "t2", "--json"))
     lines = [*page["items"], *rest["items"]]
 
     assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
@@ -102,7 +102,7 @@ def test_the_journal_is_read_line_by_line_and_travelled(near: Command) -> None:
     assert near("at", "4").out.splitlines()[1:] == [
         "FOCUS    -", "STACK    -", "BACKLOG  t2 refund (30)", "         t1 sleepy (20)", "WAITING  -",
     ]  # fmt: skip
-    assert told(near("at", "4", "--json"))["tasks"]["t1"]["kind"] == "sleepy"
+    assert answer(near("at", "4", "--json"))["tasks"]["t1"]["kind"] == "sleepy"
     assert near("at", "999").code == 2
 
 
@@ -136,16 +136,16 @@ def test_looking_makes_neither_a_database_nor_a_lane(horae: Command, environment
 
 def test_a_task_is_added_once_for_its_key_and_cancelled(near: Command) -> None:
     asked = ("add", "report", "--arg", "day=monday", "--priority", "70", "--key", "r:1", "--json")
-    made, again = told(near(*asked)), told(near(*asked))
+    made, again = answer(near(*asked)), answer(near(*asked))
 
     assert (made["deduplicated"], again["deduplicated"]) == (False, True)
     assert made["payload"] == {"day": "monday"}
     assert near("cancel", made["id"], "--reason", "no need").out == "t3 is cancelled\n"
-    assert told(near("show", "t3", "--json"))["reason"] == "no need"
+    assert answer(near("show", "t3", "--json"))["reason"] == "no need"
 
 
 def test_a_task_may_begin_later(near: Command) -> None:
-    assert told(near("add", "report", "--delay", "1h", "--json"))["state"] == "created"
+    assert answer(near("add", "report", "--delay", "1h", "--json"))["state"] == "created"
     assert near("add", "report", "--delay", "1h", "--start-at", "2040-01-01T00:00:00Z").code == 2
 
 
@@ -173,11 +173,11 @@ def test_a_person_approves_once_and_not_against_an_answer(near: Command, agent: 
 
     assert approved.out == "refund amount=40 to=c-17 of t2 is approved\n"
     assert denied.code == 5
-    assert told(near("show", "t2", "--json"))["state"] == "completed"
+    assert answer(near("show", "t2", "--json"))["state"] == "completed"
 
 
 def test_a_grant_is_not_shown(near: Command) -> None:
-    assert "grant" not in told(near("confirm", "1", "--approve", "--json"))
+    assert "grant" not in answer(near("confirm", "1", "--approve", "--json"))
 
 
 # -- top -----------------------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_top_prints_one_frame_and_refuses_to_draw_on_a_pipe(near: Command) -> No
     frame = near("top", "--once").out.splitlines()
 
     assert [line[:9].strip() for line in frame[1:5]] == ["FOCUS", "STACK", "BACKLOG", "WAITING"]
-    assert told(near("top", "--once", "--json"))["waiting"][0]["waits"][0]["key"] == "bell"
+    assert answer(near("top", "--once", "--json"))["waiting"][0]["waits"][0]["key"] == "bell"
     assert near("top").code == 2
 
 
@@ -249,7 +249,7 @@ def test_a_service_shows_what_the_database_shows(near: Command, far: Command) ->
 
 def test_what_is_said_by_way_of_a_service_is_heard(near: Command, far: Command) -> None:
     def both(say: Callable[..., Ended], *arguments: str) -> Any:
-        return told(say(*arguments, "--json"))
+        return answer(say(*arguments, "--json"))
 
     assert both(far, "add", "report", "--arg", "n=1", "--key", "r:1", "--delay", "1h")["state"] == "created"
     assert both(near, "add", "report", "--arg", "n=1", "--key", "r:1")["deduplicated"] is True
@@ -261,6 +261,6 @@ def test_what_is_said_by_way_of_a_service_is_heard(near: Command, far: Command) 
 
 def test_the_shapes_are_those_of_the_service(near: Command, far: Command) -> None:
     for arguments in (["journal"], ["verify"], ["at", "4"], ["show", "t2"]):
-        assert told(far(*arguments, "--json")) == told(near(*arguments, "--json"))
-    here, there = told(near("show", "--json")), told(far("show", "--json"))
+        assert answer(far(*arguments, "--json")) == answer(near(*arguments, "--json"))
+    here, there = answer(near("show", "--json")), answer(far("show", "--json"))
     assert there | {"at": ""} == here | {"at": ""}

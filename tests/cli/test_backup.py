@@ -56,10 +56,10 @@ def states(app: Horae) -> dict[str, int]:
 def test_a_copy_says_what_it_holds_and_is_its_owners_alone(app: Horae, horae: Command) -> None:
     enqueue(app, 3)
 
-    told = horae("db", "backup", "copy.db", "--json").json["backup"]
+    answer = horae("db", "backup", "copy.db", "--json").json["backup"]
 
-    assert told["rows"]["horae_jobs"] == 3
-    assert told["bytes"] == Path("copy.db").stat().st_size
+    assert answer["rows"]["horae_jobs"] == 3
+    assert answer["bytes"] == Path("copy.db").stat().st_size
     assert stat.S_IMODE(Path("copy.db").stat().st_mode) == 0o600
     assert [file.name for file in Path().iterdir() if file.name.startswith("copy")] == ["copy.db"]
 
@@ -227,11 +227,11 @@ def test_a_restored_database_holds_what_the_copy_held_and_the_other_is_kept(app:
     enqueue(app, 3)
     app.close()
 
-    told = horae("db", "restore", "copy.db", "--json").json["restore"]
+    answer = horae("db", "restore", "copy.db", "--json").json["restore"]
 
-    assert told["rows"]["horae_jobs"] == 2
+    assert answer["rows"]["horae_jobs"] == 2
     assert states(app) == {"queued": 2}
-    assert backup.examine(Path(told["kept"])).rows["horae_jobs"] == 5
+    assert backup.examine(Path(answer["kept"])).rows["horae_jobs"] == 5
     assert Path("copy.db").exists()
     app.close()
     assert horae("db", "restore", "copy.db", "--json").json["restore"]["kept"].endswith(".before-restore.2")
@@ -317,9 +317,9 @@ def test_what_ran_when_the_copy_was_made_is_handed_on_as_lost(app: Horae, horae:
     horae("db", "backup", "copy.db")
     endings.ack(app.world, lease.job_id, lease.token)
 
-    told = horae("db", "restore", "copy.db", "--force", "--json").json["restore"]
+    answer = horae("db", "restore", "copy.db", "--force", "--json").json["restore"]
 
-    assert told["lost"] == 1
+    assert answer["lost"] == 1
     assert states(app) == {"queued": 2}
     assert [run.outcome for run in jobs.runs(app.world, lease.job_id)] == ["lost"]
     with pytest.raises(LeaseLost):

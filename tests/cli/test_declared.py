@@ -90,10 +90,10 @@ def test_config_show_tells_where_each_value_comes_from(
     horae("reload", "shop:app")
     horae("schedule", "change", "clean", "--tz", "Asia/Shanghai", "--db", "sqlite:///shop.db")
 
-    told = horae("config", "show", "shop:app", "--origin", "--json").json["config"]
+    answer = horae("config", "show", "shop:app", "--origin", "--json").json["config"]
 
-    assert told["settings"]["lease"] == {"value": "45s", "origin": "environment HORAE_LEASE"}
-    clean = {name: each["origin"] for name, each in told["jobs"]["clean"].items()}
+    assert answer["settings"]["lease"] == {"value": "45s", "origin": "environment HORAE_LEASE"}
+    clean = {name: each["origin"] for name, each in answer["jobs"]["clean"].items()}
     assert (clean["zone"], clean["schedule"], clean["lock_ttl"], clean["misfire"]) == ("api", "file", "code", "default")
 
 

@@ -41,8 +41,8 @@ TRAVELLED = "horae attention at 6    FOCUS t1 report (40), thinks, 1 step so far
 
 
 def ending(lines: int, *proofs: str) -> str:
-    told = "".join(f"--{switch:<22}{text}\n" for switch, _, text in (proof.partition(" ") for proof in proofs))
-    return "\n" + told + VERIFIED.format(lines) + TRAVELLED
+    answer = "".join(f"--{switch:<22}{text}\n" for switch, _, text in (proof.partition(" ") for proof in proofs))
+    return "\n" + answer + VERIFIED.format(lines) + TRAVELLED
 
 
 def test_the_story_is_the_table_of_the_specification(horae: Command) -> None:
@@ -68,7 +68,7 @@ def test_an_answer_that_comes_early_gives_the_same_result(horae: Command) -> Non
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("typed", "answer"),
     [
         (
             "y\n",
@@ -93,10 +93,10 @@ def test_an_answer_that_comes_early_gives_the_same_result(horae: Command) -> Non
         ),
     ],
 )
-def test_a_refund_waits_for_a_word(typed: str, told: str, horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refund_waits_for_a_word(typed: str, answer: str, horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
 
-    assert horae("demo", "attention", "--confirm").out == OPENING + STORY + REFUND + told
+    assert horae("demo", "attention", "--confirm").out == OPENING + STORY + REFUND + answer
 
 
 def test_events_as_json_lines(horae: Command) -> None:
@@ -130,8 +130,8 @@ def test_on_the_wall_clock_nothing_that_happened_is_left_out(horae: Command, mon
 
     at_once = Narrator.rows
 
-    def slowly(self: Narrator, **told: bool) -> list[Row]:
-        found = list(at_once(self, **told))
+    def slowly(self: Narrator, **answer: bool) -> list[Row]:
+        found = list(at_once(self, **answer))
         time.sleep(0.5)
         return found
 

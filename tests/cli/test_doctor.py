@@ -70,11 +70,11 @@ def test_a_healthy_installation_has_no_problem(world: World, horae: Command) -> 
 
     assert ended.code == 0
     assert ended.json["doctor"]["healthy"] is True
-    told = levels(ended)
+    answer = levels(ended)
     well = {"versions", "extras", "settings", "disk", "permissions", "database", "migrations", "durability", "clock"}
     well |= {"workers", "due", "leases", "dead", "queues", "schedules", "zones", "tokens"}
-    assert {check for check in told if told[check] == "ok"} >= well
-    assert {"tzdata", "sqlite", "port"} <= set(told)
+    assert {check for check in answer if answer[check] == "ok"} >= well
+    assert {"tzdata", "sqlite", "port"} <= set(answer)
 
 
 def test_looking_changes_nothing(world: World, horae: Command) -> None:
@@ -146,19 +146,19 @@ def test_a_file_that_everybody_can_read(horae: Command) -> None:
         private = levels(horae("doctor", "--json", "--db", url))["permissions"]
         Path(folder, "horae.db").chmod(0o644)
 
-        told = found(horae("doctor", "--json", "--db", url), "permissions")
+        answer = found(horae("doctor", "--json", "--db", url), "permissions")
 
     assert private == "ok"
-    assert told["mend"] == f"chmod o-rwx {folder}/horae.db*"
+    assert answer["mend"] == f"chmod o-rwx {folder}/horae.db*"
 
 
 def test_a_misspelled_setting(world: World, horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HORAE_DATABASEURL", "x")
 
-    told = found(horae("doctor", "--json"), "settings")
+    answer = found(horae("doctor", "--json"), "settings")
 
-    assert "HORAE_DATABASE_URL" in told["text"]
-    assert told["mend"] == "unset HORAE_DATABASEURL"
+    assert "HORAE_DATABASE_URL" in answer["text"]
+    assert answer["mend"] == "unset HORAE_DATABASEURL"
 
 
 def test_a_database_that_forgets_after_a_power_cut(
@@ -167,10 +167,10 @@ def test_a_database_that_forgets_after_a_power_cut(
     """The durability class is printed (reliability-security.md, a3)."""
     monkeypatch.setenv("HORAE_SYNCHRONOUS", "NORMAL")
 
-    told = found(horae("doctor", "--json"), "durability")
+    answer = found(horae("doctor", "--json"), "durability")
 
-    assert "crash-safe" in told["text"]
-    assert told["mend"] == "unset HORAE_SYNCHRONOUS"
+    assert "crash-safe" in answer["text"]
+    assert answer["mend"] == "unset HORAE_SYNCHRONOUS"
 
 
 def test_a_queue_that_nobody_serves(world: World, horae: Command) -> None:
@@ -218,10 +218,10 @@ def test_a_job_that_waits_for_ever_for_a_dead_one(world: World, horae: Command) 
     world.store.claim(Claim("default", 1, "w", timedelta(seconds=30)), now=world.clock.now())
     endings.fail(world, parent.id, 1, "no")
 
-    told = found(horae("doctor", "--json"), "parents")
+    answer = found(horae("doctor", "--json"), "parents")
 
-    assert f"{child.id} (for {parent.id})" in told["text"]
-    assert (told["level"], told["mend"]) == ("warning", f"horae job revive {parent.id}")
+    assert f"{child.id} (for {parent.id})" in answer["text"]
+    assert (answer["level"], answer["mend"]) == ("warning", f"horae job revive {parent.id}")
 
 
 def test_a_wait_without_its_timeout(world: World, horae: Command) -> None:
@@ -233,10 +233,10 @@ def test_a_wait_without_its_timeout(world: World, horae: Command) -> None:
 
     ended = horae("doctor", "--json")
 
-    told = found(ended, "promises")
+    answer = found(ended, "promises")
     assert ended.code == 6
-    assert "t1 has no job for its start" in told["text"]
-    assert told["mend"] == "horae worker MODULE:APP"
+    assert "t1 has no job for its start" in answer["text"]
+    assert answer["mend"] == "horae worker MODULE:APP"
     assert horae("attention", "verify").code == 6
 
 
@@ -245,10 +245,10 @@ def test_children_of_an_ended_job_that_nobody_has_dealt_with(world: World, horae
     jobs.enqueue_many(world, [Request("send", after=(parent.id,)) for _ in range(150)])
     jobs.cancel(world, parent.id)
 
-    told = found(horae("doctor", "--json"), "parents")
+    answer = found(horae("doctor", "--json"), "parents")
 
-    assert "50 jobs still to be ended" in told["text"]
-    assert told["mend"] == "horae worker MODULE:APP"
+    assert "50 jobs still to be ended" in answer["text"]
+    assert answer["mend"] == "horae worker MODULE:APP"
 
 
 def test_a_tenants_job_whose_handler_is_not_open_to_tenants(world: World, horae: Command) -> None:
@@ -256,10 +256,10 @@ def test_a_tenants_job_whose_handler_is_not_open_to_tenants(world: World, horae:
         jobs.enqueue(world, Request("send", owner="alice", queue="mail"))
     world.store.claim(Claim("mail", 1, "w", timedelta(seconds=30)), now=world.clock.now())
 
-    told = found(horae("doctor", "--json"), "tenants")
+    answer = found(horae("doctor", "--json"), "tenants")
 
-    assert (told["level"], told["mend"]) == ("warning", '@app.job("send", tenants=True)')
-    assert "2 jobs of tenants held in the queue mail: the handler send is not open to tenants." in told["text"]
+    assert (answer["level"], answer["mend"]) == ("warning", '@app.job("send", tenants=True)')
+    assert "2 jobs of tenants held in the queue mail: the handler send is not open to tenants." in answer["text"]
 
 
 def test_a_schedule_that_is_inactive_with_its_reason(world: World, horae: Command) -> None:
@@ -268,10 +268,10 @@ def test_a_schedule_that_is_inactive_with_its_reason(world: World, horae: Comman
         connection.execute("UPDATE horae_schedules SET inactive = 'no handler report is known'")
     connection.close()
 
-    told = found(horae("doctor", "--json"), "schedules")
+    answer = found(horae("doctor", "--json"), "schedules")
 
-    assert "nightly" in told["text"]
-    assert "no handler report is known" in told["text"]
+    assert "nightly" in answer["text"]
+    assert "no handler report is known" in answer["text"]
 
 
 def test_a_schedule_that_is_due_and_that_nobody_fires(world: World, horae: Command) -> None:
@@ -293,10 +293,10 @@ def test_a_schedule_computed_with_an_older_zone_database(world: World, horae: Co
         connection.execute("UPDATE horae_schedules SET tzdata = '2019a'")
     connection.close()
 
-    told = found(horae("doctor", "--json"), "zones")
+    answer = found(horae("doctor", "--json"), "zones")
 
-    assert "2019a" in told["text"]
-    assert told["mend"].startswith("systemctl restart")
+    assert "2019a" in answer["text"]
+    assert answer["mend"].startswith("systemctl restart")
 
 
 def test_a_zone_database_that_is_old(world: World, horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,9 +351,9 @@ def test_a_port_that_somebody_else_has(world: World, horae: Command, monkeypatch
     with socket.create_server(("127.0.0.1", 0)) as taken:
         monkeypatch.setenv("HORAE_PORT", str(taken.getsockname()[1]))
 
-        told = found(horae("doctor", "--json"), "port")
+        answer = found(horae("doctor", "--json"), "port")
 
-    assert "could not listen" in told["text"]
+    assert "could not listen" in answer["text"]
 
 
 @pytest.mark.parametrize(("free", "level"), [(10**7, "problem"), (5 * 10**8, "warning")])
@@ -429,11 +429,11 @@ def test_a_server_is_asked_for_its_clock_its_promise_and_its_hints(
 
     ended = horae("doctor", "--json", "--db", url)
 
-    told = levels(ended)
-    assert told["clock"] == "ok"
-    assert told["database"] == told["migrations"] == "ok"
-    assert told["durability"] != "ok", "the servers of the tests run without fsync, and that is seen"
-    assert told.get("hints") == ("ok" if kind == "postgres" else None)
+    answer = levels(ended)
+    assert answer["clock"] == "ok"
+    assert answer["database"] == answer["migrations"] == "ok"
+    assert answer["durability"] != "ok", "the servers of the tests run without fsync, and that is seen"
+    assert answer.get("hints") == ("ok" if kind == "postgres" else None)
 
 
 # -- mending -----------------------------------------------------------------------------------------------------------
@@ -441,10 +441,10 @@ def test_a_server_is_asked_for_its_clock_its_promise_and_its_hints(
 
 def test_every_command_of_ours_that_mends_exists(world: World, horae: Command, environment: Path) -> None:
     source = Path(machine.__file__).parent
-    told = "\n".join(file.read_text() for file in [*source.glob("*.py"), source.parent / "cli" / "doctor.py"])
+    answer = "\n".join(file.read_text() for file in [*source.glob("*.py"), source.parent / "cli" / "doctor.py"])
 
-    assert commands_in(told)
-    for words in commands_in(told):
+    assert commands_in(answer)
+    for words in commands_in(answer):
         assert horae(*words, "--help").code == 0, words
 
 
@@ -559,9 +559,9 @@ def test_a_full_disk_is_called_by_its_name(tmp_path: Path, how: str) -> None:
         check=True,
     )
 
-    told = json.loads(ended.stdout)
-    said = {each["check"]: each for each in told["said"] if each["level"] == "problem"}
-    assert told["code"] == 6
+    answer = json.loads(ended.stdout)
+    said = {each["check"]: each for each in answer["said"] if each["level"] == "problem"}
+    assert answer["code"] == 6
     assert "Nothing can be stored" in said["disk"]["text"]
     assert said["disk"]["mend"].startswith("du -xh")
     if how == "closed":  # not even a look is possible: SQLite has no room for the index of its log

@@ -28,9 +28,9 @@ def app(environment: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Horae]:
 
 
 def enqueued(horae: Command, *more: str) -> str:
-    told = horae("job", "enqueue", "send", "--json", *more)
-    assert told.code == 0, told.err
-    job_id: str = told.json["id"]
+    answer = horae("job", "enqueue", "send", "--json", *more)
+    assert answer.code == 0, answer.err
+    job_id: str = answer.json["id"]
     return job_id
 
 
@@ -185,11 +185,11 @@ def test_show_tells_runs_and_the_last_error(app: Horae, horae: Command) -> None:
     job_id = enqueued(horae)
     kill(app, job_id)
 
-    told = horae("job", "show", job_id, "--json").json
+    answer = horae("job", "show", job_id, "--json").json
     page = horae("job", "show", job_id).out
 
-    assert [run["outcome"] for run in told["runs"]] == ["failed"]
-    assert told["why"][0]["code"] == "dead"
+    assert [run["outcome"] for run in answer["runs"]] == ["failed"]
+    assert answer["why"][0]["code"] == "dead"
     assert "broken" in page
 
 
@@ -324,11 +324,11 @@ def test_a_job_goes_from_the_shell_to_a_worker_and_back(database_url: str, horae
     with Horae(database_url) as app:
         (job,) = claims.pull(app.world, worker_id="w")
         endings.ack(app.world, job.id, job.token, result={"sent": True})
-    told = json.loads(horae("job", "show", job_id, "--db", database_url, "--json").out)
+    answer = json.loads(horae("job", "show", job_id, "--db", database_url, "--json").out)
 
     assert before.code in (3, 6)
-    assert told["job"]["state"] == "succeeded"
-    assert told["job"]["result"] == {"sent": True}
+    assert answer["job"]["state"] == "succeeded"
+    assert answer["job"]["result"] == {"sent": True}
 
 
 @pytest.mark.parametrize(

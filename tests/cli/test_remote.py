@@ -51,7 +51,7 @@ def timeless(text: str) -> str:
     return re.sub(r" +", " ", re.sub(r"\bnow\b|\b\d+(\.\d+)? (ms|s|min|h|d)\b( ago)?", "…", text))
 
 
-def told(ended: Ended) -> Any:
+def answer(ended: Ended) -> Any:
     assert ended.code == 0, ended.err
     return ended.json
 
@@ -62,7 +62,7 @@ def told(ended: Ended) -> Any:
 def test_jobs_are_enqueued_and_looked_at(near: Command, far: Command) -> None:
     asked = ("job", "enqueue", "mail", "--arg", "to=bob", "--queue", "post", "--priority", "high", "--tag", "a",
              "--key", "mail:1", "--run-at", LATER, "--max-attempts", "5", "--json")  # fmt: skip
-    made, again = told(far(*asked)), told(near(*asked))
+    made, again = answer(far(*asked)), answer(near(*asked))
     assert made["deduplicated"] is False
     assert again["deduplicated"] is True
     assert again["id"] == made["id"]
@@ -80,25 +80,25 @@ def test_jobs_are_enqueued_and_looked_at(near: Command, far: Command) -> None:
 
 def test_what_is_enqueued_far_is_as_near(near: Command, far: Command) -> None:
     ours = ("job", "enqueue", "mail", "--unique", "u", "--json")
-    made = (told(near(*ours)), told(far("job", "enqueue", "mail", "--unique", "v", "--json")))
-    one, two = (told(near("job", "show", each["id"], "--json"))["job"] for each in made)
+    made = (answer(near(*ours)), answer(far("job", "enqueue", "mail", "--unique", "v", "--json")))
+    one, two = (answer(near("job", "show", each["id"], "--json"))["job"] for each in made)
     differ = {name for name in one if one[name] != two[name]}
     assert differ <= {"id", "run_at", "planned_at", "created_at", "unique", "key"}
 
 
 def test_an_application_gives_queue_and_checks_also_far(project: Path, far: Command) -> None:
-    made = told(far("job", "enqueue", "add", "--app", "tasks:app", "--arg", "left=1", "--arg", "right=2", "--json"))
-    assert told(far("job", "show", made["id"], "--json"))["job"]["queue"] == "sums"
+    made = answer(far("job", "enqueue", "add", "--app", "tasks:app", "--arg", "left=1", "--arg", "right=2", "--json"))
+    assert answer(far("job", "show", made["id"], "--json"))["job"]["queue"] == "sums"
     assert far("job", "enqueue", "add", "--app", "tasks:app", "--arg", "left=1").code == 2
     assert not (project / "app.db").exists()
 
 
 def test_jobs_are_cancelled_revived_and_tried_again(near: Command, far: Command, served: Served) -> None:
 
-    first, second = (told(near("job", "enqueue", "mail", "--json"))["id"] for _ in range(2))
+    first, second = (answer(near("job", "enqueue", "mail", "--json"))["id"] for _ in range(2))
     for job in claims.pull(served.world, worker_id="w"):
         endings.fail(served.world, job.id, job.token, "no", final=True)
-    assert told(far("job", "revive", first, "--reason", "mended", "--json"))["results"][0]["job"]["state"] == "queued"
+    assert answer(far("job", "revive", first, "--reason", "mended", "--json"))["results"][0]["job"]["state"] == "queued"
     counted = far("job", "retry", "--all-dead", "--json")
     assert (counted.code, counted.json["dry_run"], counted.json["ids"]) == (7, True, [second])
     assert far("job", "retry", "--all-dead", "--yes").code == 0
@@ -114,17 +114,17 @@ def test_jobs_are_cancelled_revived_and_tried_again(near: Command, far: Command,
 
 def test_queues_are_steered(near: Command, far: Command) -> None:
     assert far("queue", "pause", "mail", "--reason", "moving").out.startswith("mail is paused")
-    assert told(far("queue", "limit", "mail", "2", "--json"))["max_running"] == 2
+    assert answer(far("queue", "limit", "mail", "2", "--json"))["max_running"] == 2
     same(near, far, "queue", "list")
-    assert told(far("queue", "limit", "mail", "none", "--json"))["max_running"] is None
-    assert told(far("queue", "resume", "mail", "--json"))["paused_at"] is None
+    assert answer(far("queue", "limit", "mail", "none", "--json"))["max_running"] is None
+    assert answer(far("queue", "resume", "mail", "--json"))["paused_at"] is None
     assert far("queue", "limit", "mail", "0").code == near("queue", "limit", "mail", "0").code == 2
 
 
 def test_limits_are_set_listed_and_reset(near: Command, far: Command) -> None:
     """S3-53."""
     assert far("limit", "set", "group:etl", "3").out == "group:etl runs at most 3 jobs at once\n"
-    assert told(far("limit", "set", "global", "none", "--json"))["max_running"] is None
+    assert answer(far("limit", "set", "global", "none", "--json"))["max_running"] is None
     same(near, far, "limit", "list")
     assert far("limit", "reset", "group:etl").out == near("limit", "reset", "group:etl").out
     assert far("limit", "set", "nonsense", "3").code == near("limit", "set", "nonsense", "3").code == 2
@@ -134,8 +134,8 @@ def test_limits_are_set_listed_and_reset(near: Command, far: Command) -> None:
 def test_schedules_are_made_and_steered(near: Command, far: Command) -> None:
     options = ("--handler", "report", "--cron", "0 3 * * *", "--tz", "Asia/Shanghai", "--jitter", "2m",
                "--group", "night", "--payload", '{"a": 1}', "--starts-at", "2031-01-01", "--json")  # fmt: skip
-    here = told(near("schedule", "add", "near", *options))
-    there = told(far("schedule", "add", "far", *options))
+    here = answer(near("schedule", "add", "near", *options))
+    there = answer(far("schedule", "add", "far", *options))
     moving = {"key", "next_due_at", "created_at", "updated_at", "tzdata"}
     assert {name for name in here if here[name] != there[name]} <= moving
     for change in (
@@ -145,11 +145,11 @@ def test_schedules_are_made_and_steered(near: Command, far: Command) -> None:
         assert far("schedule", "change", "far", *change, "--reason", "why not").code == 0
     assert far("schedule", "change", "far", "--cron", "0 5 * * *", "--version", "1").code == 5
     same(near, far, "schedule", "list", "--limit", "1")
-    page = told(far("schedule", "list", "--limit", "1", "--json"))["next_cursor"]
+    page = answer(far("schedule", "list", "--limit", "1", "--json"))["next_cursor"]
     same(near, far, "schedule", "list", "--cursor", page)
     assert far("schedule", "pause", "--group", "night", "--json").json["changed"] == ["near"]
     assert far("schedule", "resume", "near").code == 0
-    triggered = told(far("schedule", "trigger", "far", "--arg", "b=2", "--json"))
+    triggered = answer(far("schedule", "trigger", "far", "--arg", "b=2", "--json"))
     assert triggered["fire"]["kind"] == "manual"
     assert far("schedule", "trigger", "far").code == near("schedule", "trigger", "far").code == 5
     for looked in ("show", "history", "preview"):
@@ -169,16 +169,16 @@ def test_a_mistake_in_cron_is_pointed_at(near: Command, far: Command) -> None:
 
 
 def test_tokens_are_made_listed_and_revoked(near: Command, far: Command, horae: Command, served: Served) -> None:
-    made = told(far("token", "create", "--owner", "alice", "--scopes", "tasks, read", "--expires", "12h", "--json"))
+    made = answer(far("token", "create", "--owner", "alice", "--scopes", "tasks, read", "--expires", "12h", "--json"))
     mine = ("job", "list", "--url", served.url, "--token", made["token"])
     assert horae(*mine).code == 0
     assert made["token"] not in far("token", "list").out
     same(near, far, "token", "list")
     same(near, far, "token", "list", "--owner", "alice", "--limit", "1")
-    further = told(near("token", "list", "--limit", "1", "--json"))["next_cursor"]
+    further = answer(near("token", "list", "--limit", "1", "--json"))["next_cursor"]
     same(near, far, "token", "list", "--cursor", further)
     same(near, far, "audit", "verify")
-    assert told(far("token", "revoke", made["id"], "--reason", "lost", "--json"))["state"] == "revoked"
+    assert answer(far("token", "revoke", made["id"], "--reason", "lost", "--json"))["state"] == "revoked"
     assert horae(*mine).code == 4
     assert far("token", "create", "--owner", "alice", "--scopes", "everything").code == 2
     assert far("token", "revoke", "000000000000").code == near("token", "revoke", "000000000000").code == 3

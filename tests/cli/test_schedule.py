@@ -25,8 +25,8 @@ def digest(horae: Command) -> dict[str, Any]:
 
 
 def shown(horae: Command, key: str = "digest") -> dict[str, Any]:
-    told: dict[str, Any] = horae("schedule", "show", key, "--json").json
-    return told
+    answer: dict[str, Any] = horae("schedule", "show", key, "--json").json
+    return answer
 
 
 # -- add ---------------------------------------------------------------------------------------------------------
@@ -175,11 +175,11 @@ def test_show_tells_by_whom_and_why_it_is_paused(
 
 
 def test_the_json_of_a_schedule_has_the_fields_of_the_room(horae: Command, digest: dict[str, Any]) -> None:
-    told = shown(horae)
+    answer = shown(horae)
 
-    assert set(told) == {"schedule", "history", "versions"}
-    assert set(told["schedule"]) == {each.name for each in fields(ScheduleDetail)}
-    assert told["schedule"]["standing"] in Standing.__args__  # type: ignore[attr-defined]
+    assert set(answer) == {"schedule", "history", "versions"}
+    assert set(answer["schedule"]) == {each.name for each in fields(ScheduleDetail)}
+    assert answer["schedule"]["standing"] in Standing.__args__  # type: ignore[attr-defined]
 
 
 def test_preview_tells_as_many_fires_as_asked_and_no_more_than_there_are(horae: Command) -> None:
@@ -208,12 +208,12 @@ def test_an_unknown_key_is_not_found(horae: Command) -> None:
 
 def test_a_change_keeps_the_rest_and_is_on_record(horae: Command, digest: dict[str, Any]) -> None:
     horae("schedule", "change", "digest", "--cron", "30 8 * * 1-5", "--reason", "earlier")
-    told = shown(horae)
+    answer = shown(horae)
 
-    assert told["schedule"]["zone"] == "Asia/Shanghai"
-    assert told["schedule"]["next_fire_at"].endswith("T00:30:00Z")
-    assert told["schedule"]["version"] == 2
-    assert (told["versions"][0]["verb"], told["versions"][0]["reason"]) == ("change", "earlier")
+    assert answer["schedule"]["zone"] == "Asia/Shanghai"
+    assert answer["schedule"]["next_fire_at"].endswith("T00:30:00Z")
+    assert answer["schedule"]["version"] == 2
+    assert (answer["versions"][0]["verb"], answer["versions"][0]["reason"]) == ("change", "earlier")
 
 
 def test_a_change_of_another_version_is_refused(horae: Command, digest: dict[str, Any]) -> None:
@@ -302,11 +302,11 @@ def test_trigger_prints_the_job_and_gives_it_the_arguments(horae: Command) -> No
 def test_a_trigger_while_one_is_unfinished_is_skipped_with_code_5(horae: Command, digest: dict[str, Any]) -> None:
     horae("schedule", "trigger", "digest")
     again = horae("schedule", "trigger", "digest")
-    told = horae("schedule", "trigger", "digest", "--json")
+    answer = horae("schedule", "trigger", "digest", "--json")
 
     assert again.code == 5
     assert again.out == "skipped: a job of digest is unfinished, and its overlap is skip\n"
-    assert (told.code, told.json["job_id"], told.json["fire"]["reason"]) == (5, None, "running")
+    assert (answer.code, answer.json["job_id"], answer.json["fire"]["reason"]) == (5, None, "running")
 
 
 def test_the_history_tells_what_became_of_each_fire(horae: Command, digest: dict[str, Any]) -> None:
@@ -353,8 +353,8 @@ def test_a_backfill_of_one_that_only_follows_is_refused(horae: Command, digest: 
 
 
 def ended(process: Process) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(process.ended().out)
-    return told
+    answer: dict[str, Any] = json.loads(process.ended().out)
+    return answer
 
 
 @pytest.fixture
@@ -369,8 +369,8 @@ def test_what_a_shell_schedules_a_worker_fires(at_once: str, start: Any) -> None
     worker.until_it_says("job.done")
     worker.started.send_signal(signal.SIGTERM)
     worker.ended()
-    told = ended(start("schedule", "show", "sum", "--db", at_once, "--json"))
+    answer = ended(start("schedule", "show", "sum", "--db", at_once, "--json"))
 
-    assert [fire["verdict"] for fire in told["history"]] == ["ran"]
-    runs = told["schedule"]["runs"]
+    assert [fire["verdict"] for fire in answer["history"]] == ["ran"]
+    runs = answer["schedule"]["runs"]
     assert (runs["run_count"], runs["last_outcome"]) == (1, "succeeded")

@@ -56,27 +56,27 @@ def test_a_dialect_that_others_read_differently_is_told(horae: Command) -> None:
 
 
 def test_the_json_of_an_explanation_has_the_documented_fields(horae: Command) -> None:
-    told = horae("schedule", "explain", "30 2 * * 1", *BERLIN, *IN_NOVEMBER, "--json").json
+    answer = horae("schedule", "explain", "30 2 * * 1", *BERLIN, *IN_NOVEMBER, "--json").json
 
-    assert set(told) == {
+    assert set(answer) == {
         "words", "language", "zone", "kind", "expression", "fixed_time", "day_match", "gap", "fold", "lenient", "next",
         "clocks", "warnings",
     }  # fmt: skip
-    assert told["next"][0] == {"at": "2026-11-16T01:30:00Z", "local": "2026-11-16T02:30:00+01:00"}
-    assert set(told["clocks"][0]) == {
+    assert answer["next"][0] == {"at": "2026-11-16T01:30:00Z", "local": "2026-11-16T02:30:00+01:00"}
+    assert set(answer["clocks"][0]) == {
         "at", "kind", "offset_before", "offset_after", "outcome", "readings", "reading_count", "fires", "change",
         "effect",
     }  # fmt: skip
-    assert [each["outcome"] for each in told["clocks"]] == ["untouched", "untouched"]
+    assert [each["outcome"] for each in answer["clocks"]] == ["untouched", "untouched"]
 
 
 def test_the_fires_told_are_those_that_preview_tells_of_the_stored_one(horae: Command) -> None:
     rare = "0 9 29 2 *"  # so that none passes between the two commands
-    told = horae("schedule", "next", rare, "--tz", "Asia/Shanghai", "-n", "5", "--json").json
+    answer = horae("schedule", "next", rare, "--tz", "Asia/Shanghai", "-n", "5", "--json").json
     horae("schedule", "add", "k", "--handler", "h", "--cron", rare, "--tz", "Asia/Shanghai")
 
     ahead = horae("schedule", "preview", "k", "-n", "5", "--json").json["fires"]
-    assert ahead == [each["at"] for each in told["next"]]
+    assert ahead == [each["at"] for each in answer["next"]]
 
 
 def test_next_prints_one_fire_on_each_line(horae: Command) -> None:
@@ -87,17 +87,17 @@ def test_next_prints_one_fire_on_each_line(horae: Command) -> None:
 
 
 def test_an_interval_begins_at_once(horae: Command) -> None:
-    told = horae("schedule", "explain", "15m", *IN_NOVEMBER, "-n", "2", "--json").json
+    answer = horae("schedule", "explain", "15m", *IN_NOVEMBER, "-n", "2", "--json").json
 
-    assert [fire["at"] for fire in told["next"]] == ["2026-11-15T12:00:00Z", "2026-11-15T12:15:00Z"]
-    assert (told["kind"], told["expression"], told["words"]) == ("every", "900", "Every 15 minutes")
+    assert [fire["at"] for fire in answer["next"]] == ["2026-11-15T12:00:00Z", "2026-11-15T12:15:00Z"]
+    assert (answer["kind"], answer["expression"], answer["words"]) == ("every", "900", "Every 15 minutes")
 
 
 @pytest.mark.parametrize("when", ["15m", "* * * * *"])
 def test_the_beginning_of_the_calendar_is_a_beginning_too(horae: Command, when: str) -> None:
     for verb in ("explain", "next"):
-        told = horae("schedule", verb, when, "--from", "0001-01-01T00:00Z", "-n", "1", "--json").json
-        assert told["next"][0]["at"].startswith("0001-01-01T00:")
+        answer = horae("schedule", verb, when, "--from", "0001-01-01T00:00Z", "-n", "1", "--json").json
+        assert answer["next"][0]["at"].startswith("0001-01-01T00:")
 
 
 def test_a_nickname_wants_lenient(horae: Command) -> None:
@@ -109,9 +109,9 @@ def test_a_nickname_wants_lenient(horae: Command) -> None:
 
 
 def test_an_instant_is_read_in_the_zone(horae: Command) -> None:
-    told = horae("schedule", "explain", "2030-01-07T06:00", "--tz", "Asia/Shanghai", "--json").json
+    answer = horae("schedule", "explain", "2030-01-07T06:00", "--tz", "Asia/Shanghai", "--json").json
 
-    assert told["next"] == [{"at": "2030-01-06T22:00:00Z", "local": "2030-01-07T06:00:00+08:00"}]
+    assert answer["next"] == [{"at": "2030-01-06T22:00:00Z", "local": "2030-01-07T06:00:00+08:00"}]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_nothing_is_made_and_no_database_is_asked(environment: Path, horae: Comm
 
 
 def test_a_real_shell_sees_the_words_and_the_code(environment: Path) -> None:
-    told = subprocess.run(
+    answer = subprocess.run(
         [sys.executable, "-X", "utf8", "-m", "horae", "schedule", "explain", "0 9 * * 1-5", "--tz", "Asia/Shanghai",
          "--lang", "zh"], capture_output=True, text=True, encoding="utf-8", check=False,
     )  # fmt: skip
@@ -173,8 +173,8 @@ def test_a_real_shell_sees_the_words_and_the_code(environment: Path) -> None:
         [sys.executable, "-m", "horae", "schedule", "next", "0 9 * *"], capture_output=True, text=True, check=False
     )
 
-    assert told.stdout.splitlines()[0] == "每周一至周五 09:00（Asia/Shanghai）"
-    assert told.returncode == 0
+    assert answer.stdout.splitlines()[0] == "每周一至周五 09:00（Asia/Shanghai）"
+    assert answer.returncode == 0
     assert (refused.returncode, refused.stdout) == (2, "")
 
 
@@ -185,6 +185,6 @@ def test_help_imports_neither_database_nor_event_loop(arguments: list[str]) -> N
         f"with contextlib.redirect_stdout(io.StringIO()):\n    main(['schedule', *{arguments!r}])\n"
         "print(sorted({'alembic', 'asyncio', 'sqlalchemy', 'rich', 'horae.actions'} & set(sys.modules)))"
     )
-    told = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    answer = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
 
-    assert told.stdout == "[]\n"
+    assert answer.stdout == "[]\n"

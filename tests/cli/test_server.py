@@ -113,13 +113,13 @@ def test_a_dead_letter_alerts_when_only_servers_run_and_one_message_goes_out(
         http.post("/scheduler/jobs/pull", json={"worker_id": "w1"})
         died = http.post(f"/scheduler/jobs/{job_id}/fail", json={"error": "no route", "final": True}).json()
 
-    told = sink.posted.get(timeout=60)
+    result = sink.posted.get(timeout=60)
     for server in servers:
         server.started.send_signal(signal.SIGTERM)
     assert [server.ended().code for server in servers] == [0, 0]
 
     assert died["status"] == "dead_letter"
-    assert (told["type"], told["data"]["job_id"], told["data"]["error"]) == ("job.dead", job_id, "no route")
+    assert (result["type"], result["data"]["job_id"], result["data"]["error"]) == ("job.dead", job_id, "no route")
     assert sink.posted.empty()
     sent = horae("job", "list", "--queue", "alerts", "--json").json["items"]
     assert [job["state"] for job in sent] == ["succeeded"]
@@ -155,9 +155,11 @@ def test_a_missing_extra_is_named_with_the_command_that_mends_it(environment: Pa
         "from horae.cli.main import main\n"
         "sys.exit(main(['server', '--port', '0']))"
     )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=environment, check=False)
-    assert told.returncode == 78
-    assert "pip install 'horae[server]'" in told.stderr
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=environment, check=False
+    )
+    assert result.returncode == 78
+    assert "pip install 'horae[server]'" in result.stderr
 
 
 def test_a_store_that_does_not_answer_yet_is_waited_for(environment: Path, start: Start) -> None:

@@ -28,17 +28,17 @@ print(json.dumps([int(code), sorted(sys.modules)]))
     ],
 )
 def test_help_imports_neither_database_nor_event_loop(arguments: list[str], typer_s_own: set[str]) -> None:
-    told = subprocess.run(
+    answer = subprocess.run(
         [sys.executable, "-c", PROBE.format(arguments=arguments)], capture_output=True, text=True, check=True
     )
-    code, modules = json.loads(told.stdout)
+    code, modules = json.loads(answer.stdout)
 
     assert code == 0
     assert (HEAVY | OURS) & set(modules) <= typer_s_own
 
 
 def test_the_installed_command_says_its_version() -> None:
-    told = subprocess.run([sys.executable, "-m", "horae", "--version"], capture_output=True, text=True, check=True)
+    answer = subprocess.run([sys.executable, "-m", "horae", "--version"], capture_output=True, text=True, check=True)
 
-    assert told.stdout.startswith("horae ")
-    assert told.stderr == ""
+    assert answer.stdout.startswith("horae ")
+    assert answer.stderr == ""

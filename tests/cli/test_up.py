@@ -8,13 +8,13 @@ from tests.cli.conftest import Command, Process
 
 def test_up_tells_a_story_serves_on_and_ends_in_order(horae: Command, start: Callable[..., Process]) -> None:
     up = start("up", "--json")
-    told = up.until("story_told")
+    answer = up.until("story_told")
     revived = horae("job", "revive", "job_5", "--json").json["results"][0]["ok"]
     greeting = next(each for each in up.events() if "printed" in each.get("text", ""))
     up.started.send_signal(signal.SIGINT)
     ended = up.ended()
 
-    assert sorted(told["jobs"].values()) == ["dead", "succeeded", "succeeded", "succeeded", "succeeded"]
+    assert sorted(answer["jobs"].values()) == ["dead", "succeeded", "succeeded", "succeeded", "succeeded"]
     assert revived
     assert greeting["job_id"] == "job_5"
     assert ended.code == 0, ended.err

@@ -14,11 +14,11 @@ NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "answer"),
     [(0.003, "3 ms"), (2.51, "2.5 s"), (45, "45 s"), (120, "2 min"), (5400, "2 h"), (7200, "2 h"), (200_000, "2 d")],
 )
-def test_a_span_is_told_in_one_unit(seconds: float, told: str) -> None:
-    assert words.span(timedelta(seconds=seconds)) == told
+def test_a_span_is_told_in_one_unit(seconds: float, answer: str) -> None:
+    assert words.span(timedelta(seconds=seconds)) == answer
 
 
 def test_a_time_is_told_relatively_and_exactly() -> None:

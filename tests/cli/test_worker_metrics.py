@@ -36,7 +36,7 @@ def test_a_port_that_is_taken_is_said_plainly(project: Path, horae: Command) -> 
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        told = horae("worker", "tasks:app", "--until-empty", "--metrics-port", str(port))
-    assert told.code != 0
-    assert f"Metrics cannot be served at 127.0.0.1:{port}" in told.err
-    assert "Traceback" not in told.err
+        result = horae("worker", "tasks:app", "--until-empty", "--metrics-port", str(port))
+    assert result.code != 0
+    assert f"Metrics cannot be served at 127.0.0.1:{port}" in result.err
+    assert "Traceback" not in result.err

@@ -55,8 +55,8 @@ def says() -> Iterator[Says]:
                 content = value.encode() if isinstance(value, str) else json.dumps(value).encode()
                 self.send_response(status)
                 kind = "application/json" if status < 400 else "application/problem+json"
-                for name, told in {"Content-Type": kind, "Content-Length": str(len(content)), **more}.items():
-                    self.send_header(name, told)
+                for name, result in {"Content-Type": kind, "Content-Length": str(len(content)), **more}.items():
+                    self.send_header(name, result)
                 self.end_headers()
                 self.wfile.write(content)
 

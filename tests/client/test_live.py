@@ -141,9 +141,9 @@ def test_a_schedule_is_made_changed_fired_and_forgotten(operator: horae.Client) 
 
 
 def test_a_mistake_in_cron_says_where(operator: horae.Client) -> None:
-    with pytest.raises(errors.InvalidCron) as told:
+    with pytest.raises(errors.InvalidCron) as answer:
         operator.schedules.create("bad", handler="x", cron="61 * * * *")
-    assert (told.value.field, told.value.expression) == ("minute", "61 * * * *")
+    assert (answer.value.field, answer.value.expression) == ("minute", "61 * * * *")
 
 
 # -- agents --------------------------------------------------------------------------------------------------------
@@ -174,8 +174,8 @@ def test_an_agent_is_given_work_told_things_and_looked_at(alice: horae.Client, o
         alice.attention.confirm("ops", 1, True)
     with pytest.raises(errors.NotFound):
         operator.attention.confirm("ops", 1, True, owner="alice")
-    told = operator.attention.control("ops", auto_continue=False, must_confirm=["page"], reason="test", owner="alice")
-    assert (told.auto_continue, told.must_confirm) == (False, ("page",))
+    answer = operator.attention.control("ops", auto_continue=False, must_confirm=["page"], reason="test", owner="alice")
+    assert (answer.auto_continue, answer.must_confirm) == (False, ("page",))
     assert operator.attention.kill("ops", later.id, reason="test", owner="alice").state == "cancelled"
     assert ("ops", "alice") in {(lane.name, lane.owner) for lane in operator.attention.lanes()}
 

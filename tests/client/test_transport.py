@@ -12,7 +12,7 @@ import pytest
 from horae import errors
 from horae.api.operation import Answer, Call, Listing, Page, Pages
 from horae.client import AsyncClient, Client
-from horae.client.transport import Blocking, Patience, Place, is_loopback
+from horae.client.transport import Patience, Place, SyncTransport, is_loopback
 from horae.core.access.callers import token_text
 from tests.client.conftest import BROKEN_OFF, Reply, Says
 from tests.support.refusals import refused
@@ -26,8 +26,8 @@ def body(answer: Answer) -> object:
     return answer.body
 
 
-def sender(url: str, **patience: float) -> Blocking:
-    return Blocking(Place(url, None, Patience(**patience)))  # type: ignore[arg-type]
+def sender(url: str, **patience: float) -> SyncTransport:
+    return SyncTransport(Place(url, None, Patience(**patience)))  # type: ignore[arg-type]
 
 
 # -- tries -------------------------------------------------------------------------------------------------------
@@ -64,9 +64,9 @@ def test_tries_are_bounded_and_the_last_answer_is_the_error(says: Says, pauses: 
 
 def test_a_long_retry_after_is_told_and_not_slept_through(says: Says, pauses: list[float]) -> None:
     script = says((429, {"Retry-After": "3600"}, {"code": "too_many_requests", "detail": "Slower."}))
-    with Client(script.url) as client, pytest.raises(errors.TooManyRequests) as told:
+    with Client(script.url) as client, pytest.raises(errors.TooManyRequests) as result:
         client.health.version()
-    assert told.value.retry_after == 3600
+    assert result.value.retry_after == 3600
     assert not pauses
 
 
@@ -164,7 +164,7 @@ def test_a_limit_ends_the_listing(says: Says) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "told", "kind"),
+    ("status", "result", "kind"),
     [
         (404, {"code": "not_found", "detail": "There is no job job_9."}, errors.NotFound),
         (409, {"code": "lease_lost", "detail": "Job job_9 is no longer held."}, errors.LeaseLost),
@@ -180,13 +180,13 @@ def test_a_limit_ends_the_listing(says: Says) -> None:
     ],
 )
 def test_a_problem_is_raised_as_the_library_would(
-    says: Says, status: int, told: object, kind: type[errors.HoraeError]
+    says: Says, status: int, result: object, kind: type[errors.HoraeError]
 ) -> None:
-    script = says((status, {"X-Request-Id": "r-1"}, told))
+    script = says((status, {"X-Request-Id": "r-1"}, result))
     with Client(script.url) as client, pytest.raises(errors.HoraeError) as raised:
         client.health.version()
     assert type(raised.value) is kind
-    assert str(raised.value) == (told["detail"] if isinstance(told, dict) else str(raised.value))
+    assert str(raised.value) == (result["detail"] if isinstance(result, dict) else str(raised.value))
     assert raised.value.__notes__ == [f"{status} to GET /version, request r-1"]
 
 
@@ -242,10 +242,10 @@ def test_the_token_is_sent_and_never_shown(says: Says, caplog: pytest.LogCapture
 
 
 def test_an_unencrypted_way_to_another_host_is_warned_of() -> None:
-    with pytest.warns(UserWarning, match=r"unencrypted.*https") as told:
+    with pytest.warns(UserWarning, match=r"unencrypted.*https") as result:
         Client("http://horae.example", TOKEN)
-    assert TOKEN not in str(told[0].message)
-    assert told[0].filename == __file__
+    assert TOKEN not in str(result[0].message)
+    assert result[0].filename == __file__
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8080", "http://[::1]:8080", "http://localhost", "https://a.example"])
@@ -274,9 +274,9 @@ def test_what_is_no_url_is_refused(url: str) -> None:
 
 
 def test_a_password_in_the_url_is_refused() -> None:
-    with pytest.raises(errors.InvalidInput, match="token=") as told:
+    with pytest.raises(errors.InvalidInput, match="token=") as result:
         Client("http://alice:hush@a.example")
-    assert "hush" not in str(told.value)
+    assert "hush" not in str(result.value)
 
 
 @pytest.mark.parametrize("token", ["a b", "a\n", "…"])

@@ -85,10 +85,10 @@ def test_answers_have_the_fields_that_the_service_tells(name: str) -> None:
     """None is missing, and none is waited for that never comes."""
     method = METHODS[name]
     operation = operations()[shape(method.method, method.path)]
-    told = [set(schema["properties"]) for schema in answered(operation) if "properties" in schema]
+    result = [set(schema["properties"]) for schema in answered(operation) if "properties" in schema]
     for kind in answer_kinds(method):
         known = {each.name for each in fields(kind) if each.name != "raw"}
-        assert known in told, f"{kind.__name__} has {known}; the service tells {told}"
+        assert known in result, f"{kind.__name__} has {known}; the service tells {result}"
 
 
 @pytest.mark.parametrize("name", METHODS)

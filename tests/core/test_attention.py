@@ -36,16 +36,16 @@ POLICY, FREE = Policy(), Control()
 HOUR = timedelta(hours=1)
 
 
-def ready(number: int, base: int, waited: timedelta = timedelta(0), **told: Any) -> Weighed:
-    return Weighed(number, "ready", base, ready_since=NOON - waited, **told)
+def ready(number: int, base: int, waited: timedelta = timedelta(0), **answer: Any) -> Weighed:
+    return Weighed(number, "ready", base, ready_since=NOON - waited, **answer)
 
 
 def suspended(number: int, base: int, place: int) -> Weighed:
     return Weighed(number, "suspended", base, place=place)
 
 
-def running(number: int, base: int, **told: Any) -> Weighed:
-    return Weighed(number, "running", base, **told)
+def running(number: int, base: int, **answer: Any) -> Weighed:
+    return Weighed(number, "running", base, **answer)
 
 
 # -- the machine: S2-15, S2-16, section 3.2 ------------------------------------------------------------------------
@@ -247,7 +247,9 @@ def test_a_priority_outside_the_bands_is_refused(value: Any) -> None:
         base_priority(value)
 
 
-@pytest.mark.parametrize("told", [{"do": "task"}, {"do": "coalesce", "kind": "alert"}, {"do": "log", "priority": 100}])
-def test_a_rule_that_cannot_work_is_refused(told: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "answer", [{"do": "task"}, {"do": "coalesce", "kind": "alert"}, {"do": "log", "priority": 100}]
+)
+def test_a_rule_that_cannot_work_is_refused(answer: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        Rule("db.down", **told)
+        Rule("db.down", **answer)

@@ -125,7 +125,7 @@ def test_partial_facts_say_so() -> None:
 
 
 def test_facts_are_found_by_kind_and_action() -> None:
-    told = FactList(
+    result = FactList(
         (
             Fact("action_ok", NOON, {"action": "read", "lines": 1}),
             Fact("action_ok", NOON, {"action": "page"}),
@@ -134,9 +134,9 @@ def test_facts_are_found_by_kind_and_action() -> None:
         )
     )
 
-    assert [fact["lines"] for fact in told.of("action_ok", "read")] == [1, 2]
-    assert told.last("timed_out") is None
-    last = told.last("confirmed")
+    assert [fact["lines"] for fact in result.of("action_ok", "read")] == [1, 2]
+    assert result.last("timed_out") is None
+    last = result.last("confirmed")
     assert last is not None
     assert last.grant == "g1"
 

@@ -75,9 +75,9 @@ def test_an_error_survives_the_way_between_processes(error: HoraeError) -> None:
 def test_facts_can_always_be_told_as_json(value: Any) -> None:
     error = InvalidInput("type_wrong", name="limit", value=value, expected="a number")
 
-    told = json.loads(json.dumps(error.as_json(), allow_nan=False))
+    answer = json.loads(json.dumps(error.as_json(), allow_nan=False))
 
-    assert (told["reason"], told["facts"]["name"]) == ("type_wrong", "limit")
+    assert (answer["reason"], answer["facts"]["name"]) == ("type_wrong", "limit")
     assert "limit" in str(error)
 
 

@@ -59,7 +59,7 @@ def due_fires(schedule: Schedule, now: datetime) -> list[datetime]:
     return found
 
 
-def told(firing: Firing) -> int:
+def answer(firing: Firing) -> int:
     return sum(fire.count for fire in firing.fires)
 
 
@@ -80,7 +80,7 @@ def test_every_due_fire_is_told_exactly_once(
     firing = decide(schedule, now, there, roll)
 
     due = due_fires(schedule, now)
-    assert told(firing) == len(due)
+    assert answer(firing) == len(due)
     assert firing.fires[0].fire_at == due[0]
     instants = [moment for fire in firing.fires for moment in (fire.fire_at, fire.last_at) if moment is not None]
     assert instants == sorted(set(instants)), "records overlap"

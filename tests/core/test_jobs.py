@@ -35,8 +35,8 @@ ENDINGS: tuple[Ending, ...] = (
 )  # fmt: skip
 
 
-def becomes(ending: Ending, *, job: Job | None = None, now: Any = NOON, **told: Any) -> Change:
-    return after(job or a_job("running"), Outcome(ending, **told), now=now, roll=0.5)
+def becomes(ending: Ending, *, job: Job | None = None, now: Any = NOON, **answer: Any) -> Change:
+    return after(job or a_job("running"), Outcome(ending, **answer), now=now, roll=0.5)
 
 
 # -- endings ---------------------------------------------------------------------------------------------------------
@@ -191,9 +191,9 @@ def test_an_ordinary_ending_has_no_entry(ending: Ending) -> None:
 
 
 def test_only_a_loss_must_still_be_expired_when_it_is_written() -> None:
-    told = {end: settlement(a_job("running"), Outcome(end), now=NOON, roll=0.5).expired_before for end in ENDINGS}
+    answer = {end: settlement(a_job("running"), Outcome(end), now=NOON, roll=0.5).expired_before for end in ENDINGS}
 
-    assert {end for end, before in told.items() if before is not None} == {"lost"}
+    assert {end for end, before in answer.items() if before is not None} == {"lost"}
 
 
 @pytest.mark.parametrize("text", ["job_12", "12", 12])

@@ -76,14 +76,14 @@ def test_the_turn_told_to_the_last_in_line_is_when_it_really_comes(
 ) -> None:
     now = 20
     calls = sorted(made)[:max_calls]
-    told = turn_at(calls[made_since(calls, window, now) :], waiting, max_calls=max_calls, window=window, now=now)
+    answer = turn_at(calls[made_since(calls, window, now) :], waiting, max_calls=max_calls, window=window, now=now)
 
     at = now
     for _ in range(waiting + 1):  # each goes as soon as it may, one after the other
         at = turn_at(calls[made_since(calls, window, at) :], 0, max_calls=max_calls, window=window, now=at)
         calls.append(at)
 
-    assert told == at
+    assert answer == at
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,12 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_way_to_write_a_secret_down_is_hidden(form: str) -> None:
-    told = hidden(f"you sent {FORMS[form]}!", [SECRET])
+    result = hidden(f"you sent {FORMS[form]}!", [SECRET])
 
-    assert told.startswith("you sent ")
-    assert MASK in told
+    assert result.startswith("you sent ")
+    assert MASK in result
     for written in (SECRET, quote(SECRET, safe=""), json.dumps(SECRET)[1:-1]):
-        assert leaks(told, written) == []
+        assert leaks(result, written) == []
 
 
 @pytest.mark.parametrize("url_safe", [False, True], ids=["standard", "url safe"])
@@ -59,9 +59,9 @@ def test_base64_is_hidden_wherever_the_secret_begins_in_it(url_safe: bool, befor
     encoded = b64(PLAIN, before, after, url_safe=url_safe)
     lines = "\n".join(encoded[at : at + 20] for at in range(0, len(encoded), 20))
     for text in (encoded, encoded.rstrip("="), json.dumps({"a": encoded}), quote(encoded, safe=""), lines):
-        told = hidden(f"<{text}>", [PLAIN])
-        assert MASK in told
-        assert leaks(told, encoded[8:-8], 8) == []
+        result = hidden(f"<{text}>", [PLAIN])
+        assert MASK in result
+        assert leaks(result, encoded[8:-8], 8) == []
 
 
 @pytest.mark.parametrize("at", [4, 10, 19, 30, len(PLAIN) - 4])
@@ -71,9 +71,9 @@ def test_base64_is_hidden_wherever_the_secret_begins_in_it(url_safe: bool, befor
     ids=["fields", "lines", "turned round", "gap", "list"],
 )
 def test_a_secret_that_was_cut_in_two_is_hidden(at: int, written: str) -> None:
-    told = hidden(written.format(PLAIN[:at], PLAIN[at:]), [PLAIN])
+    result = hidden(written.format(PLAIN[:at], PLAIN[at:]), [PLAIN])
 
-    assert leaks(told, PLAIN, 5) == []
+    assert leaks(result, PLAIN, 5) == []
 
 
 @pytest.mark.parametrize("left", [4, 5, 12, len(PLAIN) - 1])
@@ -113,9 +113,9 @@ def test_what_holds_no_secret_stays_as_it_is(text: str) -> None:
 
 @given(st.text(max_size=200), st.text(alphabet="abcXYZ019-_", min_size=8, max_size=40), st.text(max_size=200))
 def test_whatever_stands_around_it_a_secret_does_not_show(before: str, secret: str, after: str) -> None:
-    told = hidden(before + secret + after, [secret])
+    result = hidden(before + secret + after, [secret])
 
-    assert secret not in told
+    assert secret not in result
     for encoded in (json.dumps(before + secret + after), quote(before + secret + after, safe="")):
         assert secret not in hidden(encoded, [secret])
 

@@ -193,7 +193,7 @@ def test_a_single_instant_has_nothing_to_note() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "options", "told"),
+    ("expression", "options", "answer"),
     [
         ("0 9 * * 1-5", {}, []),
         ("0 9 1 * *", {}, []),
@@ -217,10 +217,10 @@ def test_a_single_instant_has_nothing_to_note() -> None:
         ("30 2 28 3 0", {"zone": "Europe/Berlin", "gap": "skip"}, ["day_and_weekday", "never"]),
     ],
 )
-def test_what_is_easily_misread_is_noted(expression: str, options: dict[str, object], told: list[str]) -> None:
-    found = [code for code in codes(expression, **options) if code != "rare" or "rare" in told]
+def test_what_is_easily_misread_is_noted(expression: str, options: dict[str, object], answer: list[str]) -> None:
+    found = [code for code in codes(expression, **options) if code != "rare" or "rare" in answer]
 
-    assert found == told
+    assert found == answer
 
 
 def test_a_fast_interval_is_noted_and_a_slow_one_is_not() -> None:

@@ -12,8 +12,8 @@ NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)
 
 
 def a_job(**changes: object) -> Job:
-    told = {"state": "queued", "queue": "mail", "priority": "medium", "run_at": NOON, "planned_at": NOON}
-    return Job(number=1, handler="send", payload={}, created_at=NOON, **(told | changes))  # type: ignore[arg-type]
+    answer = {"state": "queued", "queue": "mail", "priority": "medium", "run_at": NOON, "planned_at": NOON}
+    return Job(number=1, handler="send", payload={}, created_at=NOON, **(answer | changes))  # type: ignore[arg-type]
 
 
 def a_run(outcome: str, error: str = "") -> Run:

@@ -109,9 +109,9 @@ def test_a_wait_beyond_any_calendar_is_refused() -> None:
 
 
 def test_a_policy_that_an_older_version_stored_can_still_be_read() -> None:
-    told = Retry.from_json({"kind": "fixed", "delay": timedelta.max.total_seconds()}, attempts=10**12)
+    answer = Retry.from_json({"kind": "fixed", "delay": timedelta.max.total_seconds()}, attempts=10**12)
 
-    assert (told.attempts, told.delay) == (MAX_ATTEMPTS, LONGEST)
+    assert (answer.attempts, answer.delay) == (MAX_ATTEMPTS, LONGEST)
 
 
 @pytest.mark.parametrize("limit", [0, -1, timedelta(0), timedelta.max, float("nan"), "soon"])

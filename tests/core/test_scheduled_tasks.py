@@ -64,9 +64,9 @@ def test_a_task_is_a_cron_of_every_minute_in_utc_unless_it_says_otherwise() -> N
     """S1-5, S1-30, C-3, C-29: an empty expression means every minute, with a warning."""
     made = wished()
 
-    told = made.schedule
-    assert (told.kind, told.expression, told.zone, told.enabled) == ("cron", EVERY_MINUTE, "UTC", True)
-    assert (told.title, told.handler, told.retry) == ("Scheduled Task", "dispatch", RETRY)
+    result = made.schedule
+    assert (result.kind, result.expression, result.zone, result.enabled) == ("cron", EVERY_MINUTE, "UTC", True)
+    assert (result.title, result.handler, result.retry) == ("Scheduled Task", "dispatch", RETRY)
     assert made.warnings == ("schedule_expr is empty; the task runs every minute (* * * * *).",)
     assert made.arms
 

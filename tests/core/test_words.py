@@ -128,12 +128,12 @@ def test_what_is_said_is_what_fires() -> None:
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_different_schedules_are_said_differently(language: str) -> None:
     dice = random.Random("different")
-    told: dict[str, object] = {}
+    answer: dict[str, object] = {}
     for _ in range(3000 * DEPTH):
         cron = a_cron(dice)
         joined = cron.day_match if not (cron.parsed.any_day or cron.parsed.any_weekday) else "and"
         meaning = (*cron.parsed[:6], *cron.parsed[8:], joined)
-        assert told.setdefault(cron.describe(language), meaning) == meaning, cron  # type: ignore[arg-type]
+        assert answer.setdefault(cron.describe(language), meaning) == meaning, cron  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

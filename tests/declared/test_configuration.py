@@ -68,12 +68,12 @@ def test_the_file_of_the_document_is_read_word_for_word(app: Horae) -> None:
         """,
     )
 
-    told = plan(app)
-    assert told["clean"].expression == "0 4 * * *"
-    sync = told["sync"]
+    answer = plan(app)
+    assert answer["clean"].expression == "0 4 * * *"
+    sync = answer["sync"]
     assert (sync.enabled, sync.expression, sync.anchor) == (False, "600", "finish")
     assert (sync.initial_delay, sync.lock_ttl) == (timedelta(seconds=5), timedelta(seconds=45))
-    assert (told["temp"].mode, told["temp"].lock_ttl) == ("SINGLE_NODE", timedelta(seconds=30))
+    assert (answer["temp"].mode, answer["temp"].lock_ttl) == ("SINGLE_NODE", timedelta(seconds=30))
 
 
 def test_snake_case_takes_seconds_and_durations(app: Horae) -> None:
@@ -218,7 +218,7 @@ def test_an_unknown_key_is_an_error_with_its_line_and_the_one_meant(app: Horae) 
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "answer"),
     [
         ('enabled = "yes"', "true or false"),
         ("fixedRate = 0", "at least"),
@@ -237,12 +237,12 @@ def test_an_unknown_key_is_an_error_with_its_line_and_the_one_meant(app: Horae) 
         ('group = "two words"', "group"),
     ],
 )
-def test_a_value_that_cannot_be_is_an_error_and_changes_nothing(app: Horae, line: str, told: str) -> None:
+def test_a_value_that_cannot_be_is_an_error_and_changes_nothing(app: Horae, line: str, answer: str) -> None:
     write(app, f'[[jobs.items]]\nid = "clean"\n{line}\n')
 
     (finding,) = findings(app)
     assert finding.startswith("jobs.conf:")
-    assert told in finding
+    assert answer in finding
     with pytest.raises(DefinitionError):
         app.plan()
 
@@ -251,8 +251,8 @@ def test_a_number_of_fires_to_catch_up_says_that_they_are_caught_up(app: Horae) 
     """As on the command line; alone it would have no effect."""
     write(app, '[[jobs.items]]\nid = "clean"\ncatch_up = 3\n')
 
-    told = plan(app)
-    assert (told["clean"].misfire, told["clean"].catch_up) == ("catch_up", 3)
+    answer = plan(app)
+    assert (answer["clean"].misfire, answer["clean"].catch_up) == ("catch_up", 3)
 
 
 def test_a_file_may_begin_with_the_mark_of_an_editor(app: Horae) -> None:

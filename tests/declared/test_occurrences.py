@@ -49,7 +49,7 @@ def milliseconds(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)
 
 
-async def told(lab: Lab) -> None:
+async def response(lab: Lab) -> None:
     await lab._occurrences.drained(MINUTE)
 
 
@@ -142,7 +142,7 @@ async def test_a_job_whose_lock_somebody_holds_waits_for_it_and_loses_no_attempt
         assert (ran, notes.heard) == ([], [])
 
         await lab.advance(timedelta(seconds=35))
-        await told(lab)
+        await response(lab)
         assert len(ran) == 1
         assert lab.state_of(job) == "succeeded"
         assert {run.outcome for run in lab.runs(job)} == {"snoozed", "succeeded"}
@@ -161,7 +161,7 @@ async def test_a_job_whose_lock_somebody_holds_is_skipped_when_the_next_one_come
         assert app.locks is not None
         with app.locks.with_lock("job:clean", 600):
             await lab.advance(2 * MINUTE + timedelta(seconds=45))
-            await told(lab)
+            await response(lab)
 
         first, second = lab.enqueued("clean")
         assert (first.state, first.last_error, second.state) == ("cancelled", "lock", "queued")
@@ -400,7 +400,7 @@ async def test_listeners_hear_of_start_and_success_with_the_time_of_the_fire(app
 
     async with Lab(app, starts_at=NOON) as lab:
         await lab.advance(MINUTE)
-        await told(lab)
+        await response(lab)
 
     fire_time = milliseconds(NOON + MINUTE)
     assert first.heard == [("start", "clean", fire_time), ("success", "clean", fire_time, 0)]
@@ -432,7 +432,7 @@ async def test_listeners_hear_of_a_failure_with_the_error_itself(app: Horae) -> 
 
     async with Lab(app, starts_at=NOON) as lab:
         await lab.advance(MINUTE)
-        await told(lab)
+        await response(lab)
 
     assert notes.heard[-1] == ("failure", "clean", milliseconds(NOON + MINUTE), 0, error)
 
@@ -451,7 +451,7 @@ async def test_an_error_that_cannot_be_printed_reaches_listeners_as_one_that_can
 
     async with Lab(app, starts_at=NOON) as lab:
         await lab.advance(MINUTE)
-        await told(lab)
+        await response(lab)
 
     assert str(notes.heard[-1][-1]) == "ExitsWhenPrinted: (its text cannot be shown)"
 
@@ -474,7 +474,7 @@ async def test_a_listener_that_fails_breaks_nothing(app: Horae) -> None:
 
     async with Lab(app, starts_at=NOON) as lab:
         await lab.advance(MINUTE)
-        await told(lab)
+        await response(lab)
         assert lab.enqueued("clean")[0].state == "succeeded"
 
     assert notes == ["clean"]

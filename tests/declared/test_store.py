@@ -47,9 +47,9 @@ def test_processes_that_start_together_declare_the_same_once(make_app: MakeApp) 
         _ = app.world
 
     with ThreadPoolExecutor(len(apps)) as threads:
-        told = list(threads.map(lambda app: [each.number for each in app.declare_schedules()], apps))
+        answer = list(threads.map(lambda app: [each.number for each in app.declare_schedules()], apps))
 
-    assert len({tuple(numbers) for numbers in told}) == 1
+    assert len({tuple(numbers) for numbers in answer}) == 1
     assert {each.version for each in schedules.find(apps[0].world)} == {1}
 
 
@@ -198,7 +198,7 @@ def test_a_seed_whose_arguments_do_not_fit_its_handler_is_refused_with_its_name(
 
 
 @pytest.mark.parametrize(
-    ("seed", "told"),
+    ("seed", "answer"),
     [
         ({}, "names no schedule"),
         ({"id": "sync"}, "does not say when"),
@@ -206,11 +206,11 @@ def test_a_seed_whose_arguments_do_not_fit_its_handler_is_refused_with_its_name(
         ("sync", "no mapping"),
     ],
 )
-def test_a_seed_that_cannot_be_is_refused(sqlite_database_url: str, seed: Any, told: str) -> None:
+def test_a_seed_that_cannot_be_is_refused(sqlite_database_url: str, seed: Any, answer: str) -> None:
     app = Horae(sqlite_database_url)
     app.job("sync")(lambda: None)
 
-    with pytest.raises(DefinitionError, match=told):
+    with pytest.raises(DefinitionError, match=answer):
         app.seed_schedules([seed])
 
 
@@ -229,9 +229,9 @@ def test_a_snapshot_tells_all_jobs_scheduled_stored_and_only_asked_for(make_app:
     for job in claims.pull(app.world, worker_id="w"):
         endings.ack(app.world, job.id, job.token)
 
-    told = {status.id: (status.schedule, status.last_result, status.run_count) for status in app.snapshot()}
+    answer = {status.id: (status.schedule, status.last_result, status.run_count) for status in app.snapshot()}
 
-    assert list(told) == ["nightly", "by-hand", "sync-daily", "mail"]
-    assert told["nightly"] == ("At 03:00 every day (UTC)", "SUCCESS", 1)
-    assert told["mail"] == ("when enqueued or triggered", "SUCCESS", 1)
-    assert told["sync-daily"][1:] == (None, 0)
+    assert list(answer) == ["nightly", "by-hand", "sync-daily", "mail"]
+    assert answer["nightly"] == ("At 03:00 every day (UTC)", "SUCCESS", 1)
+    assert answer["mail"] == ("when enqueued or triggered", "SUCCESS", 1)
+    assert answer["sync-daily"][1:] == (None, 0)

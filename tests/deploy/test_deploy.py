@@ -180,7 +180,7 @@ class Machine:
 
     def update(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("HORAE_")}
-        told = {
+        answer = {
             "PATH": f"{self.path}{os.pathsep}{clean['PATH']}",
             "HORAE_VENV": str(self.folder / "venv"),
             "HORAE_CONFIG": str(self.folder),
@@ -189,7 +189,7 @@ class Machine:
             "HORAE_USER": "nobody-of-this-name",
         }
         return subprocess.run(
-            [str(UPDATE), *arguments], env={**clean, **told}, capture_output=True, text=True, timeout=60, check=False
+            [str(UPDATE), *arguments], env={**clean, **answer}, capture_output=True, text=True, timeout=60, check=False
         )
 
     def called(self) -> list[str]:
@@ -305,21 +305,21 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def test_the_image_is_not_root_checks_its_health_and_ends_on_sigterm() -> None:
-    told = dict(instructions())
+    answer = dict(instructions())
 
-    assert told["USER"].split(":")[0].isdigit()
-    assert told["STOPSIGNAL"] == "SIGTERM"
-    assert "/healthz" in told["HEALTHCHECK"]
-    assert told["ENTRYPOINT"] == '["horae"]'
-    checked(json.loads(told["CMD"]))
+    assert answer["USER"].split(":")[0].isdigit()
+    assert answer["STOPSIGNAL"] == "SIGTERM"
+    assert "/healthz" in answer["HEALTHCHECK"]
+    assert answer["ENTRYPOINT"] == '["horae"]'
+    checked(json.loads(answer["CMD"]))
 
 
 def test_the_image_names_settings_that_exist_and_the_port_it_listens_on() -> None:
-    told = dict(instructions())
-    given = dict(each.split("=", 1) for each in shlex.split(told["ENV"]))
+    answer = dict(instructions())
+    given = dict(each.split("=", 1) for each in shlex.split(answer["ENV"]))
 
     assert unknown_names(given) == {}
-    assert given["HORAE_PORT"] == told["EXPOSE"]
+    assert given["HORAE_PORT"] == answer["EXPOSE"]
     assert Settings.read(given).host == "0.0.0.0"
 
 

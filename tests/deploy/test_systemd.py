@@ -23,10 +23,10 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.
 
 def hear(systemd: socket.socket, fact: str) -> list[str]:
     """Everything up to the message that holds the fact."""
-    told: list[str] = []
-    while fact not in told:
-        told += systemd.recv(4096).decode().splitlines()
-    return told
+    answer: list[str] = []
+    while fact not in answer:
+        answer += systemd.recv(4096).decode().splitlines()
+    return answer
 
 
 def test_nobody_is_told_where_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,11 +90,11 @@ class Teller:
         script = f"set -eu\nsource {self.exports}\n{text}\nexport -p > {self.exports}\n"
         clean = {name: value for name, value in os.environ.items() if not name.startswith("HORAE_")}
         clean["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{clean['PATH']}"
-        told = subprocess.run(
+        answer = subprocess.run(
             ["bash", "-c", script], cwd=self.folder, env=clean, capture_output=True, text=True, timeout=90, check=False
         )
-        assert told.returncode == 0, f"line {line} ended with {told.returncode}:\n{told.stdout}\n{told.stderr}"
-        self.printed += told.stdout
+        assert answer.returncode == 0, f"line {line} ended with {answer.returncode}:\n{answer.stdout}\n{answer.stderr}"
+        self.printed += answer.stdout
 
 
 def matches(shown: str, printed: str) -> bool:

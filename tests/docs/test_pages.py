@@ -22,11 +22,11 @@ def servers_of(page: Path) -> list[str]:
     return [kind for kind, shown in PLACEHOLDERS.items() if shown in text]
 
 
-def told(page: Path) -> ParameterSet:
+def answer(page: Path) -> ParameterSet:
     return pytest.param(page, id=name(page), marks=[pytest.mark.server] if servers_of(page) else [])
 
 
-@pytest.mark.parametrize("page", [told(page) for page in TOLD])
+@pytest.mark.parametrize("page", [answer(page) for page in TOLD])
 def test_what_a_page_shows_runs_and_prints_what_it_says(
     page: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -49,10 +49,10 @@ def example(name: str) -> Any:
 
 
 def test_plain_functions_are_interrupted_wait_and_go_on() -> None:
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, str(AGENTS / "plain_functions.py")], capture_output=True, text=True, timeout=60, check=True
     )
-    assert told.stdout == PLAIN
+    assert result.stdout == PLAIN
 
 
 def test_a_pydantic_ai_agent_acts_after_a_person_has_said_so() -> None:

@@ -98,8 +98,8 @@ def test_a_worker_runs_what_it_pulls_and_ends_when_asked(served: Served, worker:
     assert (dead.state, dead.attempt, (dead.last_error or "").strip()) == ("dead", 2, "RuntimeError: it went off")
 
     worker.send_signal(signal.SIGTERM)
-    told, _ = worker.communicate(timeout=PATIENCE)
-    assert (worker.returncode, told.strip().splitlines()[-1].split()[-1]) == (0, "ended")
+    response, _ = worker.communicate(timeout=PATIENCE)
+    assert (worker.returncode, response.strip().splitlines()[-1].split()[-1]) == (0, "ended")
 
 
 def test_a_worker_that_is_asked_to_end_finishes_the_job_at_hand(served: Served, start: Start, tmp_path: Path) -> None:

@@ -79,8 +79,8 @@ class Member:
             found = [effect for effect in self.effects() if effect.pid == self.pid and effect.what == what]
             return found if len(found) >= count else []
 
-        told: list[Effect] = eventually(seen, f"{what!r} in process {self.pid}")
-        return told[-1]
+        result: list[Effect] = eventually(seen, f"{what!r} in process {self.pid}")
+        return result[-1]
 
     def until_stopped(self) -> None:
         """Wait until a fault has stopped the process."""
@@ -111,8 +111,8 @@ class Journey:
         self, *, fault: str = "", ready: bool = True, environment: dict[str, str] | None = None, **settings: Any
     ) -> Member:
         """A worker process with a lease of LEASE seconds, unless told otherwise."""
-        told = json.dumps({"lease": LEASE, "grace": 1.0, **settings})
-        member = self.python("-m", "tests.journeys.program", told, HORAE_FAULT=fault, **(environment or {}))
+        result = json.dumps({"lease": LEASE, "grace": 1.0, **settings})
+        member = self.python("-m", "tests.journeys.program", result, HORAE_FAULT=fault, **(environment or {}))
         if ready:
             member.until("ready")
         return member
@@ -198,8 +198,8 @@ class Journey:
 
     def live(self) -> int:
         """How many jobs wait or run."""
-        told = verbs.counts(self.app.world)
-        return sum(states["queued"] + states["running"] for states in told.values())
+        result = verbs.counts(self.app.world)
+        return sum(states["queued"] + states["running"] for states in result.values())
 
     def until_done(self, jobs: Iterable[Enqueued] | None = None, within: float = LIMIT) -> None:
         if jobs is None:

@@ -33,9 +33,9 @@ def build(url: str | None = None, *, locks: str = "database", lock_ttl: float = 
     return app
 
 
-async def serve(told: dict[str, Any]) -> None:
-    with build(os.environ["HORAE_DATABASE_URL"], locks=told["locks"], lock_ttl=told["lock_ttl"]) as app:
-        worker = app.worker(WorkerSettings(lease=timedelta(seconds=told["lease"]), grace=timedelta(seconds=1)))
+async def serve(answer: dict[str, Any]) -> None:
+    with build(os.environ["HORAE_DATABASE_URL"], locks=answer["locks"], lock_ttl=answer["lock_ttl"]) as app:
+        worker = app.worker(WorkerSettings(lease=timedelta(seconds=answer["lease"]), grace=timedelta(seconds=1)))
         await worker.run()
 
 

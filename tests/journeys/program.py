@@ -153,20 +153,20 @@ def main(text: str) -> None:
     if text == "callers":
         call_all_at_once()
         return
-    told = json.loads(text)
+    answer = json.loads(text)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    if "skew" in told:
-        SkewedDatetime.skew = timedelta(seconds=told["skew"])
+    if "skew" in answer:
+        SkewedDatetime.skew = timedelta(seconds=answer["skew"])
         horae.clock.datetime = SkewedDatetime  # type: ignore[attr-defined]  # the host's clock, as seen by our port
     default = WorkerSettings()
     settings = WorkerSettings(
-        queues=told.get("queues", {"default": 4}),
-        lease=timedelta(seconds=told["lease"]),
-        grace=timedelta(seconds=told["grace"]),
-        look_every=timedelta(seconds=told["look_every"]) if "look_every" in told else default.look_every,
+        queues=answer.get("queues", {"default": 4}),
+        lease=timedelta(seconds=answer["lease"]),
+        grace=timedelta(seconds=answer["grace"]),
+        look_every=timedelta(seconds=answer["look_every"]) if "look_every" in answer else default.look_every,
     )
-    if "url" in told:  # over HTTP, without a database
-        app.use_service(told["url"], os.environ["HORAE_TOKEN"])
+    if "url" in answer:  # over HTTP, without a database
+        app.use_service(answer["url"], os.environ["HORAE_TOKEN"])
     with app:
         asyncio.run(serve(settings))
 

@@ -58,10 +58,10 @@ def test_fifty_callers_in_five_processes_get_the_same_one_job(journey: Journey) 
     for process in processes:
         assert process.wait() == 0, process.log.read_text()
 
-    told = [answer for effect in journey.ran("answered") for answer in effect.detail]
-    assert len(told) == 5 * CALLERS
-    assert len({job for job, _ in told}) == 1
-    assert [deduplicated for _, deduplicated in told].count(False) == 1
+    result = [answer for effect in journey.ran("answered") for answer in effect.detail]
+    assert len(result) == 5 * CALLERS
+    assert len({job for job, _ in result}) == 1
+    assert [deduplicated for _, deduplicated in result].count(False) == 1
     assert len(verbs.find(journey.app.world)) == 1
 
 

@@ -15,8 +15,8 @@ LONG = 600.0  # seconds that a lock holds: nobody could wait for its end
 
 
 def worker(journey: Journey, **settings: Any) -> Member:
-    told = json.dumps({"lease": 2.0, "lock_ttl": LONG, "locks": "database", **settings})
-    return journey.python("-m", "tests.journeys.locked", told)
+    answer = json.dumps({"lease": 2.0, "lock_ttl": LONG, "locks": "database", **settings})
+    return journey.python("-m", "tests.journeys.locked", answer)
 
 
 def jobs(journey: Journey) -> list[Job]:

@@ -60,8 +60,8 @@ def until_all_is_told(journey: Journey) -> None:
 
 def judged(journey: Journey) -> list[Fires]:
     found = read_fires(journey.app.world)
-    told = [line for each in found if each.schedule.ends_at for line in complaints(each, each.schedule.ends_at)]
-    assert told == []
+    answer = [line for each in found if each.schedule.ends_at for line in complaints(each, each.schedule.ends_at)]
+    assert answer == []
     return found
 
 

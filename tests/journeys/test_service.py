@@ -37,11 +37,11 @@ class Running:
 
     def token(self, owner: str, scopes: str = "tasks,worker") -> str:
         """As document and help say: ``horae token create --owner alice --scopes tasks,worker --json``."""
-        told = subprocess.run(
+        response = subprocess.run(
             [*HORAE, "token", "create", "--owner", owner, "--scopes", scopes, "--json", "--db", self.database],
             check=True, capture_output=True, text=True, env=self.environment,
         )  # fmt: skip
-        text: str = json.loads(told.stdout)["token"]
+        text: str = json.loads(response.stdout)["token"]
         return text
 
     def client(self, token: str) -> httpx.Client:
@@ -70,9 +70,9 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
         begun.append(process)
         assert process.stdout is not None
         for line in process.stdout:
-            told = json.loads(line)
-            if told["event"] == "started":
-                return Running(told["url"], database, log, environment)
+            response = json.loads(line)
+            if response["event"] == "started":
+                return Running(response["url"], database, log, environment)
         raise AssertionError(f"it never started: {log.read_text()[-2000:]}")
 
     yield start
@@ -149,8 +149,8 @@ def shell(line: str, url: str, token: str) -> dict[str, Any]:
         ["sh", "-c", line], env={"API_BASE": url, "TOKEN": token, "PATH": os.environ["PATH"]},
         check=True, capture_output=True, text=True, timeout=LIMIT,
     )  # fmt: skip
-    told: dict[str, Any] = json.loads(ended.stdout)
-    return told
+    response: dict[str, Any] = json.loads(ended.stdout)
+    return response
 
 
 def later(text: str) -> str:
@@ -212,8 +212,8 @@ def test_the_twenty_first_enabled_task_is_refused_under_fifty_at_once(
         answers = list(
             crowd.map(lambda number: alice.post("/scheduled-tasks", json={**body, "name": str(number)}), range(50))
         )
-        told = sorted(answer.status_code for answer in answers)
-        assert told == [201] * 20 + [409] * 30, [
+        response = sorted(answer.status_code for answer in answers)
+        assert response == [201] * 20 + [409] * 30, [
             answer.text for answer in answers if answer.status_code not in (201, 409)
         ]
         refused = next(answer for answer in answers if answer.status_code == 409)
@@ -262,12 +262,12 @@ class Tenant:
 
     def judge(self, method: str, path: str, answer: httpx.Response) -> None:
         self.statuses[answer.status_code] = self.statuses.get(answer.status_code, 0) + 1
-        told = f"{method} {path} -> {answer.status_code} {answer.text[:300]}"
+        response = f"{method} {path} -> {answer.status_code} {answer.text[:300]}"
         repeats = self.foreign in path and not answer.is_success  # "There is no tenant 'bob'." tells nothing
         if not repeats and (self.foreign in answer.text or self.foreign in str(answer.headers)):
-            self.complaints.append(f"{self.mark} saw {self.foreign}: {told}")
+            self.complaints.append(f"{self.mark} saw {self.foreign}: {response}")
         if answer.status_code >= 500 and answer.status_code not in (503, 507):
-            self.complaints.append(told)
+            self.complaints.append(response)
         kind, name = MADE_AT.get((method, path), ("", ""))
         if kind and answer.is_success:
             made = answer.json()[name]

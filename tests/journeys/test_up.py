@@ -29,9 +29,9 @@ def up(tmp_path: Path) -> Iterator[Up]:
         begun.append(process)
         assert process.stdout is not None
         for line in process.stdout:
-            told = json.loads(line)
-            if told["event"] == "serving":
-                return process, told
+            answer = json.loads(line)
+            if answer["event"] == "serving":
+                return process, answer
         raise AssertionError("it never served")
 
     yield start
@@ -41,14 +41,14 @@ def up(tmp_path: Path) -> Iterator[Up]:
         process.communicate()
 
 
-def client(told: dict[str, Any]) -> httpx.Client:
-    return httpx.Client(base_url=told["url"], headers={"Authorization": f"Bearer {told['token']}"})
+def client(answer: dict[str, Any]) -> httpx.Client:
+    return httpx.Client(base_url=answer["url"], headers={"Authorization": f"Bearer {answer['token']}"})
 
 
 def test_what_was_accepted_before_kill_9_is_there_and_runs_after_a_restart(up: Up) -> None:
     """S0: an accepted job survives whatever happens to the process that accepted it."""
-    process, told = up()
-    with client(told) as first:
+    process, answer = up()
+    with client(answer) as first:
         later = {"handler": "example.greet", "queue": "example", "payload": {"name": "survivor"}}
         waiting = first.post("/scheduler/jobs", json={"handler": "far", "payload": {"n": 1}}).json()["job_id"]
         process.kill()
@@ -69,18 +69,18 @@ def test_what_was_accepted_before_kill_9_is_there_and_runs_after_a_restart(up: U
 
 
 def finished(service: httpx.Client, job_id: str) -> dict[str, Any] | None:
-    told: dict[str, Any] = service.get(f"/scheduler/jobs/{job_id}").json()
-    return told if told["status"] in ("succeeded", "done") else None
+    answer: dict[str, Any] = service.get(f"/scheduler/jobs/{job_id}").json()
+    return answer if answer["status"] in ("succeeded", "done") else None
 
 
 def test_the_token_of_one_start_ends_with_it(up: Up) -> None:
-    process, told = up()
-    with client(told) as first:
+    process, answer = up()
+    with client(answer) as first:
         assert first.get("/tokens").status_code == 200
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
     assert process.returncode == 0
 
     _, again = up()
-    with client({**again, "token": told["token"]}) as late:
+    with client({**again, "token": answer["token"]}) as late:
         assert late.get("/tokens").status_code == 401

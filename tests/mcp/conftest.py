@@ -25,21 +25,21 @@ class Host:
     client: Client
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        told = await self.client.call_tool(tool, arguments)
-        assert not told.is_error, told.content
-        assert told.structured_content is not None
-        return dict(told.structured_content)
+        answer = await self.client.call_tool(tool, arguments)
+        assert not answer.is_error, answer.content
+        assert answer.structured_content is not None
+        return dict(answer.structured_content)
 
     async def refused(self, tool: str, **arguments: Any) -> str:
-        told = await self.client.call_tool(tool, arguments)
-        assert told.is_error, told.structured_content
-        return str(getattr(told.content[0], "text", ""))
+        answer = await self.client.call_tool(tool, arguments)
+        assert answer.is_error, answer.structured_content
+        return str(getattr(answer.content[0], "text", ""))
 
     async def focus(self, goal: str, priority: int = 50) -> str:
         """Add a task and give it the focus, which is free."""
         task = await self.call("task_add", goal=goal, idempotency_key=goal, priority=priority)
-        told = await self.call("safe_point")
-        assert told["task"]["id"] == task["id"]
+        answer = await self.call("safe_point")
+        assert answer["task"]["id"] == task["id"]
         return str(task["id"])
 
 

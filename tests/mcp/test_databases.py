@@ -19,15 +19,15 @@ async def test_a_story_is_told_alike_on_every_database(database_url: str) -> Non
         async with agent(app.world) as host, operator(app.world) as person:
             report = await host.focus("report", 40)
             await host.call("task_add", goal="alert", idempotency_key="a", priority=90)
-            told = await host.call("safe_point", task_id=report, context={"page": 3})
-            alert = told["task"]["id"]
-            assert told["answer"] == "yield"
+            result = await host.call("safe_point", task_id=report, context={"page": 3})
+            alert = result["task"]["id"]
+            assert result["answer"] == "yield"
             asked = await host.call("confirm_request", task_id=alert, action="page", args={"who": "bob"})
             assert (await host.call("safe_point"))["task"]["context"] == {"page": 3}
             await person.call("confirm_answer", wait_id=asked["id"], approve=True)
-            told = await host.call("safe_point", task_id=report)
-            assert (told["answer"], told["task"]["id"]) == ("yield", alert)
-            assert [fact["kind"] for fact in told["facts"]] == ["confirmed"]
+            result = await host.call("safe_point", task_id=report)
+            assert (result["answer"], result["task"]["id"]) == ("yield", alert)
+            assert [fact["kind"] for fact in result["facts"]] == ["confirmed"]
             await host.call("task_done", task_id=alert)
             assert (await host.call("safe_point"))["task"]["id"] == report
             await host.call("task_done", task_id=report)

@@ -33,8 +33,8 @@ SOON = 30.0
 class Listening(HttpServer):
     """Tells when it listens."""
 
-    def __init__(self, *told: Any) -> None:
-        super().__init__(*told, grace=GRACE)
+    def __init__(self, *result: Any) -> None:
+        super().__init__(*result, grace=GRACE)
         self.listens = threading.Event()
 
     async def startup(self, sockets: Any = None) -> None:
@@ -130,11 +130,11 @@ def test_nobody_comes_in_without_a_valid_token(world: World) -> None:
     made, text = create_token(world, owner="alice", scopes=("tasks",))
     revoke_token(world, made.token_id)
     with served(world) as url:
-        told: list[dict[str, str]] = [
+        result: list[dict[str, str]] = [
             {}, {"Authorization": "Basic YTpi"}, {"Authorization": "Bearer"}, {"Authorization": f"Bearer {text}"},
             {"Authorization": "Bearer horae_x"},
         ]  # fmt: skip
-        for headers in told:
+        for headers in result:
             for path in ("", "/other"):
                 answer = httpx.post(f"{url}{path}", headers=headers, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
                 assert (answer.status_code, answer.headers["connection"]) == (401, "close")
@@ -157,12 +157,12 @@ def test_an_agents_token_is_not_an_operators_nor_the_other_way_round(
 
 async def test_an_operator_answers_over_http_under_the_name_of_the_token(world: World) -> None:
     made, text = create_token(world, owner="system", scopes=("admin",))
-    with served(world) as url, served(world, is_operator=True) as desk:
-        async with at(url, token(world, "alice")) as agent, at(desk, text) as person:
+    with served(world) as url, served(world, is_operator=True) as port:
+        async with at(url, token(world, "alice")) as agent, at(port, text) as person:
             task = await agent.focus("refund")
             asked = await agent.call("confirm_request", task_id=task, action="refund", args={"amount": 40})
-            told = await person.call("confirm_answer", wait_id=asked["id"], approve=True)
-            assert (told["approved"], told["decided_by"]) == (True, f"token/{made.token_id}")
+            result = await person.call("confirm_answer", wait_id=asked["id"], approve=True)
+            assert (result["approved"], result["decided_by"]) == (True, f"token/{made.token_id}")
             (fact,) = (await agent.call("safe_point"))["facts"]
             assert fact["kind"] == "confirmed"
 

@@ -24,13 +24,13 @@ CLEAN = {name: value for name, value in os.environ.items() if not name.startswit
 
 
 def host_of(url: str, *more: str) -> Client:
-    told = ["-m", "horae", "mcp", "--db", url, *more]
-    return Client(stdio_client(StdioServerParameters(command=sys.executable, args=told, env=CLEAN)))
+    answer = ["-m", "horae", "mcp", "--db", url, *more]
+    return Client(stdio_client(StdioServerParameters(command=sys.executable, args=answer, env=CLEAN)))
 
 
-def run(*told: str) -> subprocess.CompletedProcess[str]:
+def run(*answer: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "horae", *told], capture_output=True, text=True, env=CLEAN, timeout=SOON, check=False
+        [sys.executable, "-m", "horae", *answer], capture_output=True, text=True, env=CLEAN, timeout=SOON, check=False
     )
 
 
@@ -52,18 +52,18 @@ async def test_a_task_outlives_the_process_that_took_it(url: str) -> None:
         assert (lane.driver, lane.leased_until) == (None, None)  # given back when the host closed its end
     async with host_of(url, "--lane", "desk", "--owner", "alice", "--tools", "minimal") as client:
         assert len((await client.list_tools()).tools) == 5
-        told = await Host(client).call("safe_point")
-        assert (told["task"]["id"], told["task"]["context"]) == (task, {"page": 3})
+        answer = await Host(client).call("safe_point")
+        assert (answer["task"]["id"], answer["task"]["context"]) == (task, {"page": 3})
 
 
 async def test_agents_and_operators_are_two_processes(url: str) -> None:
-    async with host_of(url, "--owner", "alice") as agent, host_of(url, "--operator") as desk:
+    async with host_of(url, "--owner", "alice") as agent, host_of(url, "--operator") as port:
         task = await Host(agent).focus("refund")
         asked = await Host(agent).call("confirm_request", task_id=task, action="refund")
-        (waiting,) = (await Host(desk).call("confirm_list"))["items"]
-        told = await Host(desk).call("confirm_answer", wait_id=waiting["id"], approve=True)
-        assert (waiting["id"], told["approved"]) == (asked["id"], True)
-        assert told["decided_by"].startswith("cli/")
+        (waiting,) = (await Host(port).call("confirm_list"))["items"]
+        answer = await Host(port).call("confirm_answer", wait_id=waiting["id"], approve=True)
+        assert (waiting["id"], answer["approved"]) == (asked["id"], True)
+        assert answer["decided_by"].startswith("cli/")
 
 
 async def test_over_http_it_says_where_and_ends_in_order(url: str) -> None:
@@ -94,8 +94,8 @@ def test_told_to_end_over_stdio_it_gives_its_lane_back(url: str) -> None:
     asks = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     call = {"name": "safe_point", "arguments": {}}
     try:
-        for number, (method, told) in enumerate((("initialize", asks), ("tools/call", call))):
-            message = {"jsonrpc": "2.0", "id": number, "method": method, "params": told}
+        for number, (method, answer) in enumerate((("initialize", asks), ("tools/call", call))):
+            message = {"jsonrpc": "2.0", "id": number, "method": method, "params": answer}
             process.stdin.write(json.dumps(message) + "\n")
             process.stdin.flush()
             assert "result" in json.loads(process.stdout.readline())
@@ -112,7 +112,7 @@ def test_told_to_end_over_stdio_it_gives_its_lane_back(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("answer", "why"),
     [
         (("--tools", "some"), "choose all or minimal"),
         (("--http", "--owner", "alice"), "the token says whose lane"),
@@ -120,8 +120,8 @@ def test_told_to_end_over_stdio_it_gives_its_lane_back(url: str) -> None:
         (("--lane", "a lane"), "lane"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_words(url: str, told: tuple[str, ...], why: str) -> None:
-    ended = run("mcp", "--db", url, *told)
+def test_what_makes_no_sense_is_refused_in_words(url: str, answer: tuple[str, ...], why: str) -> None:
+    ended = run("mcp", "--db", url, *answer)
     assert ended.returncode != 0
     assert ended.stderr.startswith("error: ")
     assert why in ended.stderr

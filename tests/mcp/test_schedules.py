@@ -23,14 +23,14 @@ DAILY: dict[str, Any] = {
 
 async def test_a_schedule_tells_its_next_times_its_zone_its_end_and_what_it_is_worth(world: World) -> None:
     async with agent(world) as host:
-        told = await host.call("schedule_create", **DAILY)
-        assert told["next_times"][0] == "Tuesday, 08 January 2030 at 09:00:00 Europe/Berlin"
-        assert len(told["next_times"]) == 3
-        assert (told["timezone"], told["ends_at"]) == ("Europe/Berlin", "2030-04-07T12:00:00Z")  # 90 days: a review
-        assert told["durable"] is True
-        assert "while a worker" in told["durability"]
+        answer = await host.call("schedule_create", **DAILY)
+        assert answer["next_times"][0] == "Tuesday, 08 January 2030 at 09:00:00 Europe/Berlin"
+        assert len(answer["next_times"]) == 3
+        assert (answer["timezone"], answer["ends_at"]) == ("Europe/Berlin", "2030-04-07T12:00:00Z")  # 90 days: a review
+        assert answer["durable"] is True
+        assert "while a worker" in answer["durability"]
         (listed,) = (await host.call("schedule_list"))["schedules"]
-        assert (listed["schedule_id"], listed["goal"]) == (told["schedule_id"], "read the news")
+        assert (listed["schedule_id"], listed["goal"]) == (answer["schedule_id"], "read the news")
 
 
 async def test_a_fire_puts_the_goal_into_the_backlog_of_its_owner() -> None:
@@ -40,8 +40,8 @@ async def test_a_fire_puts_the_goal_into_the_backlog_of_its_owner() -> None:
         made = await host.call("schedule_create", **{**DAILY, "priority": 70})
         fires.trigger(lab.world, made["schedule_id"], owner="alice")
         await lab.settle()
-        told = await host.call("safe_point")
-        assert (told["task"]["goal"], told["task"]["priority"]) == ("read the news", 70)
+        answer = await host.call("safe_point")
+        assert (answer["task"]["goal"], answer["task"]["priority"]) == ("read the news", 70)
 
 
 async def test_the_same_key_gives_the_same_schedule_and_another_wish_is_refused(world: World) -> None:
@@ -84,19 +84,19 @@ async def test_what_costs_too_much_or_means_nothing_is_refused(world: World, cha
 
 async def test_an_interval_begins_after_its_first_span_and_may_end_by_count(world: World) -> None:
     async with agent(world) as host:
-        told = await host.call(
+        answer = await host.call(
             "schedule_create", **{**DAILY, "kind": "interval", "expr": "3600", "timezone": None, "max_runs": 2}
         )
-        assert told["next_times"] == [
+        assert answer["next_times"] == [
             "Monday, 07 January 2030 at 13:00:00 UTC", "Monday, 07 January 2030 at 14:00:00 UTC",
         ]  # fmt: skip
-        assert (told["ends_at"], told["max_runs"]) == (None, 2)
+        assert (answer["ends_at"], answer["max_runs"]) == (None, 2)
 
 
 async def test_a_single_run_without_a_zone_is_read_in_the_zone_given(world: World) -> None:
     async with agent(world) as host:
-        told = await host.call("schedule_create", **{**DAILY, "kind": "once", "expr": "2030-01-08T09:00"})
-        assert told["next_times"] == ["Tuesday, 08 January 2030 at 09:00:00 Europe/Berlin"]
+        answer = await host.call("schedule_create", **{**DAILY, "kind": "once", "expr": "2030-01-08T09:00"})
+        assert answer["next_times"] == ["Tuesday, 08 January 2030 at 09:00:00 Europe/Berlin"]
 
 
 async def test_the_twenty_first_schedule_is_refused(world: World) -> None:
@@ -110,9 +110,9 @@ async def test_pausing_and_going_on_may_be_repeated(world: World) -> None:
     async with agent(world) as host:
         made = (await host.call("schedule_create", **DAILY))["schedule_id"]
         for paused, state in ((True, "paused"), (True, "paused"), (False, "active"), (False, "active")):
-            told = await host.call("schedule_pause", schedule_id=made, paused=paused)
-            assert told["state"] == state
-            assert (told["next_run_at"] is None) == paused
+            answer = await host.call("schedule_pause", schedule_id=made, paused=paused)
+            assert answer["state"] == state
+            assert (answer["next_run_at"] is None) == paused
 
 
 async def test_a_schedule_that_is_not_the_agents_own_does_not_exist(world: World) -> None:
@@ -129,9 +129,9 @@ async def test_a_schedule_that_this_host_cannot_read_does_not_hide_the_others(wo
         await host.call("schedule_create", **{**DAILY, "idempotency_key": "more"})
         moved = replace(schedules.get(world, made, owner="alice"), zone="Mars/Olympus")
         world.store.transact(lambda tx: tx.schedules.put(moved, expected_version=moved.version))
-        told = {each["schedule_id"]: each for each in (await host.call("schedule_list"))["schedules"]}
-        assert len(told) == 2
-        assert "Mars/Olympus" in told[made]["in_words"]
+        answer = {each["schedule_id"]: each for each in (await host.call("schedule_list"))["schedules"]}
+        assert len(answer) == 2
+        assert "Mars/Olympus" in answer[made]["in_words"]
 
 
 async def _is_unknown(host: Host, schedule_id: str) -> None:

@@ -58,11 +58,11 @@ async def test_an_operator_is_offered_the_approvals_and_nothing_of_an_agent(worl
 
 async def test_hints_tell_what_reads_what_ends_and_what_may_be_repeated(world: World) -> None:
     async with agent(world) as host:
-        told = {tool.name: tool.annotations for tool in (await host.client.list_tools()).tools}
-    assert all(hints is not None and hints.open_world_hint is False for hints in told.values())
-    assert {name for name, hints in told.items() if hints and hints.read_only_hint} == READS
-    assert {name for name, hints in told.items() if hints and hints.destructive_hint} == DESTROYS
-    assert {name for name, hints in told.items() if hints and hints.idempotent_hint} == REPEATABLE
+        result = {tool.name: tool.annotations for tool in (await host.client.list_tools()).tools}
+    assert all(hints is not None and hints.open_world_hint is False for hints in result.values())
+    assert {name for name, hints in result.items() if hints and hints.read_only_hint} == READS
+    assert {name for name, hints in result.items() if hints and hints.destructive_hint} == DESTROYS
+    assert {name for name, hints in result.items() if hints and hints.idempotent_hint} == REPEATABLE
 
 
 async def test_every_tool_has_words_a_schema_of_its_answer_and_takes_nothing_unknown(world: World) -> None:
@@ -109,9 +109,9 @@ async def test_what_is_out_of_bounds_is_refused_and_changes_nothing(
     world: World, tool: str, arguments: dict[str, Any]
 ) -> None:
     async with agent(world) as host:
-        told = await host.refused(tool, **arguments)
-        assert told.startswith(f"Error executing tool {tool}:")
-        assert len(told) > len(f"Error executing tool {tool}: ")  # a reason, not a crash
+        result = await host.refused(tool, **arguments)
+        assert result.startswith(f"Error executing tool {tool}:")
+        assert len(result) > len(f"Error executing tool {tool}: ")  # a reason, not a crash
         assert (await host.call("task_list"))["items"] == []
 
 
@@ -120,8 +120,8 @@ async def test_what_is_out_of_bounds_is_refused_and_changes_nothing(
 
 async def test_a_view_of_a_lane_that_nobody_has_used_is_empty(world: World) -> None:
     async with agent(world) as host:
-        told = await host.call("attention_view")
-        assert (told["focus"], told["backlog"], told["driver"], told["timezone"]) == (None, [], "nobody", "UTC")
+        result = await host.call("attention_view")
+        assert (result["focus"], result["backlog"], result["driver"], result["timezone"]) == (None, [], "nobody", "UTC")
         assert (await host.call("journal_read"))["items"] == []
 
 
@@ -136,8 +136,8 @@ async def test_the_same_key_twice_is_the_same_task_and_another_wish_under_it_is_
 
 async def test_a_task_may_start_later_and_never_both_ways(world: World) -> None:
     async with agent(world) as host:
-        told = await host.call("task_add", goal="later", idempotency_key="k", delay_s=60)
-        assert (told["state"], told["start_at"]) == ("created", "2030-01-07T12:01:00Z")
+        result = await host.call("task_add", goal="later", idempotency_key="k", delay_s=60)
+        assert (result["state"], result["start_at"]) == ("created", "2030-01-07T12:01:00Z")
         both = {"delay_s": 1, "start_at": "2031-01-01T00:00:00Z"}
         assert "not both" in await host.refused("task_add", goal="g", idempotency_key="j", **both)
         (delayed,) = (await host.call("attention_view"))["created"]
@@ -166,8 +166,8 @@ async def test_tasks_are_listed_page_by_page(world: World) -> None:
 async def test_lists_are_short_and_one_task_is_whole(world: World) -> None:
     async with agent(world) as host:
         task = (await host.call("task_add", goal="x", idempotency_key="k", payload={"large": "y" * 9999}))["id"]
-        for told in (await host.call("attention_view"), await host.call("task_list")):
-            assert "yyy" not in json.dumps(told)
+        for result in (await host.call("attention_view"), await host.call("task_list")):
+            assert "yyy" not in json.dumps(result)
         assert (await host.call("task_get", task_id=task))["payload"]["payload"] == {"large": "y" * 9999}
 
 
@@ -205,13 +205,13 @@ async def test_focus_tasks_and_journal_are_resources(world: World) -> None:
         task = await host.focus("x")
         read = host.client.read_resource
 
-        async def told(uri: str) -> Any:
+        async def result(uri: str) -> Any:
             return json.loads(getattr((await read(uri)).contents[0], "text", ""))
 
-        assert (await told("attention://focus"))["focus"]["id"] == task
-        assert (await told(f"attention://tasks/{task}"))["goal"] == "x"
-        assert [row["seq"] for row in (await told("attention://journal?since=1"))["items"]] == [2, 3]
-        assert len((await told("attention://journal"))["items"]) == 3
+        assert (await result("attention://focus"))["focus"]["id"] == task
+        assert (await result(f"attention://tasks/{task}"))["goal"] == "x"
+        assert [row["seq"] for row in (await result("attention://journal?since=1"))["items"]] == [2, 3]
+        assert len((await result("attention://journal"))["items"]) == 3
         for wrong in ("attention://tasks/t99", "attention://tasks/x", "attention://journal?since=-1"):
             with pytest.raises(MCPError):
                 await read(wrong)
@@ -230,17 +230,17 @@ async def test_the_journal_stays_sound(world: World) -> None:
         task = await host.focus("x")
         await host.call("safe_point", task_id=task, context=[1])
         await host.call("wait_for", task_id=task, keys=["a"], timeout_s=5)
-    told = verify(world, "main", owner="alice")
-    assert told.complaints == ()
-    assert told.sealed > 0
+    result = verify(world, "main", owner="alice")
+    assert result.complaints == ()
+    assert result.sealed > 0
 
 
 async def test_a_client_of_the_older_protocol_is_served_as_well(world: World) -> None:
     server = agent_server(Here.for_one(world, owner="alice"))
     async with Client(server, mode="legacy") as client:
-        told = await client.call_tool("task_add", {"goal": "x", "idempotency_key": "k"})
-        assert told.structured_content is not None
-        assert told.structured_content["id"] == "t1"
+        result = await client.call_tool("task_add", {"goal": "x", "idempotency_key": "k"})
+        assert result.structured_content is not None
+        assert result.structured_content["id"] == "t1"
 
 
 async def test_a_task_a_wait_and_an_event_are_told_as_the_room_tells_them(world: World) -> None:
@@ -250,7 +250,7 @@ async def test_a_task_a_wait_and_an_event_are_told_as_the_room_tells_them(world:
         task = await host.focus("x")
         waiting = await host.call("wait_for", task_id=task, keys=["ack"], timeout_s=60)
         event = await host.call("event_post", key="later")
-        told = [
+        result = [
             (await host.call("task_get", task_id=task), here.attention.task("main", task)),
             (waiting, here.attention.task("main", task)),
             (waiting["waits"][0], here.attention.waits("main")[0]),
@@ -260,6 +260,6 @@ async def test_a_task_a_wait_and_an_event_are_told_as_the_room_tells_them(world:
         ]
 
     besides = {"timezone", "durability", "waits", "early"}
-    for answer, value in told:
+    for answer, value in result:
         assert {name: each for name, each in answer.items() if name not in besides}.items() <= to_json(value).items()
     assert (event["state"], event["task"], event["deduplicated"]) == ("pending", None, False)

@@ -11,7 +11,7 @@ from horae.app import Horae
 from horae.attention import Act, Attention, Control, Done, Turn
 from horae.core.attention.task import Policy
 from horae.mcp.here import Here
-from horae.mcp.lane_sessions import LEASE, SILENCE, Seats
+from horae.mcp.lane_sessions import LEASE, SILENCE, LaneSessions
 from horae.mcp.server import agent_server
 from horae.ports import World
 from horae.testing import Lab
@@ -24,19 +24,19 @@ async def test_the_first_safe_point_tells_what_to_work_on_and_commits_nothing(wo
         assert (await host.call("safe_point"))["answer"] == "idle"
         await host.call("task_add", goal="write", idempotency_key="k")
         for _ in range(2):  # a reply that was lost is told again
-            told = await host.call("safe_point")
-            assert (told["answer"], told["task"]["goal"], told["turn"]) == ("continue", "write", 1)
-            assert [fact["kind"] for fact in told["facts"]] == ["started"]
+            response = await host.call("safe_point")
+            assert (response["answer"], response["task"]["goal"], response["turn"]) == ("continue", "write", 1)
+            assert [fact["kind"] for fact in response["facts"]] == ["started"]
 
 
 async def test_a_context_comes_back_as_it_was_and_stays_when_it_is_left_out(world: World) -> None:
     context = {"read": [1, 2.5, None, "ü"], "deep": {"er": True}}
     async with agent(world) as host:
         task = await host.focus("x")
-        told = await host.call("safe_point", task_id=task, context=context, note="page 3")
-        assert (told["task"]["context"], told["task"]["note"]) == (context, "page 3")
-        told = await host.call("safe_point", task_id=task)
-        assert (told["task"]["context"], told["task"]["note"], told["turn"]) == (context, "page 3", 3)
+        response = await host.call("safe_point", task_id=task, context=context, note="page 3")
+        assert (response["task"]["context"], response["task"]["note"]) == (context, "page 3")
+        response = await host.call("safe_point", task_id=task)
+        assert (response["task"]["context"], response["task"]["note"], response["turn"]) == (context, "page 3", 3)
 
 
 async def test_a_safe_point_that_is_repeated_with_its_turn_does_no_harm(world: World) -> None:
@@ -56,15 +56,15 @@ async def test_a_stronger_task_takes_the_focus_at_a_safe_point_and_gives_it_back
         alert = (await host.call("task_add", goal="alert", idempotency_key="a", priority=90))["id"]
         assert (await host.call("attention_view"))["focus"]["id"] == report  # nothing happens between safe points
 
-        told = await host.call("safe_point", task_id=report, context={"page": 3}, note="table 2 is open")
+        response = await host.call("safe_point", task_id=report, context={"page": 3}, note="table 2 is open")
 
-        assert (told["answer"], told["task"]["id"]) == ("yield", alert)
-        assert told["reason"].startswith(f"interrupted by {alert}")
+        assert (response["answer"], response["task"]["id"]) == ("yield", alert)
+        assert response["reason"].startswith(f"interrupted by {alert}")
         assert [task["id"] for task in (await host.call("attention_view"))["stack"]] == [report]
         await host.call("task_done", task_id=alert, result="fixed")
-        told = await host.call("safe_point")
-        assert (told["task"]["id"], told["task"]["context"]) == (report, {"page": 3})
-        resumed = next(fact["data"] for fact in told["facts"] if fact["kind"] == "resumed")
+        response = await host.call("safe_point")
+        assert (response["task"]["id"], response["task"]["context"]) == (report, {"page": 3})
+        resumed = next(fact["data"] for fact in response["facts"] if fact["kind"] == "resumed")
         assert resumed["note"] == "table 2 is open"
         assert {"completed"} <= {each["became"] for each in resumed["meanwhile"]}
 
@@ -79,11 +79,11 @@ async def test_what_is_slightly_stronger_waits_for_its_turn(world: World) -> Non
 async def test_a_cancelled_focus_yields_at_its_next_safe_point(world: World) -> None:
     async with agent(world) as host:
         task = await host.focus("x")
-        told = await host.call("task_cancel", task_id=task, reason="no need")
-        assert (told["state"], told["cancel_requested"], told["reason"]) == ("running", True, "no need")
-        told = await host.call("safe_point", task_id=task)
-        assert (told["answer"], told["task"]) == ("yield", None)
-        assert told["reason"] == "it was cancelled: no need"
+        response = await host.call("task_cancel", task_id=task, reason="no need")
+        assert (response["state"], response["cancel_requested"], response["reason"]) == ("running", True, "no need")
+        response = await host.call("safe_point", task_id=task)
+        assert (response["answer"], response["task"]) == ("yield", None)
+        assert response["reason"] == "it was cancelled: no need"
         assert "cancelled" in await host.refused("task_done", task_id=task)
 
 
@@ -91,9 +91,9 @@ async def test_control_holds_the_focus_until_it_lets_go(world: World) -> None:
     async with agent(world) as host:
         task = await host.focus("x")
         lanes.set_control(world, "main", {"auto_continue": False}, owner="alice", actor="user/olga")
-        told = await host.call("safe_point", task_id=task)
-        assert (told["answer"], told["task"]) == ("yield", None)
-        assert "control does not let it go on" in told["reason"]
+        response = await host.call("safe_point", task_id=task)
+        assert (response["answer"], response["task"]) == ("yield", None)
+        assert "control does not let it go on" in response["reason"]
         assert (await host.call("safe_point"))["answer"] == "idle"
         lanes.set_control(world, "main", {}, owner="alice", actor="user/olga")
         assert (await host.call("safe_point"))["task"]["id"] == task
@@ -105,17 +105,19 @@ async def test_control_holds_the_focus_until_it_lets_go(world: World) -> None:
 async def test_a_wait_frees_the_focus_and_an_event_brings_the_task_back(world: World) -> None:
     async with agent(world) as host:
         task = await host.focus("x")
-        told = await host.call("wait_for", task_id=task, keys=["ack", "nack"], timeout_s=60, context="asked", turn=1)
-        assert (told["state"], told["early"]) == ("waiting", None)
-        assert [wait["deadline"] for wait in told["waits"]] == ["2030-01-07T12:01:00Z"] * 2
+        response = await host.call(
+            "wait_for", task_id=task, keys=["ack", "nack"], timeout_s=60, context="asked", turn=1
+        )
+        assert (response["state"], response["early"]) == ("waiting", None)
+        assert [wait["deadline"] for wait in response["waits"]] == ["2030-01-07T12:01:00Z"] * 2
         repeated = await host.call("wait_for", task_id=task, keys=["ack", "nack"], timeout_s=60, turn=1)
-        assert repeated["waits"] == told["waits"]
+        assert repeated["waits"] == response["waits"]
         assert (await host.call("safe_point"))["answer"] == "idle"
         assert "is waiting and not the focus" in await host.refused("task_done", task_id=task)
         assert (await host.call("event_post", key="nack", body={"by": "bob"}))["task"] == task
-        told = await host.call("safe_point")
-        assert (told["task"]["id"], told["task"]["context"]) == (task, "asked")
-        (event,) = told["facts"]
+        response = await host.call("safe_point")
+        assert (response["task"]["id"], response["task"]["context"]) == (task, "asked")
+        (event,) = response["facts"]
         assert (event["kind"], event["data"], event["about"]["key"]) == ("event", {"by": "bob"}, "nack")
 
 
@@ -124,10 +126,10 @@ async def test_an_event_that_came_early_counts_as_one_in_time(world: World) -> N
     async with agent(world) as host:
         task = await host.focus("x")
         await host.call("event_post", key="ack", body={"by": "bob"})
-        told = await host.call("wait_for", task_id=task, keys=["ack"], timeout_s=60)
-        assert (told["state"], told["waits"], told["early"]["data"]["by"]) == ("ready", [], "bob")
-        told = await host.call("safe_point")
-        assert [fact["kind"] for fact in told["facts"]] == ["event"]
+        response = await host.call("wait_for", task_id=task, keys=["ack"], timeout_s=60)
+        assert (response["state"], response["waits"], response["early"]["data"]["by"]) == ("ready", [], "bob")
+        response = await host.call("safe_point")
+        assert [fact["kind"] for fact in response["facts"]] == ["event"]
 
 
 async def test_silence_ends_a_wait_though_no_worker_runs(world: World, clock: VirtualClock) -> None:
@@ -135,8 +137,8 @@ async def test_silence_ends_a_wait_though_no_worker_runs(world: World, clock: Vi
         task = await host.focus("x")
         await host.call("wait_for", task_id=task, keys=["ack"], timeout_s=60)
         clock.advance(timedelta(seconds=61))
-        told = await host.call("safe_point")
-        assert (told["task"]["id"], [fact["kind"] for fact in told["facts"]]) == (task, ["timed_out"])
+        response = await host.call("safe_point")
+        assert (response["task"]["id"], [fact["kind"] for fact in response["facts"]]) == (task, ["timed_out"])
 
 
 async def test_facts_that_the_host_was_not_told_stay_for_its_next_turn(world: World) -> None:
@@ -144,8 +146,8 @@ async def test_facts_that_the_host_was_not_told_stay_for_its_next_turn(world: Wo
     async with agent(world) as host:
         task = await host.focus("x")
         lanes.set_control(world, "main", {"allow_interrupt": False}, owner="alice", actor="user/olga")
-        told = await host.call("safe_point", task_id=task)
-        assert [fact["kind"] for fact in told["facts"]] == ["control_changed"]
+        response = await host.call("safe_point", task_id=task)
+        assert [fact["kind"] for fact in response["facts"]] == ["control_changed"]
         assert (await host.call("safe_point", task_id=task))["facts"] == []
 
 
@@ -160,8 +162,8 @@ async def test_done_and_failed_are_said_once_and_may_be_repeated(world: World) -
         assert (await host.call("task_get", task_id=first))["result"] == {"n": 1}
         second = await host.focus("y")
         for _ in range(2):
-            told = await host.call("task_fail", task_id=second, reason="no source answers")
-            assert (told["state"], told["reason"]) == ("failed", "no source answers")
+            response = await host.call("task_fail", task_id=second, reason="no source answers")
+            assert (response["state"], response["reason"]) == ("failed", "no source answers")
         assert "is completed" in await host.refused("task_fail", task_id=first, reason="too late")
 
 
@@ -169,8 +171,8 @@ async def test_only_the_focus_can_be_decided_about(world: World) -> None:
     async with agent(world) as host:
         focus = await host.focus("x")
         other = (await host.call("task_add", goal="y", idempotency_key="y"))["id"]
-        told = await host.refused("task_done", task_id=other)
-        assert f"{other} is ready and not the focus; {focus} has it" in told
+        response = await host.refused("task_done", task_id=other)
+        assert f"{other} is ready and not the focus; {focus} has it" in response
         assert "(not_found)" in await host.refused("safe_point", task_id="t99")
         assert "name the one you work on" in await host.refused("safe_point", context=1)
 
@@ -186,33 +188,33 @@ async def asked(host: Host, **more: Any) -> dict[str, Any]:
 async def test_a_person_approves_exactly_what_was_asked(world: World) -> None:
     """Section 3.8: bound to the hash of the intent, with the approver's name."""
     async with agent(world) as host, operator(world) as person:
-        told = await asked(host)
+        response = await asked(host)
         (waiting,) = (await person.call("confirm_list"))["items"]
-        assert (waiting["id"], waiting["owner"], waiting["lane"]) == (told["id"], "alice", "main")
+        assert (waiting["id"], waiting["owner"], waiting["lane"]) == (response["id"], "alice", "main")
         assert (waiting["action"], waiting["arguments"]) == ("refund", {"amount": 40})
-        assert waiting["intent_hash"] == told["intent_hash"]
-        answer = await person.call("confirm_answer", wait_id=told["id"], approve=True, reason="they are right")
+        assert waiting["intent_hash"] == response["intent_hash"]
+        answer = await person.call("confirm_answer", wait_id=response["id"], approve=True, reason="they are right")
         assert (answer["approved"], answer["decided_by"]) == (True, "user/olga")
         (fact,) = (await host.call("safe_point"))["facts"]
         assert (fact["kind"], fact["data"]["by"], fact["data"]["arguments"]) == (
             "confirmed", "user/olga", {"amount": 40},
         )  # fmt: skip
-        again = await person.call("confirm_answer", wait_id=told["id"], approve=True)
+        again = await person.call("confirm_answer", wait_id=response["id"], approve=True)
         assert again == answer
-        other = await person.refused("confirm_answer", wait_id=told["id"], approve=False)
+        other = await person.refused("confirm_answer", wait_id=response["id"], approve=False)
         assert "already been approved by user/olga" in other
 
 
 async def test_a_denial_is_a_fact_and_silence_is_not_a_denial(world: World, clock: VirtualClock) -> None:
     """Invariant 18."""
     async with agent(world) as host, operator(world) as person:
-        told = await asked(host, timeout_s=60)
-        assert (await person.call("confirm_answer", wait_id=told["id"], approve=False))["approved"] is False
+        response = await asked(host, timeout_s=60)
+        assert (await person.call("confirm_answer", wait_id=response["id"], approve=False))["approved"] is False
         back = await host.call("safe_point")
         assert [fact["kind"] for fact in back["facts"]] == ["denied"]
-        told = await host.call("confirm_request", task_id=back["task"]["id"], action="refund", timeout_s=60)
+        response = await host.call("confirm_request", task_id=back["task"]["id"], action="refund", timeout_s=60)
         clock.advance(timedelta(seconds=60))
-        assert "timed out" in await person.refused("confirm_answer", wait_id=told["id"], approve=True)
+        assert "timed out" in await person.refused("confirm_answer", wait_id=response["id"], approve=True)
         kinds = [fact["kind"] for fact in (await host.call("safe_point"))["facts"]]
         assert "timed_out" in kinds
         assert not {"confirmed", "denied"} & set(kinds)
@@ -220,25 +222,25 @@ async def test_a_denial_is_a_fact_and_silence_is_not_a_denial(world: World, cloc
 
 async def test_an_agent_cannot_answer_its_own_question_nor_post_its_way_past_it(world: World) -> None:
     async with agent(world) as host:
-        told = await asked(host)
+        response = await asked(host)
         key = (await host.call("attention_view"))["waiting"][0]["waits"][0]["key"]
         await host.call("event_post", key=key, body={"approve": True})
-        assert (await host.call("task_get", task_id=told["task"]))["state"] == "waiting"
-        assert "Unknown tool" in await host.refused("confirm_answer", wait_id=told["id"], approve=True)
+        assert (await host.call("task_get", task_id=response["task"]))["state"] == "waiting"
+        assert "Unknown tool" in await host.refused("confirm_answer", wait_id=response["id"], approve=True)
 
 
 async def test_an_operator_of_one_tenant_does_not_see_the_questions_of_another(world: World) -> None:
     async with agent(world) as host, operator(world, owner="bob") as person:
-        told = await asked(host)
+        response = await asked(host)
         assert (await person.call("confirm_list"))["items"] == []
-        assert "(not_found)" in await person.refused("confirm_answer", wait_id=told["id"], approve=True)
+        assert "(not_found)" in await person.refused("confirm_answer", wait_id=response["id"], approve=True)
 
 
 async def test_arguments_that_a_directive_takes_for_itself_are_refused(world: World) -> None:
     async with agent(world) as host:
         task = await host.focus("x")
-        told = await host.refused("confirm_request", task_id=task, action="send", args={"note": "hi"})
-        assert "cannot be called 'note'" in told
+        response = await host.refused("confirm_request", task_id=task, action="send", args={"note": "hi"})
+        assert "cannot be called 'note'" in response
 
 
 # -- driving -------------------------------------------------------------------------------------------------------
@@ -252,8 +254,8 @@ async def test_a_session_that_ends_gives_its_lane_back_and_the_next_goes_on(worl
     lane = lanes.get_lane(world, "main", owner="alice")
     assert (lane.driver, lane.leased_until) == (None, None)
     async with agent(world) as host:
-        told = await host.call("safe_point")
-        assert (told["task"]["id"], told["task"]["context"], told["turn"]) == (task, "half done", 2)
+        response = await host.call("safe_point")
+        assert (response["task"]["id"], response["task"]["context"], response["turn"]) == (task, "half done", 2)
     assert verify(world, "main", owner="alice").complaints == ()
 
 
@@ -261,8 +263,8 @@ async def test_a_lane_has_one_driver_and_everybody_else_may_still_add(world: Wor
     """Invariant 1 between two servers."""
     async with agent(world) as host, agent(world) as other:
         await host.focus("x")
-        told = await other.refused("safe_point")
-        assert "driven by another process" in told
+        response = await other.refused("safe_point")
+        assert "driven by another process" in response
         assert (await other.call("attention_view"))["driver"] == "somebody else"
         assert (await other.call("task_add", goal="y", idempotency_key="y"))["deduplicated"] is False
         assert (await other.call("event_post", key="k"))["state"] == "pending"
@@ -277,8 +279,8 @@ async def test_a_server_that_lost_its_lane_says_so_and_can_come_back(world: Worl
         assert drive is not None
         assert "(lane_lost)" in await host.refused("safe_point", task_id=task, context="mine")
         lanes.let_go(world, drive)
-        told = await host.call("safe_point")
-        assert (told["task"]["id"], told["task"]["context"]) == (task, None)
+        response = await host.call("safe_point")
+        assert (response["task"]["id"], response["task"]["context"]) == (task, None)
 
 
 async def test_a_killed_task_is_gone_for_the_host(world: World) -> None:
@@ -290,13 +292,13 @@ async def test_a_killed_task_is_gone_for_the_host(world: World) -> None:
 
 
 async def test_a_seat_whose_owner_is_silent_can_be_taken(world: World, clock: VirtualClock) -> None:
-    seats = Seats(world, lets_go=True)
-    seat = seats.at("main", "alice")
-    assert seat.look() is None
-    before = seat.is_silent
+    sessions = LaneSessions(world, lets_go=True)
+    session = sessions.at("main", "alice")
+    assert session.look() is None
+    before = session.is_silent
     clock.advance(SILENCE + timedelta(seconds=1))
-    assert (before, seat.is_silent) == (False, True)
-    seats.close()
+    assert (before, session.is_silent) == (False, True)
+    sessions.close()
 
 
 async def test_a_step_that_a_program_left_open_is_told_to_the_host_as_failed() -> None:
@@ -305,8 +307,8 @@ async def test_a_step_that_a_program_left_open_is_told_to_the_host_as_failed() -
         drive = _left_open(lab.world)
         lanes.let_go(lab.world, drive)
         async with agent(lab.world, owner="system") as host:
-            told = await host.call("safe_point")
-            assert "action_failed" in [fact["kind"] for fact in told["facts"]]
+            response = await host.call("safe_point")
+            assert "action_failed" in [fact["kind"] for fact in response["facts"]]
 
 
 def _left_open(world: World) -> lanes.Drive:
@@ -325,15 +327,15 @@ async def test_a_program_may_take_over_where_a_host_has_left() -> None:
         async with at_system(lab.world) as host:
             task = await host.focus("x")
             await host.call("safe_point", task_id=task, context=[1])
-        mind = Attention("main", app)
+        spec = Attention("main", app)
         seen: list[Any] = []
 
-        @mind.cognition("goal")
+        @spec.cognition("goal")
         def go_on(turn: Turn) -> Any:
             seen.append((turn.payload, turn.context))
             return Done()
 
-        await mind.driver().until_idle()
+        await spec.driver().until_idle()
         assert seen == [({"goal": "x"}, [1])]
 
 

@@ -296,7 +296,7 @@ async def test_no_error_and_no_log_line_shows_path_query_headers_or_body_e6_20(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    told = []
+    result = []
     async with serving(answering(200)) as server:
         port = server.port
         rules = server.rules
@@ -309,6 +309,6 @@ async def test_no_error_and_no_log_line_shows_path_query_headers_or_body_e6_20(
     ]:
         with pytest.raises((CallFailed, AddressRefused)) as problem:
             await Calls(resolve=Names()).post(target_of(url), CANARY.encode(), {"x-k": CANARY}, allowed)
-        told.append(f"{problem.value} {problem.value!r} {problem.value.__cause__!r}")
+        result.append(f"{problem.value} {problem.value!r} {problem.value.__cause__!r}")
 
-    assert CANARY not in "".join(told) + caplog.text
+    assert CANARY not in "".join(result) + caplog.text

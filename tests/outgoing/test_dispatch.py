@@ -174,9 +174,9 @@ async def test_without_an_address_the_error_says_which_setting_is_missing(tellin
         job = story.jobs.dispatch.enqueue(text="hello")
         await story.lab.settle()
 
-        told = story.ended(job.id)[1]
-        assert "set ORCHESTRATOR_URL" in told
-        assert "Traceback" not in told
+        response = story.ended(job.id)[1]
+        assert "set ORCHESTRATOR_URL" in response
+        assert "Traceback" not in response
 
 
 @pytest.mark.parametrize(

@@ -73,9 +73,9 @@ async def test_a_users_task_fires_asks_the_orchestrator_and_succeeds_s1_24(start
         assert story.lab.job(job.id).state == "succeeded"
         (run,) = scheduled_tasks.runs(story.lab.world, task, owner="alice")
         assert (run.run.outcome, run.run.result["output"]) == ("succeeded", "attendance heard: 提醒我打卡")
-    told = stopped(process)
-    assert f'"context": {{"user_id": "alice", "scheduled_task_id": "{task}"}}' in told
-    assert f"by trace {run.run.trace_id}\n" in told
+    response = stopped(process)
+    assert f'"context": {{"user_id": "alice", "scheduled_task_id": "{task}"}}' in response
+    assert f"by trace {run.run.trace_id}\n" in response
 
 
 @pytest.mark.parametrize("how", FAILURES)

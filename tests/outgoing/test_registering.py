@@ -61,19 +61,19 @@ def test_only_a_trace_id_by_w3c_makes_a_traceparent(trace_id: str) -> None:
 def test_each_attempt_is_a_span_of_its_own_in_the_trace_of_its_job() -> None:
     first, second = (trace_headers(a_job(trace_id=TRACE, token=token))["traceparent"] for token in (1, 2))
 
-    for told in (first, second):
-        version, trace, span, flags = told.split("-")
+    for answer in (first, second):
+        version, trace, span, flags = answer.split("-")
         assert (version, trace, len(span), flags) == ("00", TRACE, 16, "01")
     assert first != second
 
 
 def test_a_job_that_was_enqueued_inside_a_trace_goes_on_with_it() -> None:
-    told = trace_headers(a_job(trace_id=f"00-{TRACE}-00f067aa0ba902b7-00"))
+    answer = trace_headers(a_job(trace_id=f"00-{TRACE}-00f067aa0ba902b7-00"))
 
-    assert told["x-trace-id"] == TRACE
-    assert told["traceparent"].startswith(f"00-{TRACE}-")
-    assert told["traceparent"].endswith("-00")
-    assert "00f067aa0ba902b7" not in told["traceparent"]
+    assert answer["x-trace-id"] == TRACE
+    assert answer["traceparent"].startswith(f"00-{TRACE}-")
+    assert answer["traceparent"].endswith("-00")
+    assert "00f067aa0ba902b7" not in answer["traceparent"]
 
 
 async def test_a_webhook_says_which_trace_it_belongs_to(telling: Telling) -> None:

@@ -38,8 +38,8 @@ def put(story: Story, name: str, text: str, owner: str = "alice") -> None:
 
 async def echoing(request: Received, writer: asyncio.StreamWriter) -> None:
     """A server that tells everything it was told, as debugging servers do."""
-    told = json.dumps({"line": request.line, "headers": request.headers, "body": request.body.decode()}).encode()
-    await answering(200, told)(request, writer)
+    result = json.dumps({"line": request.line, "headers": request.headers, "body": request.body.decode()}).encode()
+    await answering(200, result)(request, writer)
 
 
 async def test_during_a_rotation_both_secrets_are_accepted_and_afterwards_one_e6_9(telling: Telling) -> None:
@@ -111,8 +111,8 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 async def test_an_answer_that_repeats_a_secret_in_another_spelling_is_masked_e6_20(
     spelling: str, telling: Telling
 ) -> None:
-    told = SPELLINGS[spelling](BEARER)
-    async with serving(answering(200, told.encode())) as server, telling(server, **STORED) as story:
+    result = SPELLINGS[spelling](BEARER)
+    async with serving(answering(200, result.encode())) as server, telling(server, **STORED) as story:
         allowed(story, server)
         put(story, "api", BEARER)
         job = await story.send(server, headers={"authorization": {"$secret": "api"}})

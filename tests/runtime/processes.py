@@ -53,7 +53,7 @@ def leave() -> None:
 
 
 @app.job("put-off", executor="process", retry=NEVER)
-def put_off() -> None:
+def snooze_unknown_handler() -> None:
     raise Snooze(3600, "the bank is closed")
 
 

@@ -43,7 +43,7 @@ def world(clock: VirtualClock) -> Iterator[World]:
     store.close()
 
 
-def told(world: World) -> list[dict[str, Any]]:
+def answer(world: World) -> list[dict[str, Any]]:
     """What has been said to the operator, the oldest first."""
     sent = jobs.find(world, Filter(tag=alerts.TAG))
     assert all((job.handler, job.owner, job.payload["url"]) == ("webhook", "system", URL) for job in sent)
@@ -74,7 +74,7 @@ async def test_a_death_is_told_once_however_many_notice(app: Horae) -> None:
         [body] = delivered
         assert (body["type"], body["data"]["job_id"], body["data"]["handler"]) == ("job.dead", job.id, "doomed")
         assert "no route" in body["data"]["error"]
-        assert len(told(lab.world)) == 1
+        assert len(answer(lab.world)) == 1
 
 
 def test_a_death_that_no_listener_heard_of_is_told_all_the_same(world: World) -> None:
@@ -85,7 +85,7 @@ def test_a_death_that_no_listener_heard_of_is_told_all_the_same(world: World) ->
 
     assert look_round(world, Alerts(URL)) == 1
     assert look_round(world, Alerts(URL)) == 0
-    assert told(world)[0]["data"]["owner"] == "alice"
+    assert answer(world)[0]["data"]["owner"] == "alice"
 
 
 def test_a_second_death_of_a_revived_job_is_news(world: World) -> None:
@@ -96,7 +96,7 @@ def test_a_second_death_of_a_revived_job_is_news(world: World) -> None:
         look_round(world, Alerts(URL, queue="ops"))
         jobs.revive(world, job.id)
 
-    assert [body["data"]["job_id"] for body in told(world)] == [enqueued.id, enqueued.id]
+    assert [body["data"]["job_id"] for body in answer(world)] == [enqueued.id, enqueued.id]
 
 
 async def test_an_alert_that_dies_is_not_told_by_another(app: Horae) -> None:
@@ -115,7 +115,7 @@ async def test_an_alert_that_dies_is_not_told_by_another(app: Horae) -> None:
         look_round(lab.world, how)
 
         assert [job.handler for job in jobs.find(lab.world, Filter(states=("dead",)))] == ["webhook", "doomed"]
-        assert len(told(lab.world)) == 1
+        assert len(answer(lab.world)) == 1
 
 
 def test_due_work_that_nobody_takes_is_told_once_an_hour(world: World, clock: VirtualClock) -> None:
@@ -126,11 +126,11 @@ def test_due_work_that_nobody_takes_is_told_once_an_hour(world: World, clock: Vi
     assert look_round(world, how) == 0
     clock.advance(MINUTE)
     assert [look_round(world, how) for _ in range(3)] == [1, 0, 0]
-    assert told(world)[0]["data"] == {"queue": "mail", "waiting": 2, "oldest_due_at": "2030-01-07T12:00:00Z"}
+    assert answer(world)[0]["data"] == {"queue": "mail", "waiting": 2, "oldest_due_at": "2030-01-07T12:00:00Z"}
 
     clock.advance(HOUR)
     assert look_round(world, how) == 2  # and the queue of the alerts themselves, which nobody serves either
-    assert [body["type"] for body in told(world)] == ["queue.stalled"] * 3
+    assert [body["type"] for body in answer(world)] == ["queue.stalled"] * 3
 
 
 @pytest.mark.parametrize("calm", ["served", "paused", "running", "future"])

@@ -105,25 +105,25 @@ async def test_a_long_job_in_a_thread_keeps_its_lease(app: Horae) -> None:
 
 @pytest.mark.parametrize("kind", ["thread", "async"])
 async def test_a_handler_whose_job_was_taken_away_is_told_and_its_result_does_not_count(app: Horae, kind: str) -> None:
-    told = threading.Event()
+    answer = threading.Event()
 
     def in_thread(ctx: Context) -> str:
         while not ctx.cancelled:
             time.sleep(0.01)
-        told.set()
+        answer.set()
         return "too late"
 
     async def on_loop(ctx: Context) -> None:
         try:
             await asyncio.sleep(60)
         finally:
-            told.set()
+            answer.set()
 
     job = app.job("zombie")(in_thread if kind == "thread" else on_loop).enqueue()
     async with serving(app, slots=1, lease=0.6) as worker:
         held = await running(app, job)
         await asyncio.to_thread(endings.release, app.world, job.id, reason="an operator took it")
-        await until(told.is_set, "the handler's notice")
+        await until(answer.is_set, "the handler's notice")
         await until(lambda: worker.counts["lost"] >= 1, "the free slot")
 
         assert app.get(job.id).token > held.token
@@ -185,7 +185,10 @@ def test_the_renewer_outlives_every_failure_and_knows_when_a_lease_has_run_out(a
     fickle, watch = Fickle(app.world.store), Watch(app.world.clock)
     world = type(app.world)(fickle, watch, app.world.dice)
     renewer = Renewer(
-        StoreSource(world), world.clock, timedelta(seconds=30), lambda job, fate: fates.append((job.id, fate))
+        StoreSource(world),
+        world.clock,
+        timedelta(seconds=30),
+        lambda job, stop_reason: fates.append((job.id, stop_reason)),
     )
     renewer.hold([job])
 
@@ -205,7 +208,7 @@ def test_short_jobs_are_never_renewed(app: Horae) -> None:
     fickle, watch = Fickle(app.world.store), Watch(app.world.clock)
     fickle.problem = AssertionError("renewed")
     world = type(app.world)(fickle, watch, app.world.dice)
-    renewer = Renewer(StoreSource(world), world.clock, timedelta(seconds=30), lambda job, fate: None)
+    renewer = Renewer(StoreSource(world), world.clock, timedelta(seconds=30), lambda job, stop_reason: None)
     renewer.hold([job])
 
     watch.seconds = 9

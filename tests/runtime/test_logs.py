@@ -63,9 +63,9 @@ async def test_a_failing_job_leaves_its_traceback_in_the_log(app: Horae, lines: 
     async with serving(app):
         await ended(app, app.enqueue("fail"))
 
-    told = lines.having("(fail) failed, now dead: KeyError: 'books'")
-    assert 'return shelf["books"]' in told.replace('\\"', '"')
-    assert "horae/runtime" not in told
+    answer = lines.having("(fail) failed, now dead: KeyError: 'books'")
+    assert 'return shelf["books"]' in answer.replace('\\"', '"')
+    assert "horae/runtime" not in answer
 
 
 @FORMS
@@ -85,9 +85,9 @@ async def test_a_job_that_fails_in_a_child_process_leaves_its_traceback_too(proc
     async with serving(process_app):
         await ended(process_app, processes.fail.enqueue())
 
-    told = lines.having("(fail) failed")
-    assert "the thing we needed" in told
-    assert "in fail" in told
+    answer = lines.having("(fail) failed")
+    assert "the thing we needed" in answer
+    assert "in fail" in answer
 
 
 @FORMS
@@ -162,9 +162,9 @@ async def test_the_lines_of_a_library_carry_the_job_that_it_was_called_by(
             await ended(app, job)
 
     for job in jobs:
-        told = fields_of(caplog, f"called by {job.id}")
-        assert (told["job_id"], told["handler"], told["queue"]) == (job.id, "work", "default")
-        assert told["run_id"].startswith(f"{job.id}.")
+        answer = fields_of(caplog, f"called by {job.id}")
+        assert (answer["job_id"], answer["handler"], answer["queue"]) == (job.id, "work", "default")
+        assert answer["run_id"].startswith(f"{job.id}.")
     if is_async:
         assert fields_of(caplog, f"in a thread of {jobs[0].id}")["job_id"] == jobs[0].id
 
@@ -176,8 +176,8 @@ async def test_the_lines_of_a_library_in_a_child_process_carry_its_job(
     async with serving(process_app):
         await ended(process_app, job)
 
-    told = fields_of(caplog, "it went wrong")
-    assert (told["job_id"], told["shelf"]) == (job.id, 4)
+    answer = fields_of(caplog, "it went wrong")
+    assert (answer["job_id"], answer["shelf"]) == (job.id, 4)
 
 
 async def test_lines_outside_of_any_job_carry_none(app: Horae, caplog: pytest.LogCaptureFixture) -> None:
@@ -185,9 +185,9 @@ async def test_lines_outside_of_any_job_carry_none(app: Horae, caplog: pytest.Lo
     async with serving(app):
         await ended(app, job)
         library.warning("nobody's")
-        told = threading.Thread(target=library.warning, args=("a stranger's",))
-        told.start()
-        told.join()
+        answer = threading.Thread(target=library.warning, args=("a stranger's",))
+        answer.start()
+        answer.join()
 
     assert not {"job_id", "run_id"} & set(fields_of(caplog, "nobody's"))
     assert not {"job_id", "run_id"} & set(fields_of(caplog, "a stranger's"))
@@ -229,8 +229,8 @@ async def test_extra_fields_given_to_the_logger_of_a_job_stay(app: Horae, caplog
     async with serving(app):
         await ended(app, job)
 
-    told = fields_of(caplog, "charged")
-    assert (told["amount"], told["job_id"]) == (3, job.id)
+    answer = fields_of(caplog, "charged")
+    assert (answer["amount"], answer["job_id"]) == (3, job.id)
 
 
 @pytest.mark.parametrize("form", [JsonLines])
@@ -240,10 +240,10 @@ def test_json_lines_show_every_extra_field(lines: Lines, form: Any) -> None:
             raise ValueError("no text")
 
     library.warning("odd %s", "ones", extra={"amount": 3, "time": "noon", "odd": Odd(), "keys": {(1, 2): 3}})
-    told = json.loads(lines.having("odd ones"))
+    answer = json.loads(lines.having("odd ones"))
 
-    assert (told["message"], told["amount"], told["extra_time"]) == ("odd ones", "3", "noon")
-    assert {"odd", "keys", "level", "logger"} <= set(told)
+    assert (answer["message"], answer["amount"], answer["extra_time"]) == ("odd ones", "3", "noon")
+    assert {"odd", "keys", "level", "logger"} <= set(answer)
 
     library.warning("even", extra={"amount": 3, "tags": ["a"]})
     even = json.loads(lines.having('"even"'))
@@ -256,7 +256,7 @@ def test_json_lines_show_an_exception_in_one_line_and_whole(lines: Lines, form: 
         unpack({})
     except KeyError:
         library.exception("broken")
-    told = json.loads(lines.having("broken"))
+    answer = json.loads(lines.having("broken"))
 
-    assert told["error"] == "KeyError: 'books'"
-    assert "in unpack" in told["traceback"]
+    assert answer["error"] == "KeyError: 'books'"
+    assert "in unpack" in answer["traceback"]

@@ -14,7 +14,7 @@ from tests.runtime.serving import ended, serving
 JOB = Job(1, "greet", {}, "running", "default", "medium", NOON, NOON, NOON)
 
 
-def told(measures: Measures, name: str) -> Family:
+def answer(measures: Measures, name: str) -> Family:
     return next(family for family in measures.families() if family.name == name)
 
 
@@ -22,7 +22,7 @@ def test_delays_fall_into_the_bucket_whose_bound_they_do_not_exceed() -> None:
     measures, clock = Measures(), VirtualClock(NOON)
     clock.advance(timedelta(milliseconds=5))
     measures.started([JOB, replace(JOB, run_at=NOON - timedelta(days=1))], clock)
-    spread = told(measures, "horae_start_delay_seconds").points["default",]
+    spread = answer(measures, "horae_start_delay_seconds").points["default",]
     assert isinstance(spread, Spread)
     assert (spread.counts[0], spread.counts[-1], sum(spread.counts)) == (1, 1, 2)
     assert spread.bounds == DELAYS
@@ -37,17 +37,17 @@ def test_more_handlers_than_the_bound_are_counted_together() -> None:
         measures.ran(job, "succeeded", 0.1)
         measures.ended(job, "succeeded")
         measures.ended(job, "stale")
-    runs = told(measures, "horae_runs_total")
+    runs = answer(measures, "horae_runs_total")
     assert len(runs.points) == MOST + 1
     assert runs.points[OTHER, OTHER, "succeeded"] == MOST * 2
-    assert len(told(measures, "horae_run_duration_seconds").points) == MOST + 1
+    assert len(answer(measures, "horae_run_duration_seconds").points) == MOST + 1
     assert measures.counts == {"succeeded": MOST * 3, "stale": MOST * 3}
 
 
 def test_what_was_put_off_has_no_duration() -> None:
     measures = Measures()
     measures.ran(JOB, "snoozed", 0.0)
-    assert told(measures, "horae_run_duration_seconds").points == {}
+    assert answer(measures, "horae_run_duration_seconds").points == {}
 
 
 async def test_a_worker_tells_how_its_runs_ended_and_what_they_took(app: Horae) -> None:
@@ -61,9 +61,9 @@ async def test_a_worker_tells_how_its_runs_ended_and_what_they_took(app: Horae) 
     async with serving(app) as worker:
         for job in jobs:
             await ended(app, job)
-    runs = told(worker.measures, "horae_runs_total").points
+    runs = answer(worker.measures, "horae_runs_total").points
     assert runs == {("default", "work", "succeeded"): 2.0, ("default", "work", "failed"): 1.0}
-    spread = told(worker.measures, "horae_run_duration_seconds").points["default", "work"]
+    spread = answer(worker.measures, "horae_run_duration_seconds").points["default", "work"]
     assert isinstance(spread, Spread)
     assert sum(spread.counts) == 3
     assert worker.counts == {"succeeded": 2, "failed": 1}
@@ -83,5 +83,5 @@ async def test_a_worker_tells_of_lost_leases_and_of_endings_that_came_too_late(a
         worker._stop_attempt((job.number, held.token), "lost")
         while not worker.counts["lost"]:
             await asyncio.sleep(0.005)
-    assert told(worker.measures, "horae_lease_losses_total").points == {("default", "work"): 1.0}
-    assert told(worker.measures, "horae_stale_acks_total").points == {("worker",): 0.0}
+    assert answer(worker.measures, "horae_lease_losses_total").points == {("default", "work"): 1.0}
+    assert answer(worker.measures, "horae_stale_acks_total").points == {("worker",): 0.0}

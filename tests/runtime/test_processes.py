@@ -314,9 +314,9 @@ def script(tmp_path: Path, sqlite_database_url: str) -> Callable[[str], list[str
 
 
 def test_a_handler_declared_in_a_script_runs_in_a_child(script: Callable[[str], list[str]]) -> None:
-    told = subprocess.run(script("who"), capture_output=True, text=True, timeout=60, check=False)
+    answer = subprocess.run(script("who"), capture_output=True, text=True, timeout=60, check=False)
 
-    assert "'__horae_main__'" in told.stdout, told.stderr
+    assert "'__horae_main__'" in answer.stdout, answer.stderr
 
 
 def test_a_child_does_not_outlive_a_killed_parent(script: Callable[[str], list[str]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from horae import Horae
-from horae.ports import Glance
+from horae.ports import Upcoming
 
 
 class Bell:
@@ -24,7 +24,7 @@ async def test_what_became_due_after_the_claim_is_not_taken_for_blocked(app: Hor
     worker._alarm = bell  # type: ignore[assignment]
     due = worker._claimed_at + timedelta(microseconds=1)
 
-    await worker._sleep(Glance(next_due_at=due, next_expiry_at=None), due + timedelta(milliseconds=4))
+    await worker._sleep(Upcoming(next_due_at=due, next_expiry_at=None), due + timedelta(milliseconds=4))
 
     assert bell.until == due
     assert worker._expects_work
@@ -35,7 +35,7 @@ async def test_what_was_due_at_the_claim_and_could_not_be_had_is_asked_for_again
     worker._alarm = bell  # type: ignore[assignment]
     now = worker._claimed_at + timedelta(milliseconds=5)
 
-    await worker._sleep(Glance(next_due_at=worker._claimed_at, next_expiry_at=None), now)
+    await worker._sleep(Upcoming(next_due_at=worker._claimed_at, next_expiry_at=None), now)
 
     assert bell.until is not None
     assert bell.until > now

@@ -28,8 +28,8 @@ class Interrupted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def glance(self, *args: Any, **more: Any) -> Any:
-        seen = self._store.glance(*args, **more)
+    def peek(self, *args: Any, **more: Any) -> Any:
+        seen = self._store.peek(*args, **more)
         self._meanwhile()
         return seen
 

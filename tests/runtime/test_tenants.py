@@ -121,15 +121,15 @@ async def test_a_tenant_reads_what_went_wrong_and_not_where_in_our_code(
     assert first.last_error == "ExceptionGroup: many (2 sub-exceptions)"
     assert second.last_error == "ValueError: the report is empty\n\nreally"
     assert "test_tenants.py" in (ours.last_error or "")
-    told = [run.error for job in jobs[:2] for run in verbs.runs(app.world, job.id)]
-    told += [
+    answer = [run.error for job in jobs[:2] for run in verbs.runs(app.world, job.id)]
+    answer += [
         entry.reason
         for _, entry in app.world.store.read(
             lambda tx: tx.audit.find(object_id=None, limit=9, before=None, owner="alice")
         )
     ]
-    assert len(told) == 4
-    assert not [text for text in told if "Traceback" in (text or "") or "test_tenants" in (text or "")]
+    assert len(answer) == 4
+    assert not [text for text in answer if "Traceback" in (text or "") or "test_tenants" in (text or "")]
     assert caplog.text.count("raise ValueError") == 2  # once for each job that raised it
 
 

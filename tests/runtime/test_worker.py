@@ -124,7 +124,7 @@ async def test_handlers_that_are_long_in_their_ledger_do_not_keep_others_from_be
 
     @process_app.job("long")
     async def long(ctx: Context) -> None:
-        await ctx._desk.call(lambda: let_go.wait(20))
+        await ctx._port.call(lambda: let_go.wait(20))
 
     async with serving(process_app, slots=10):
         held = [long.enqueue() for _ in range(8)]
@@ -239,7 +239,9 @@ async def test_what_a_thread_that_was_asked_to_stop_means_by_its_ending(app: Hor
         job = work.enqueue()
         await running(app, job)
         await asyncio.to_thread(verbs.cancel, app.world, job.id)
-        await until(lambda: any(attempt.fate for attempt in worker._held.values()) or ending != "deaf", "the request")
+        await until(
+            lambda: any(attempt.stop_reason for attempt in worker._held.values()) or ending != "deaf", "the request"
+        )
         asked.set()
         done = await ended(app, job)
 
@@ -427,7 +429,7 @@ async def test_no_more_jobs_of_one_key_run_at_once_than_it_allows(app: Horae) ->
 
 
 async def test_a_listener_is_told_of_a_dead_job_and_no_failure_of_another_keeps_it_from_that(app: Horae) -> None:
-    told: list[Job] = []
+    answer: list[Job] = []
 
     @app.on_dead
     def failing(job: Job) -> None:
@@ -443,17 +445,17 @@ async def test_a_listener_is_told_of_a_dead_job_and_no_failure_of_another_keeps_
 
     @app.on_dead
     async def listening(job: Job) -> None:
-        told.append(job)
+        answer.append(job)
 
     def fails() -> None:
         raise ValueError("for good")
 
     async with serving(app):
         job = app.job("fail", retry=NEVER)(fails).enqueue()
-        await until(lambda: told, "the news")
+        await until(lambda: answer, "the news")
 
-    assert (told[0].id, told[0].state, told[0].attempt) == (job.id, "dead", 1)
-    assert (told[0].last_error or "").startswith("ValueError: for good")
+    assert (answer[0].id, answer[0].state, answer[0].attempt) == (job.id, "dead", 1)
+    assert (answer[0].last_error or "").startswith("ValueError: for good")
 
 
 async def test_a_slow_listener_holds_nothing_up_but_the_news(app: Horae) -> None:

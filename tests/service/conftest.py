@@ -64,11 +64,12 @@ def only_declared(response: httpx.Response) -> None:
     """Every answer that a test meets has a status that the OpenAPI document declares for its operation."""
     method = response.request.method if response.request.method != "HEAD" else "GET"
     path = response.request.url.path
-    told = next(
-        (told for route, told in _described() if method in (route.methods or ()) and route.path_regex.match(path)), None
+    result = next(
+        (result for route, result in _described() if method in (route.methods or ()) and route.path_regex.match(path)),
+        None,
     )
-    if told is not None and response.status_code not in ANYWHERE:
-        assert str(response.status_code) in told, f"{method} {path} answered {response.status_code}: {sorted(told)}"
+    if result is not None and response.status_code not in ANYWHERE:
+        assert str(response.status_code) in result, f"{method} {path} answered {response.status_code}: {sorted(result)}"
 
 
 @pytest.fixture

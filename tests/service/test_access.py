@@ -29,29 +29,29 @@ def test_an_unknown_address_is_a_problem_that_says_where_to_look(nobody: TestCli
 
 def test_the_type_of_a_problem_is_a_name_made_of_its_code(nobody: TestClient, alice: TestClient) -> None:
     """RFC 9457: stable, and no address that leads nowhere; the reference lists the codes."""
-    told = [nobody.get("/nowhere").json(), nobody.get("/queues").json(), alice.get("/scheduler/jobs/job_9").json()]
+    result = [nobody.get("/nowhere").json(), nobody.get("/queues").json(), alice.get("/scheduler/jobs/job_9").json()]
 
-    assert [each["type"] for each in told] == [f"urn:horae:error:{each['code']}" for each in told]
+    assert [each["type"] for each in result] == [f"urn:horae:error:{each['code']}" for each in result]
     page = (Path(__file__).parents[2] / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
     assert "urn:horae:error:" in page
-    assert all(f"`{each['code']}`" in page for each in told)
+    assert all(f"`{each['code']}`" in page for each in result)
     sources = Path(problems.__file__).parent.glob("*.py")
     used = {code for file in sources for code in re.findall(r'problem\(\s*\d+,\s*"(\w+)"', file.read_text())}
     assert {code for code in used | set(problems.OWN_CODES) if f"`{code}`" not in page} == set()
 
 
 def test_a_problem_tells_reason_and_facts_beside_its_code(alice: TestClient) -> None:
-    told = alice.get("/jobs/job_987").json()
+    result = alice.get("/jobs/job_987").json()
 
-    assert (told["code"], told["reason"], told["facts"]) == ("not_found", "job_unknown", {"id": "job_987"})
+    assert (result["code"], result["reason"], result["facts"]) == ("not_found", "job_unknown", {"id": "job_987"})
 
 
 def test_a_token_in_the_wrong_place_is_no_fact(alice: TestClient, world: World) -> None:
     _, text = create_token(world, owner="alice", scopes=["tasks"])
 
-    told = alice.get("/jobs", params={"cursor": text}).text + alice.get(f"/jobs/{text}").text
+    result = alice.get("/jobs", params={"cursor": text}).text + alice.get(f"/jobs/{text}").text
 
-    assert text not in told
+    assert text not in result
 
 
 def test_a_token_is_recognised_and_its_use_is_noted(world: World, clock: VirtualClock) -> None:

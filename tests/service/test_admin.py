@@ -85,17 +85,17 @@ class TestJobs:
         assert again == {"id": "minutely", "triggered": False, "jobId": None, "reason": "running"}
 
     def test_switching_off_is_for_good(self, world: World, operator: TestClient) -> None:
-        told = operator.put("/admin/job/update-status", json={"id": "minutely", "enabled": False}).json()
+        result = operator.put("/admin/job/update-status", json={"id": "minutely", "enabled": False}).json()
         bring_in_line(world, Plan("shop"), starts=True)
 
-        assert (told["enabled"], told["ephemeral"], told["nextFireTime"]) == (False, False, None)
+        assert (result["enabled"], result["ephemeral"], result["nextFireTime"]) == (False, False, None)
         assert operator.get("/admin/job/get?id=minutely").json()["enabled"] is False
 
     def test_an_ephemeral_toggle_is_forgotten_by_the_next_start(self, world: World, operator: TestClient) -> None:
         """S3-42."""
         body = {"id": "minutely", "enabled": False, "ephemeral": True, "reason": "noise"}
-        told = operator.put("/admin/job/update-status", json=body).json()
-        assert (told["enabled"], told["ephemeral"]) == (False, True)
+        result = operator.put("/admin/job/update-status", json=body).json()
+        assert (result["enabled"], result["ephemeral"]) == (False, True)
 
         bring_in_line(world, Plan("shop"), starts=True)
 
@@ -177,15 +177,15 @@ class TestLog:
         [bad] = ran(world, clock, error="no")
         since = clock.now() - MINUTE
 
-        def told(**params: str) -> list[str]:
+        def result(**params: str) -> list[str]:
             answer = operator.get("/admin/job-log/page", params=params)
             return [line["id"] for line in answer.json()["list"]]
 
-        assert told(status="FAILED") == [bad]
-        assert told(**{"from": since.isoformat()}) == [bad]
-        assert told(to="2030-01-07T12:00:00Z") == []
-        assert len(told(jobId="minutely")) == 2
-        assert told(jobId="other") == []
+        assert result(status="FAILED") == [bad]
+        assert result(**{"from": since.isoformat()}) == [bad]
+        assert result(to="2030-01-07T12:00:00Z") == []
+        assert len(result(jobId="minutely")) == 2
+        assert result(jobId="other") == []
 
     def test_a_tenant_reads_its_own_log(self, world: World, clock: VirtualClock, connect: Any) -> None:
         schedules.create(world, a_schedule("mine", owner="alice", handler="dispatch"))
@@ -193,8 +193,8 @@ class TestLog:
         alice = connect("alice", "read")
 
         assert {line["jobId"] for line in alice.get("/admin/job-log/page").json()["list"]} == {"mine"}
-        told = {alice.get("/admin/job-log/get", params={"id": each}).status_code for each in (foreign, mine)}
-        assert told == {200, 404}
+        result = {alice.get("/admin/job-log/get", params={"id": each}).status_code for each in (foreign, mine)}
+        assert result == {200, 404}
         assert alice.delete("/admin/job-log/clean?olderThanDays=0").status_code == 403
 
     def test_a_clean_up_without_an_age_asks_first_and_says_how_many(

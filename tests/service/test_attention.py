@@ -295,8 +295,8 @@ def test_a_wait_for_an_event_is_not_a_confirmation(alice: TestClient, operator: 
     alice.post(f"{OPS}/tasks", json={"kind": "sleep"})
     an_agent(app).run()
     (wait,) = alice.get(f"{OPS}/waits").json()["items"]
-    told = operator.post(f"{OPS}/confirmations/{wait['id']}", params={"owner": "alice"}, json={"approve": True})
-    assert code_of(told) == (404, "not_found")
+    response = operator.post(f"{OPS}/confirmations/{wait['id']}", params={"owner": "alice"}, json={"approve": True})
+    assert code_of(response) == (404, "not_found")
     unknown = operator.post("/attention/lanes/none/confirmations/1", json={"approve": True})
     assert code_of(unknown) == (404, "not_found")
     assert operator.get("/attention/lanes", params={"owner": "system"}).json()["items"] == []  # asking made none
@@ -307,13 +307,15 @@ def test_an_operator_stops_an_agent_and_lets_it_go_on(alice: TestClient, operato
     task = alice.post(f"{OPS}/tasks", json={"kind": "sleep"}).json()["id"]
     control = f"{OPS}/control"
     assert code_of(alice.put(control, json={"auto_continue": False})) == (403, "forbidden")
-    told = operator.put(control, params={"owner": "alice"}, json={"auto_continue": False, "must_confirm": ["refund"]})
-    assert told.json() == {
+    response = operator.put(
+        control, params={"owner": "alice"}, json={"auto_continue": False, "must_confirm": ["refund"]}
+    )
+    assert response.json() == {
         "auto_continue": False, "allow_interrupt": None, "confirm_everything": None, "must_confirm": ["refund"]
     }  # fmt: skip
     agent.run()
     assert alice.get(f"{OPS}/tasks/{task}").json()["state"] == "ready"
-    assert alice.get(OPS).json()["control"] == told.json()
+    assert alice.get(OPS).json()["control"] == response.json()
 
     operator.put(control, params={"owner": "alice"}, json={})
     agent.run()
@@ -438,8 +440,10 @@ async def test_a_users_task_puts_something_before_an_agent() -> None:
      {"lane": "ops", "kind": 7}, {"lane": "ops", "kind": "x", "text": "hello"}],
 )  # fmt: skip
 def test_a_users_task_that_no_agent_could_take_is_refused(alice: TestClient, payload: dict[str, Any]) -> None:
-    told = alice.post("/scheduled-tasks", json={"handler": "attend", "schedule_expr": "0 9 * * *", "payload": payload})
-    assert code_of(told)[0] == 422
+    response = alice.post(
+        "/scheduled-tasks", json={"handler": "attend", "schedule_expr": "0 9 * * *", "payload": payload}
+    )
+    assert code_of(response)[0] == 422
 
 
 def test_a_lane_whose_name_would_be_taken_for_a_part_of_another_cannot_be_made(alice: TestClient) -> None:

@@ -19,24 +19,24 @@ def acts(world: World) -> None:
     queues.pause_queue(world, "mail", actor="ann")
 
 
-def told(client: TestClient, **params: Any) -> list[str]:
+def answer(client: TestClient, **params: Any) -> list[str]:
     entries = client.get("/audit", params=params).json()["items"]
     return [f"{each['actor']} {each['verb']} {each['object_id']}" for each in entries if each["object_type"] != "token"]
 
 
 @pytest.mark.usefixtures("acts")
 def test_the_audit_says_who_did_what_newest_first(operator: TestClient) -> None:
-    assert told(operator) == ["ann pause mail", "ann create alice/mine", "bob pause minutely", "ann create minutely"]
+    assert answer(operator) == ["ann pause mail", "ann create alice/mine", "bob pause minutely", "ann create minutely"]
     first = operator.get("/audit?verb=create&object_id=minutely").json()["items"][0]
     assert (first["reason"], first["before"], first["after"]["expression"]) == ("wanted", {}, "* * * * *")
 
 
 @pytest.mark.usefixtures("acts")
 def test_the_audit_is_narrowed_by_every_filter(operator: TestClient) -> None:
-    assert told(operator, actor="bob") == ["bob pause minutely"]
-    assert told(operator, object_id="mail") == told(operator, object_type="queue") == ["ann pause mail"]
-    assert told(operator, owner="alice") == ["ann create alice/mine"]
-    assert told(operator, verb="pause", actor="ann") == ["ann pause mail"]
+    assert answer(operator, actor="bob") == ["bob pause minutely"]
+    assert answer(operator, object_id="mail") == answer(operator, object_type="queue") == ["ann pause mail"]
+    assert answer(operator, owner="alice") == ["ann create alice/mine"]
+    assert answer(operator, verb="pause", actor="ann") == ["ann pause mail"]
 
 
 @pytest.mark.usefixtures("acts")
@@ -53,7 +53,7 @@ def test_the_audit_is_paged(operator: TestClient) -> None:
 def test_a_tenant_reads_what_concerns_it(connect: Any) -> None:
     alice = connect("alice", "read")
 
-    assert told(alice) == ["ann create alice/mine"]
+    assert answer(alice) == ["ann create alice/mine"]
     assert alice.get("/audit?owner=system").status_code == 404
 
 

@@ -30,22 +30,22 @@ def options() -> Options:
 
 def test_start_makes_an_interval_that_fires_and_stays(world: World, clock: VirtualClock, operator: TestClient) -> None:
     """An interval of 45 minutes is one: as cron it would fire at :00 and :45 only."""
-    told = operator.post("/scheduler/jobs/sync_daily/start", json={"interval_minutes": 45}).json()
+    result = operator.post("/scheduler/jobs/sync_daily/start", json={"interval_minutes": 45}).json()
 
     made = schedules.get(world, "sync_daily")
     assert (made.kind, made.expression, made.handler, made.queue) == ("every", "2700", "sync_daily", "etl")
-    assert (told["status"], told["enabled"], told["trigger"]) == ("started", True, "interval: 2700 s")
+    assert (result["status"], result["enabled"], result["trigger"]) == ("started", True, "interval: 2700 s")
     assert len(fires.fire_due(world)) == 1
     assert schedules.get(world, "sync_daily").next_fire_at == NOON + 45 * MINUTE
 
 
 def test_schedule_is_a_time_of_day_in_a_zone(world: World, operator: TestClient) -> None:
     body = {"hour": 20, "minute": 0, "timezone": "Asia/Shanghai"}
-    told = operator.post("/scheduler/jobs/sync_daily/schedule", json=body).json()
+    result = operator.post("/scheduler/jobs/sync_daily/schedule", json=body).json()
 
     made = schedules.get(world, "sync_daily")
     assert (made.expression, made.zone, made.enabled) == ("0 20 * * *", "Asia/Shanghai", True)
-    assert told["next_run_time"] == "2030-01-08T12:00:00Z"  # exactly noon is no longer ahead
+    assert result["next_run_time"] == "2030-01-08T12:00:00Z"  # exactly noon is no longer ahead
 
 
 def test_a_later_call_changes_what_is_there(world: World, operator: TestClient) -> None:
@@ -65,10 +65,10 @@ def test_a_later_call_changes_what_is_there(world: World, operator: TestClient) 
 def test_stop_keeps_the_times_and_fires_no_more(world: World, clock: VirtualClock, operator: TestClient) -> None:
     operator.post("/scheduler/jobs/sync_daily/start", json={"interval_minutes": 1})
 
-    told = operator.post("/scheduler/jobs/sync_daily/stop").json()
+    result = operator.post("/scheduler/jobs/sync_daily/stop").json()
     clock.advance(5 * MINUTE)
 
-    assert (told["status"], told["enabled"], told["next_run_time"]) == ("stopped", False, None)
+    assert (result["status"], result["enabled"], result["next_run_time"]) == ("stopped", False, None)
     assert fires.fire_due(world) == []
     assert schedules.get(world, "sync_daily").expression == "60"
 
@@ -85,13 +85,13 @@ def test_a_start_without_a_body_resumes_what_was_stopped_as_it_was(
         schedules.pause(world, "sync_daily")
     clock.advance(timedelta(days=2))
 
-    told = operator.post("/scheduler/jobs/sync_daily/start")
+    result = operator.post("/scheduler/jobs/sync_daily/start")
 
-    assert (told.status_code, told.json()["status"], told.json()["enabled"]) == (200, "started", True)
+    assert (result.status_code, result.json()["status"], result.json()["enabled"]) == (200, "started", True)
     now = schedules.get(world, "sync_daily")
     assert (now.kind, now.expression, now.zone, now.payload) == ("cron", "30 18 * * *", "Asia/Shanghai", {"a": 1})
     assert now.is_active
-    assert told.json()["next_run_time"] == "2030-01-10T10:30:00Z"  # what was missed meanwhile is not made up for
+    assert result.json()["next_run_time"] == "2030-01-10T10:30:00Z"  # what was missed meanwhile is not made up for
     assert schedules.versions(world, "sync_daily")[0].verb == "enable"
 
 
@@ -116,10 +116,10 @@ def test_what_never_ran_is_stopped_already(operator: TestClient) -> None:
 
 @pytest.mark.parametrize("body", [{"params": {"day": "20300107"}}, {"day": "20300107"}])
 def test_trigger_runs_a_known_handler_that_has_no_schedule(world: World, operator: TestClient, body: Any) -> None:
-    told = operator.post("/scheduler/jobs/sync_daily/trigger", json=body).json()
+    result = operator.post("/scheduler/jobs/sync_daily/trigger", json=body).json()
 
     [job] = claims.pull(world, worker_id="w", queues=["etl"])
-    assert (told["execution"], job.payload, job.max_attempts) == (job.id, {"day": "20300107"}, 1)
+    assert (result["execution"], job.payload, job.max_attempts) == (job.id, {"day": "20300107"}, 1)
 
 
 def test_trigger_of_a_schedule_is_a_manual_fire(world: World, operator: TestClient) -> None:
@@ -159,11 +159,11 @@ def test_status_tells_what_runs_and_what_could(world: World, operator: TestClien
     operator.post("/scheduler/jobs/sync_daily/schedule", json={"hour": 18, "minute": 30})
     schedules.create(world, a_schedule("off", enabled=False))
 
-    told = operator.get("/scheduler/status").json()
+    result = operator.get("/scheduler/status").json()
 
-    assert told["is_running"] is False
-    assert told["available_jobs"] == ["sync_daily", "sync_history"]
-    assert told["jobs"] == [
+    assert result["is_running"] is False
+    assert result["available_jobs"] == ["sync_daily", "sync_history"]
+    assert result["jobs"] == [
         {
             "id": "sync_daily",
             "name": "sync_daily",
@@ -198,12 +198,12 @@ def test_executions_come_newest_first_and_are_cut(world: World, clock: VirtualCl
     schedules.create(world, a_schedule("sync_daily"))
     names = ran(world, clock, 22)[::-1]
 
-    def told(**params: Any) -> list[str]:
+    def result(**params: Any) -> list[str]:
         return [each["id"] for each in operator.get("/scheduler/executions", params=params).json()]
 
-    assert told(job_id="sync_daily") == names[:20]
-    assert told(limit=2) == names[:2]
-    assert told(job_id="sync_daily", limit=5000) == names
+    assert result(job_id="sync_daily") == names[:20]
+    assert result(limit=2) == names[:2]
+    assert result(job_id="sync_daily", limit=5000) == names
     first = operator.get("/scheduler/executions?limit=1").json()[0]
     assert (first["job_id"], first["status"], first["error_message"]) == ("sync_daily", "SUCCESS", None)
     assert first["duration_ms"] == 0
@@ -220,6 +220,6 @@ def test_a_tenant_sees_its_own_and_starts_nothing(world: World, clock: VirtualCl
     alice = connect("alice", "read")
 
     assert alice.get("/scheduler/executions").json() == []
-    told = alice.get("/scheduler/status").json()
-    assert (told["jobs"], told["available_jobs"]) == ([], [])
+    result = alice.get("/scheduler/status").json()
+    assert (result["jobs"], result["available_jobs"]) == ([], [])
     assert alice.post("/scheduler/jobs/sync_daily/start", json={"interval_minutes": 5}).status_code == 403

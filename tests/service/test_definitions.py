@@ -35,8 +35,8 @@ def test_a_worker_of_the_house_gets_tenants_jobs_for_what_it_declares_open(
     stored = worker.put(PATH, json=OPEN)
 
     assert stored.status_code == 200, stored.text
-    (told,) = stored.json()["items"]
-    assert (told["name"], told["queue"], told["tenants"], told["app"]) == ("resize", "images", True, "images")
+    (result,) = stored.json()["items"]
+    assert (result["name"], result["queue"], result["tenants"], result["app"]) == ("resize", "images", True, "images")
     assert pulled(worker, "images") == [job]
 
 

@@ -67,11 +67,11 @@ def test_head_of_something_endless_ends(world: World, options: Options) -> None:
 
     @app.get("/endless")
     async def endless() -> StreamingResponse:
-        async def told() -> Any:
+        async def result() -> Any:
             while True:
                 yield b"x"
 
-        return StreamingResponse(told())
+        return StreamingResponse(result())
 
     assert TestClient(app).head("/endless").status_code == 200
 
@@ -265,31 +265,31 @@ def test_each_request_is_one_line_of_json_without_a_secret(
 
 
 @pytest.mark.parametrize(
-    ("body", "kind", "told"),
+    ("body", "kind", "result"),
     [
         (b'{"name": "x"', "application/json", "body: not JSON: Expecting ',' delimiter (character 12)"),
         (b'{"name": "x"}', "application/x-www-form-urlencoded", "Send JSON, with the header Content-Type"),
         (b"name=x", "text/plain", "Send JSON, with the header Content-Type"),
     ],
 )
-def test_a_body_that_cannot_be_read_is_told_what_to_send(connect: Connect, body: bytes, kind: str, told: str) -> None:
+def test_a_body_that_cannot_be_read_is_told_what_to_send(connect: Connect, body: bytes, kind: str, result: str) -> None:
     """What curl sends without ``-H`` is a form; nobody should need Python to see that."""
     answer = connect("alice", "tasks").post("/scheduled-tasks", content=body, headers={"Content-Type": kind})
     assert answer.status_code == 422
-    assert answer.json()["detail"].startswith(told)
+    assert answer.json()["detail"].startswith(result)
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "result"),
     [
         ("/scheduler/jobs?status=bogus", "query.status.0: Input should be 'queued'"),
         ("/scheduler/jobs/nope", "path.job_id: this is not a job id; ids look like job_12"),
     ],
 )
-def test_a_refusal_names_the_callers_words_and_none_of_ours(connect: Connect, path: str, told: str) -> None:
+def test_a_refusal_names_the_callers_words_and_none_of_ours(connect: Connect, path: str, result: str) -> None:
     answer = connect("alice", "tasks").get(path)
     assert answer.status_code == 422
-    assert answer.json()["detail"].startswith(told)
+    assert answer.json()["detail"].startswith(result)
     assert "literal[" not in answer.text
     assert "Value error" not in answer.text
 

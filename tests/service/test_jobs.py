@@ -35,8 +35,8 @@ def put(client: TestClient, **fields: Any) -> dict[str, Any]:
     """A new job, as answered."""
     answer = client.post(JOBS, json={"handler": "work", **fields})
     assert answer.status_code == 201, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    response: dict[str, Any] = answer.json()
+    return response
 
 
 def pull(client: TestClient, **fields: Any) -> list[dict[str, Any]]:
@@ -51,8 +51,8 @@ def tell(client: TestClient, job: dict[str, Any], verb: str, **fields: Any) -> A
 
 
 def look(client: TestClient, job: dict[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = client.get(f"{JOBS}/{job['job_id']}").json()
-    return told
+    response: dict[str, Any] = client.get(f"{JOBS}/{job['job_id']}").json()
+    return response
 
 
 # -- as printed --------------------------------------------------------------------------------------------------
@@ -98,14 +98,14 @@ def test_the_examples_of_document_000_work_as_printed(alice: TestClient, clock: 
 def test_three_failures_as_printed_end_among_the_dead_letters(alice: TestClient, clock: VirtualClock) -> None:
     """S0-17…S0-20, C-12: each retry is due at run_at plus the delay; the third failure is the last."""
     job = alice.post(JOBS, json=EXAMPLE).json()
-    told = []
+    response = []
     for _ in range(3):
         clock.advance(timedelta(minutes=6))
         assert len(alice.post(PULL, json=PULL_EXAMPLE).json()["jobs"]) == 1
         answer = alice.post(f"{JOBS}/{job['job_id']}/fail", json=FAIL_EXAMPLE)
         assert answer.status_code == 200, answer.text
-        told.append((answer.json()["status"], answer.json()["attempt"]))
-    assert told == [("queued", 1), ("queued", 2), ("dead_letter", 3)]
+        response.append((answer.json()["status"], answer.json()["attempt"]))
+    assert response == [("queued", 1), ("queued", 2), ("dead_letter", 3)]
     (dead,) = alice.get("/scheduler/dead-letters").json()["jobs"]
     assert (dead["job_id"], dead["last_error"]) == (job["job_id"], FAIL_EXAMPLE["error"])
 
@@ -328,13 +328,15 @@ def test_which_queue_a_tenant_may_use_does_not_depend_on_who_is_alive(
     connect: Connect, alice: TestClient, world: World, clock: VirtualClock
 ) -> None:
     """What keeps its jobs from the house's handlers is decided when they are claimed; a token may narrow it."""
-    told = []
+    response = []
     for queues in ({}, {"mail": 5}):
         node = Node("n1", "host", 1, "test", clock.now(), clock.now(), queues)
         world.store.transact(lambda tx, node=node: tx.nodes.put(node))  # type: ignore[misc]
-        told.append({queue: alice.post(JOBS, json={"handler": "w", "queue": queue}).status_code for queue in QUEUES})
+        response.append(
+            {queue: alice.post(JOBS, json={"handler": "w", "queue": queue}).status_code for queue in QUEUES}
+        )
 
-    assert told == [dict.fromkeys(QUEUES, 201)] * 2
+    assert response == [dict.fromkeys(QUEUES, 201)] * 2
     narrow = connect("alice", "tasks", queues=("mail",))
     assert narrow.post(JOBS, json={"handler": "w", "queue": "mail"}).is_success
     assert narrow.post(JOBS, json={"handler": "w", "queue": "mine"}).status_code == 403
@@ -406,17 +408,17 @@ def test_a_bulk_call_that_reuses_the_header_for_other_jobs_is_a_conflict(
 
 
 def test_the_header_of_a_bulk_call_is_each_tenants_own(alice: TestClient, bob: TestClient) -> None:
-    told = [
+    response = [
         client.post(f"{JOBS}/bulk", json={"jobs": [{"handler": "work"}]}, headers={"Idempotency-Key": "once"})
         for client in (alice, bob)
     ]
-    assert [each.status_code for each in told] == [201, 201]
+    assert [each.status_code for each in response] == [201, 201]
 
 
 def test_the_longest_header_of_a_bulk_call_tells_calls_apart(alice: TestClient) -> None:
     long = [{"Idempotency-Key": "k" * 254 + end} for end in ("a", "b", "a")]
-    told = [alice.post(f"{JOBS}/bulk", json={"jobs": [{"handler": "work"}] * 2}, headers=each) for each in long]
-    assert [each.status_code for each in told] == [201, 201, 200]
+    response = [alice.post(f"{JOBS}/bulk", json={"jobs": [{"handler": "work"}] * 2}, headers=each) for each in long]
+    assert [each.status_code for each in response] == [201, 201, 200]
     empty = alice.post(f"{JOBS}/bulk", json={"jobs": [{"handler": "work"}]}, headers={"Idempotency-Key": ""})
     assert empty.status_code == 422
 
@@ -574,8 +576,8 @@ def test_renewal_keeps_a_job_and_tells_that_it_should_stop(alice: TestClient, cl
 def test_progress_and_checkpoint_outlive_a_failure(alice: TestClient, clock: VirtualClock) -> None:
     put(alice)
     (job,) = pull(alice)
-    told = tell(alice, job, "progress", token=job["token"], value={"done": 3}, checkpoint={"page": 3}).json()
-    assert (told["progress"], told["checkpoint"]) == ({"done": 3}, {"page": 3})
+    response = tell(alice, job, "progress", token=job["token"], value={"done": 3}, checkpoint={"page": 3}).json()
+    assert (response["progress"], response["checkpoint"]) == ({"done": 3}, {"page": 3})
     tell(alice, job, "fail", token=job["token"], error="x", retry_delay_sec=1)
     clock.advance(timedelta(minutes=1))
     assert pull(alice)[0]["checkpoint"] == {"page": 3}
@@ -618,8 +620,8 @@ def test_a_job_waits_for_others_and_is_cancelled_with_them(alice: TestClient) ->
     child = put(alice, after=[parent["job_id"]])
     runs_on = put(alice, after=[parent["job_id"]], on_parent_dead="run")
     assert (child["status"], child["held"]) == ("queued", True)
-    told = alice.get(f"{JOBS}/{child['job_id']}/why").json()["reasons"]
-    assert f"it waits for {parent['job_id']} (queued) to succeed" in [reason["text"] for reason in told]
+    response = alice.get(f"{JOBS}/{child['job_id']}/why").json()["reasons"]
+    assert f"it waits for {parent['job_id']} (queued) to succeed" in [reason["text"] for reason in response]
 
     tell(alice, parent, "cancel")
 
@@ -739,8 +741,8 @@ def test_a_waiting_job_can_be_moved_cancelled_and_explained(alice: TestClient, c
     when = iso(clock.now() + timedelta(hours=1))
     moved = tell(alice, job, "reschedule", run_at=when, priority="high").json()
     assert (moved["run_at"], moved["priority"], moved["planned_at"]) == (when, "high", job["planned_at"])
-    told = alice.get(f"{JOBS}/{job['job_id']}/why").json()
-    assert {reason["code"] for reason in told["reasons"]} == {"scheduled", "no_worker"}
+    response = alice.get(f"{JOBS}/{job['job_id']}/why").json()
+    assert {reason["code"] for reason in response["reasons"]} == {"scheduled", "no_worker"}
     assert tell(alice, job, "cancel").json()["status"] == "cancelled"
     assert tell(alice, job, "revive").json()["code"] == "not_allowed"
     assert tell(alice, job, "reschedule").status_code == 422

@@ -103,14 +103,14 @@ def test_public_keys_come_from_the_key_set(
     ids=str,
 )  # fmt: skip
 def test_a_jwt_that_says_the_wrong_thing_is_refused(changed: dict[str, Any], clock: VirtualClock) -> None:
-    told = claims(clock, iss="https://login.example", aud="horae")
+    result = claims(clock, iss="https://login.example", aud="horae")
     for name, value in changed.items():
-        told[name] = clock.now().timestamp() + value if name in ("exp", "nbf") and isinstance(value, int) else value
+        result[name] = clock.now().timestamp() + value if name in ("exp", "nbf") and isinstance(value, int) else value
         if value is None:
-            del told[name]
+            del result[name]
     recognise = by_secret(clock, issuer="https://login.example", audience="horae")
     with pytest.raises(Unauthorized):
-        recognise(jwt.encode(told, SECRET, "HS256"))
+        recognise(jwt.encode(result, SECRET, "HS256"))
 
 
 def test_the_leeway_forgives_a_minute(clock: VirtualClock) -> None:
@@ -134,17 +134,17 @@ def forged(header: dict[str, Any], payload: dict[str, Any], key: bytes | None) -
 def test_no_algorithm_no_foreign_secret_and_no_public_key_as_a_secret(clock: VirtualClock, source: Source) -> None:
     """Security check 5: the token does not choose how it is checked."""
     pem = RSA.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    told = claims(clock)
+    result = claims(clock)
     for text in (
-        forged({"alg": "none"}, told, None),
-        forged({"alg": "None", "kid": "r"}, told, None),
-        forged({"alg": "HS256"}, told, b"x" * 32),
-        forged({"alg": "HS256", "kid": "r"}, told, pem),
-        forged({"alg": "HS256", "kid": "shared"}, told, SHARED),
-        jwt.encode(told, RSA, "RS512", headers={"kid": "r"}),
-        jwt.encode(told, RSA, "RS256", headers={"kid": "e"}),
-        jwt.encode(told, rsa.generate_private_key(65537, 2048), "RS256", headers={"kid": "r"}),
-        jwt.encode(told, RSA, "RS256"),
+        forged({"alg": "none"}, result, None),
+        forged({"alg": "None", "kid": "r"}, result, None),
+        forged({"alg": "HS256"}, result, b"x" * 32),
+        forged({"alg": "HS256", "kid": "r"}, result, pem),
+        forged({"alg": "HS256", "kid": "shared"}, result, SHARED),
+        jwt.encode(result, RSA, "RS512", headers={"kid": "r"}),
+        jwt.encode(result, RSA, "RS256", headers={"kid": "e"}),
+        jwt.encode(result, rsa.generate_private_key(65537, 2048), "RS256", headers={"kid": "r"}),
+        jwt.encode(result, RSA, "RS256"),
         "e30.e30.e30",
         "a.b.c",
         "a" * 9000 + ".b.c",
@@ -200,7 +200,7 @@ def test_a_source_that_never_answered_is_said_and_asked_once_a_minute(
 
 
 @pytest.mark.parametrize(
-    ("told", "allowed", "has"),
+    ("result", "allowed", "has"),
     [
         ({}, {"tasks"}, {"tasks"}),
         ({}, {"tasks", "admin"}, {"tasks"}),
@@ -211,9 +211,9 @@ def test_a_source_that_never_answered_is_said_and_asked_once_a_minute(
     ],
 )
 def test_scopes_are_what_both_the_token_and_the_operator_say(
-    told: dict[str, Any], allowed: set[str], has: set[str], clock: VirtualClock
+    result: dict[str, Any], allowed: set[str], has: set[str], clock: VirtualClock
 ) -> None:
-    caller = by_secret(clock, scopes=frozenset(allowed))(jwt.encode(claims(clock, **told), SECRET, "HS256"))
+    caller = by_secret(clock, scopes=frozenset(allowed))(jwt.encode(claims(clock, **result), SECRET, "HS256"))
     assert caller is not None
     assert caller.scopes == has
 

@@ -76,9 +76,9 @@ def test_too_many_calls_with_one_token_are_told_when_to_come_again(connect: Conn
     """Security check 18: 429 with the limit's name."""
     alice = limited(connect, clock, "alice", per_token=1)
     assert [alice.get("/scheduler/jobs").status_code for _ in range(4)] == [200, 200, 429, 429]
-    told = alice.get("/scheduler/jobs")
-    assert (told.json()["code"], told.json()["limit"]) == ("too_many_requests", "calls_per_token")
-    assert told.headers["retry-after"] == "1"
+    answer = alice.get("/scheduler/jobs")
+    assert (answer.json()["code"], answer.json()["limit"]) == ("too_many_requests", "calls_per_token")
+    assert answer.headers["retry-after"] == "1"
     assert alice.get("/healthz").status_code == 200
     clock.advance(timedelta(seconds=1))
     assert alice.get("/scheduler/jobs").status_code == 200

@@ -67,12 +67,12 @@ def test_the_five_figures_of_document_000_have_its_names(
 ) -> None:
     """S0-29 to S0-33, by the formulas of 0.2."""
     a_story(world, clock)
-    told = scraped(operator)
-    assert told["jobs_due_count"] == 1
-    assert told["jobs_lag_seconds"] == 90
-    assert told["job_success_rate"] == pytest.approx(2 / 3)
-    assert told["job_retry_rate"] == pytest.approx(2 / 6)
-    assert told["dead_letter_count"] == 1
+    response = scraped(operator)
+    assert response["jobs_due_count"] == 1
+    assert response["jobs_lag_seconds"] == 90
+    assert response["job_success_rate"] == pytest.approx(2 / 3)
+    assert response["job_retry_rate"] == pytest.approx(2 / 6)
+    assert response["dead_letter_count"] == 1
 
 
 def test_the_fleet_is_told_by_queue_and_handler(operator: TestClient, world: World, clock: VirtualClock) -> None:
@@ -80,20 +80,20 @@ def test_the_fleet_is_told_by_queue_and_handler(operator: TestClient, world: Wor
     now = clock.now()
     node = Node("host:1:a", "host", 1, "1", now, now, {"mail": 4})
     world.store.transact(lambda tx: tx.nodes.put(node))
-    told = scraped(operator)
-    assert told["horae_queue_depth,queue=mail,state=dead"] == 1
-    assert told["horae_queue_depth,queue=other,state=queued"] == 2
-    assert told["horae_queue_due,queue=other"] == 1
-    assert told["horae_queue_lag_seconds,queue=other"] == 90
-    assert told["horae_recent_runs,handler=good,outcome=succeeded,queue=mail"] == 2
-    assert told["horae_recent_runs,handler=flaky,outcome=failed,queue=mail"] == 1
-    assert told["horae_recent_run_seconds_max,handler=flaky,queue=mail"] == 4
-    assert told["horae_recent_run_seconds_mean,handler=good,queue=mail"] == 1.5
-    assert told["horae_recent_start_delay_seconds_max,queue=mail"] == 1
-    assert (told["horae_workers"], told["horae_queue_workers,queue=mail"]) == (1, 1)
-    assert told["horae_enqueued_total"] == 6
-    assert told["horae_store_up"] == 1
-    assert told["horae_build_info,version=test"] == 1
+    response = scraped(operator)
+    assert response["horae_queue_depth,queue=mail,state=dead"] == 1
+    assert response["horae_queue_depth,queue=other,state=queued"] == 2
+    assert response["horae_queue_due,queue=other"] == 1
+    assert response["horae_queue_lag_seconds,queue=other"] == 90
+    assert response["horae_recent_runs,handler=good,outcome=succeeded,queue=mail"] == 2
+    assert response["horae_recent_runs,handler=flaky,outcome=failed,queue=mail"] == 1
+    assert response["horae_recent_run_seconds_max,handler=flaky,queue=mail"] == 4
+    assert response["horae_recent_run_seconds_mean,handler=good,queue=mail"] == 1.5
+    assert response["horae_recent_start_delay_seconds_max,queue=mail"] == 1
+    assert (response["horae_workers"], response["horae_queue_workers,queue=mail"]) == (1, 1)
+    assert response["horae_enqueued_total"] == 6
+    assert response["horae_store_up"] == 1
+    assert response["horae_build_info,version=test"] == 1
 
 
 def test_every_database_tells_the_same(database_url: str) -> None:
@@ -101,13 +101,13 @@ def test_every_database_tells_the_same(database_url: str) -> None:
         migrate(app.engine)
         assert isinstance(app._clock, VirtualClock)
         a_story(app.world, app._clock)
-        told = {family.name: family.points for family in families(survey(app.world))}
-    assert told["horae_recent_runs"]["mail", "good", "succeeded"] == 2
-    assert told["horae_recent_run_seconds_mean"]["mail", "good"] == 1.5
-    assert told["horae_recent_start_delay_seconds_mean"]["mail",] == 1
-    assert told["horae_queue_depth"]["other", "queued"] == 2
-    assert told["horae_queue_lag_seconds"]["other",] == 90
-    assert told["dead_letter_count"][()] == 1
+        response = {family.name: family.points for family in families(survey(app.world))}
+    assert response["horae_recent_runs"]["mail", "good", "succeeded"] == 2
+    assert response["horae_recent_run_seconds_mean"]["mail", "good"] == 1.5
+    assert response["horae_recent_start_delay_seconds_mean"]["mail",] == 1
+    assert response["horae_queue_depth"]["other", "queued"] == 2
+    assert response["horae_queue_lag_seconds"]["other",] == 90
+    assert response["dead_letter_count"][()] == 1
 
 
 def test_only_an_operator_may_scrape(connect: Connect) -> None:
@@ -167,11 +167,11 @@ def test_without_the_store_the_rest_is_still_told() -> None:
         raise StoreUnavailable("postgresql://u:pw@db/x does not answer")
 
     client = TestClient(build(away, Options(version="1", open_metrics=True)))
-    told = client.get("/metrics")
-    assert told.status_code == 200
-    assert samples(told.text)["horae_store_up"] == 0
-    assert "jobs_due_count" not in told.text
-    assert "pw" not in told.text
+    response = client.get("/metrics")
+    assert response.status_code == 200
+    assert samples(response.text)["horae_store_up"] == 0
+    assert "jobs_due_count" not in response.text
+    assert "pw" not in response.text
 
 
 # -- the service itself ------------------------------------------------------------------------------------------
@@ -185,13 +185,13 @@ def test_requests_are_counted_by_the_template_of_their_route(connect: Connect) -
     client.get("/nowhere/at/all?token=secret")
     client.get("/scheduler/jobs/job_12")
     client.request("BREW", "/healthz")
-    told = scraped(client)
-    assert told["horae_http_requests_total,method=GET,route=/healthz,status=200"] == 2
-    assert told["horae_http_requests_total,method=GET,route=unmatched,status=404"] == 1
-    assert told["horae_http_requests_total,method=GET,route=/scheduler/jobs/{job_id},status=404"] == 1
-    assert [name for name in told if "method=other" in name and "requests" in name]
-    assert told["horae_http_request_seconds_count,method=GET,route=/healthz"] == 2
-    assert told["horae_http_problems_total,code=not_found"] == 1
+    response = scraped(client)
+    assert response["horae_http_requests_total,method=GET,route=/healthz,status=200"] == 2
+    assert response["horae_http_requests_total,method=GET,route=unmatched,status=404"] == 1
+    assert response["horae_http_requests_total,method=GET,route=/scheduler/jobs/{job_id},status=404"] == 1
+    assert [name for name in response if "method=other" in name and "requests" in name]
+    assert response["horae_http_request_seconds_count,method=GET,route=/healthz"] == 2
+    assert response["horae_http_problems_total,code=not_found"] == 1
 
 
 def test_an_ending_that_came_too_late_is_counted_once_for_each_source(
@@ -204,9 +204,9 @@ def test_an_ending_that_came_too_late_is_counted_once_for_each_source(
     measures.ended(held, "stale")
     late = client.post(f"/scheduler/jobs/{made.id}/ack", json={"token": held.token + 1, "result": "succeeded"})
     assert (late.status_code, late.json()["code"]) == (409, "lease_lost")
-    told = scraped(client)
-    assert told["horae_stale_acks_total,by=http"] == 1
-    assert told["horae_stale_acks_total,by=worker"] == 1
+    response = scraped(client)
+    assert response["horae_stale_acks_total,by=http"] == 1
+    assert response["horae_stale_acks_total,by=worker"] == 1
 
 
 def test_a_worker_in_the_same_process_tells_with_the_service(connect: Connect, world: World) -> None:
@@ -216,12 +216,12 @@ def test_a_worker_in_the_same_process_tells_with_the_service(connect: Connect, w
     measures.started([job], world.clock)
     measures.ran(job, "succeeded", 0.2)
     measures.ended(job, "succeeded")
-    told = scraped(connect("system", "read", figures=measures.families))
-    assert told["horae_runs_total,handler=work,outcome=succeeded,queue=default"] == 1
-    assert told["horae_run_duration_seconds_bucket,handler=work,le=0.25,queue=default"] == 1
-    assert told["horae_run_duration_seconds_bucket,handler=work,le=0.1,queue=default"] == 0
-    assert told["horae_run_duration_seconds_sum,handler=work,queue=default"] == 0.2
-    assert told["horae_start_delay_seconds_count,queue=default"] == 1
+    response = scraped(connect("system", "read", figures=measures.families))
+    assert response["horae_runs_total,handler=work,outcome=succeeded,queue=default"] == 1
+    assert response["horae_run_duration_seconds_bucket,handler=work,le=0.25,queue=default"] == 1
+    assert response["horae_run_duration_seconds_bucket,handler=work,le=0.1,queue=default"] == 0
+    assert response["horae_run_duration_seconds_sum,handler=work,queue=default"] == 0.2
+    assert response["horae_start_delay_seconds_count,queue=default"] == 1
 
 
 # -- the documents -----------------------------------------------------------------------------------------------
@@ -233,11 +233,11 @@ def test_the_reference_lists_exactly_what_is_exposed(connect: Connect) -> None:
         own.worker()
         app = connect("system", "admin", figures=own.figures, open_metrics=True).app
     meter = app.state.meter  # type: ignore[attr-defined]
-    told: list[Family] = meter.families()
+    response: list[Family] = meter.families()
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| ([^|]*) \| ([^|]*) \|", PAGE.read_text(encoding="utf-8"), re.M)
-    exposed = {family.name: (family.kind, ", ".join(f"`{label}`" for label in family.labels)) for family in told}
+    exposed = {family.name: (family.kind, ", ".join(f"`{label}`" for label in family.labels)) for family in response}
     assert {name: (kind, labels.strip()) for name, kind, labels, _ in rows} == exposed
-    words = {family.name: family.text for family in told}
+    words = {family.name: family.text for family in response}
     assert {name: text.strip() for name, _, _, text in rows} == words
 
 
@@ -262,7 +262,7 @@ async def test_a_mounted_service_tells_of_the_worker_beside_it(tmp_path: Path) -
         assert "horae_runs_total" not in client.get("/horae/metrics").text
         async with serving(app):
             await ended(app, job)
-        told = samples(client.get("/horae/metrics").text)
-        assert told["horae_runs_total,handler=work,outcome=succeeded,queue=default"] == 1
-        assert told["horae_http_requests_total,method=GET,route=/metrics,status=200"] == 1
+        response = samples(client.get("/horae/metrics").text)
+        assert response["horae_runs_total,handler=work,outcome=succeeded,queue=default"] == 1
+        assert response["horae_http_requests_total,method=GET,route=/metrics,status=200"] == 1
         assert client.get("/horae/readyz").status_code == 200

@@ -69,13 +69,13 @@ def test_whatever_names_one_thing_may_not_find_it(document: dict[str, Any]) -> N
 
 
 def test_whatever_takes_a_version_may_be_too_late(document: dict[str, Any]) -> None:
-    told = {operation["operationId"]: "412" in operation["responses"] for _, _, operation in operations(document)}
+    result = {operation["operationId"]: "412" in operation["responses"] for _, _, operation in operations(document)}
     takes = {
         operation["operationId"]
         for _, _, operation in operations(document)
         if any(each["name"].lower() == "if-match" for each in operation.get("parameters", []))
     }
-    assert {name for name, declared in told.items() if declared} == takes
+    assert {name for name, declared in result.items() if declared} == takes
     assert takes == {"update_task", "delete_task", "change_schedule"}
 
 

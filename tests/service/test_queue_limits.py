@@ -101,11 +101,11 @@ def test_a_job_of_another_queue_does_not_exist(
         "cancel": {}, "revive": {}, "reschedule": {"priority": "high"}, "ack": {"token": 1}, "renew": {"token": 1},
         "fail": {"error": "x", "token": 1}, "progress": {"token": 1, "value": 1}, "release": {"token": 1},
     }  # fmt: skip
-    told = {path: narrow.get(f"{JOBS}/{job_id}{path}") for path in ("", "/runs", "/why")}
-    told |= {verb: narrow.post(f"{JOBS}/{job_id}/{verb}", json=body) for verb, body in verbs.items()}
+    result = {path: narrow.get(f"{JOBS}/{job_id}{path}") for path in ("", "/runs", "/why")}
+    result |= {verb: narrow.post(f"{JOBS}/{job_id}/{verb}", json=body) for verb, body in verbs.items()}
     unknown = narrow.get(f"{JOBS}/job_987654").json()["detail"]
 
-    assert {answer.status_code for answer in told.values()} == {404}
+    assert {answer.status_code for answer in result.values()} == {404}
     assert narrow.get(f"{JOBS}/{job_id}").json()["detail"].replace(job_id, "job_987654") == unknown
     assert whole.get(f"{JOBS}/{job_id}").json()["status"] == word
 

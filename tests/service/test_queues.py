@@ -43,8 +43,8 @@ def test_the_queue_of_horaes_own_jobs_is_hidden_and_nobody_touches_it(
     for path, body in calls:
         answer = operator.post(path, json=body)
         assert (answer.status_code, answer.json()["code"]) == (409, "reserved_queue"), path
-    told = alice.post(f"{mine}/cancel", json={}).json()["detail"]
-    assert "keeps the start of task t1" in told
+    result = alice.post(f"{mine}/cancel", json={}).json()["detail"]
+    assert "keeps the start of task t1" in result
     assert operator.get(mine).json()["status"] == "queued"
 
 
@@ -52,10 +52,10 @@ def test_a_queue_tells_its_jobs_and_who_serves_it(world: World, operator: TestCl
     jobs.enqueue_many(world, [a_request(queue="mail") for _ in range(2)])
     world.store.transact(lambda tx: tx.nodes.put(Node("n1", "host", 1, "0", NOON, NOON, {"mail": 5})))
 
-    [told] = operator.get("/queues").json()["items"]
+    [result] = operator.get("/queues").json()["items"]
 
-    assert (told["name"], told["jobs"]["queued"], told["workers"]) == ("mail", 2, ["n1"])
-    assert operator.get("/queues/mail").json() == told
+    assert (result["name"], result["jobs"]["queued"], result["workers"]) == ("mail", 2, ["n1"])
+    assert operator.get("/queues/mail").json() == result
 
 
 def test_pause_resume_limit_and_order(world: World, operator: TestClient) -> None:
@@ -90,9 +90,9 @@ def test_a_tenant_sees_queues_with_jobs_of_its_own_and_counts_only_them(world: W
     world.store.transact(lambda tx: tx.nodes.put(Node("n1", "host", 1, "0", NOON, NOON, {"mail": 5})))
     alice = connect("alice", "read")
 
-    [told] = alice.get("/queues").json()["items"]
+    [result] = alice.get("/queues").json()["items"]
 
-    assert (told["name"], told["jobs"]["queued"], told["workers"]) == ("mail", 1, [])
+    assert (result["name"], result["jobs"]["queued"], result["workers"]) == ("mail", 1, [])
     assert alice.get("/queues/x").status_code == 404
     assert alice.post("/queues/mail/pause").status_code == 403
     assert alice.get("/workers").json() == {"items": [], "next_cursor": None}
@@ -101,9 +101,9 @@ def test_a_tenant_sees_queues_with_jobs_of_its_own_and_counts_only_them(world: W
 def test_a_worker_that_is_not_seen_any_more_is_silent(world: World, clock: VirtualClock, operator: TestClient) -> None:
     world.store.transact(lambda tx: tx.nodes.put(Node("n1", "host", 71, "0.1", NOON, NOON, {"mail": 5})))
 
-    [told] = operator.get("/workers").json()["items"]
+    [result] = operator.get("/workers").json()["items"]
     clock.advance(timedelta(minutes=3))
     [later] = operator.get("/workers").json()["items"]
 
-    assert (told["id"], told["state"], told["queues"], told["pid"]) == ("n1", "running", {"mail": 5}, 71)
+    assert (result["id"], result["state"], result["queues"], result["pid"]) == ("n1", "running", {"mail": 5}, 71)
     assert later["state"] == "silent"

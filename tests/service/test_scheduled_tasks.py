@@ -44,8 +44,8 @@ FIELDS = ["id", "user_id", "name", "enabled", "schedule_type", "schedule_expr", 
 def made(client: TestClient, **body: Any) -> dict[str, Any]:
     answer = client.post(PATH, json=HOURLY | body)
     assert answer.status_code == 201, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    response: dict[str, Any] = answer.json()
+    return response
 
 
 def fired(world: World) -> list[Job]:
@@ -60,25 +60,29 @@ def test_the_interval_example_works_as_printed(alice: TestClient) -> None:
     """S1-15, S1-19."""
     answer = alice.post(PATH, content=INTERVAL.encode(), headers={"Content-Type": "application/json"})
 
-    told = answer.json()
+    response = answer.json()
     assert answer.status_code == 201
-    assert list(told)[: len(FIELDS)] == FIELDS
-    assert (told["user_id"], told["schedule_type"], told["schedule_expr"]) == ("alice", "interval", "60")
-    assert (told["next_run_at"], told["last_run_at"]) == ("2030-01-07T12:01:00Z", None)
-    assert told["payload"] == json.loads(INTERVAL)["payload"]
-    assert (told["words"], told["version"], told["warnings"]) == ("Every minute", 1, [])
-    assert answer.headers["Location"] == f"{PATH}/{told['id']}"
+    assert list(response)[: len(FIELDS)] == FIELDS
+    assert (response["user_id"], response["schedule_type"], response["schedule_expr"]) == ("alice", "interval", "60")
+    assert (response["next_run_at"], response["last_run_at"]) == ("2030-01-07T12:01:00Z", None)
+    assert response["payload"] == json.loads(INTERVAL)["payload"]
+    assert (response["words"], response["version"], response["warnings"]) == ("Every minute", 1, [])
+    assert answer.headers["Location"] == f"{PATH}/{response['id']}"
 
 
 def test_the_once_example_works_as_printed(alice: TestClient, world: World) -> None:
     """C-7, C-18, C-38: UTC, long past, and with a mode of its own (S1-26)."""
     answer = alice.post(PATH, content=ONCE.encode(), headers={"Content-Type": "application/json"})
 
-    told = answer.json()
+    response = answer.json()
     assert answer.status_code == 201
-    assert (told["enabled"], told["next_run_at"], told["schedule_expr"]) == (True, "2026-02-27T01:30:00Z", "")
-    assert told["payload"] == {"text": "hello", "mode": "hybrid"}
-    assert [warning.split()[0] for warning in told["warnings"]] == ["next_run_at"]
+    assert (response["enabled"], response["next_run_at"], response["schedule_expr"]) == (
+        True,
+        "2026-02-27T01:30:00Z",
+        "",
+    )
+    assert response["payload"] == {"text": "hello", "mode": "hybrid"}
+    assert [warning.split()[0] for warning in response["warnings"]] == ["next_run_at"]
     (job,) = fired(world)
     endings.ack(world, job.id, job.token, result={"output": "done"})
     after = alice.get(answer.headers["Location"]).json()
@@ -185,10 +189,10 @@ def test_one_task_tells_all_that_is_needed_to_see_why(alice: TestClient, world: 
     clock.advance(HOUR)
     fired(world)
 
-    told = alice.get(where).json()
+    response = alice.get(where).json()
     why = alice.get(f"{where}/why").json()
 
-    assert (told["locked_by"], told["locked_until"]) == ("w1", "2030-01-07T13:00:30Z")
+    assert (response["locked_by"], response["locked_until"]) == ("w1", "2030-01-07T13:00:30Z")
     assert [reason["code"] for reason in why["reasons"]] == ["running"]
     assert why["standing"] == "active"
 
@@ -227,24 +231,24 @@ REFUSED: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("body", REFUSED, ids=str)
 def test_a_preview_refuses_what_making_the_task_would(alice: TestClient, body: dict[str, Any]) -> None:
-    told = [alice.post(path, json=body) for path in (PATH, f"{PATH}/preview")]
+    response = [alice.post(path, json=body) for path in (PATH, f"{PATH}/preview")]
 
     status = 400 if body.get("schedule_type") == "interval" else 422  # document 001 says 400 of intervals
-    assert [answer.status_code for answer in told] == [status, status]
-    assert told[0].json()["detail"] == told[1].json()["detail"]
+    assert [answer.status_code for answer in response] == [status, status]
+    assert response[0].json()["detail"] == response[1].json()["detail"]
 
 
 def test_a_preview_of_one_task_too_many_is_refused(connect: Connect) -> None:
     client = connect("alice", "tasks", max_enabled_tasks=1)
     made(client)
 
-    told = [
+    response = [
         client.post(path, json={"name": "x", **more})
         for path in (PATH, f"{PATH}/preview")
         for more in ({}, {"enabled": False})
     ]
 
-    assert [answer.status_code for answer in told] == [409, 201, 409, 200]
+    assert [answer.status_code for answer in response] == [409, 201, 409, 200]
 
 
 def test_a_preview_obeys_what_the_operator_allows_this_tenant(alice: TestClient, operator: TestClient) -> None:
@@ -261,9 +265,13 @@ def test_a_time_that_comes_twice_is_the_first_and_its_user_is_told(alice: TestCl
     plain = made(alice, **body, next_run_at="2030-10-27T02:30:00+01:00")
 
     assert task["next_run_at"] == "2030-10-27T00:30:00Z"
-    assert [told for told in task["warnings"] if "comes twice in Europe/Berlin" in told and "01:30:00Z" in told]
+    assert [
+        response
+        for response in task["warnings"]
+        if "comes twice in Europe/Berlin" in response and "01:30:00Z" in response
+    ]
     assert plain["next_run_at"] == "2030-10-27T01:30:00Z"
-    assert not [told for told in plain["warnings"] if "twice" in told]
+    assert not [response for response in plain["warnings"] if "twice" in response]
 
 
 # -- change ------------------------------------------------------------------------------------------------------
@@ -272,9 +280,9 @@ def test_a_time_that_comes_twice_is_the_first_and_its_user_is_told(alice: TestCl
 def test_a_put_changes_what_it_names_and_computes_the_next_run_anew(alice: TestClient) -> None:
     task = made(alice, schedule_expr="0 9 * * *", name="n")
 
-    told = alice.put(f"{PATH}/{task['id']}", json={"timezone": "Asia/Shanghai"}).json()
+    response = alice.put(f"{PATH}/{task['id']}", json={"timezone": "Asia/Shanghai"}).json()
 
-    assert (told["next_run_at"], told["name"], told["version"]) == ("2030-01-08T01:00:00Z", "n", 2)
+    assert (response["next_run_at"], response["name"], response["version"]) == ("2030-01-08T01:00:00Z", "n", 2)
 
 
 def test_a_put_with_a_local_time_reads_it_in_the_zone_it_brings(alice: TestClient) -> None:
@@ -282,17 +290,17 @@ def test_a_put_with_a_local_time_reads_it_in_the_zone_it_brings(alice: TestClien
     task = made(alice)
     body = {"schedule_type": "once", "timezone": "Asia/Shanghai", "next_run_at": "2030-01-08T09:30:00"}
 
-    told = alice.put(f"{PATH}/{task['id']}", json=body).json()
+    response = alice.put(f"{PATH}/{task['id']}", json=body).json()
 
-    assert (told["next_run_at"], told["schedule_type"]) == ("2030-01-08T01:30:00Z", "once")
+    assert (response["next_run_at"], response["schedule_type"]) == ("2030-01-08T01:30:00Z", "once")
 
 
 def test_a_task_sent_back_as_it_was_read_is_not_changed(alice: TestClient) -> None:
     task = made(alice, schedule_type="once", next_run_at="2030-01-08T00:00:00")
 
-    told = alice.put(f"{PATH}/{task['id']}", json=task).json()
+    response = alice.put(f"{PATH}/{task['id']}", json=task).json()
 
-    assert told == task
+    assert response == task
 
 
 def test_a_put_leaves_a_running_token_alone(alice: TestClient, world: World, clock: VirtualClock) -> None:
@@ -301,9 +309,9 @@ def test_a_put_leaves_a_running_token_alone(alice: TestClient, world: World, clo
     clock.advance(HOUR)
     (job,) = fired(world)
 
-    told = alice.put(f"{PATH}/{task['id']}", json={"schedule_expr": "30 * * * *"}).json()
+    response = alice.put(f"{PATH}/{task['id']}", json={"schedule_expr": "30 * * * *"}).json()
 
-    assert (told["locked_by"], told["locked_until"]) == ("w1", "2030-01-07T13:00:30Z")
+    assert (response["locked_by"], response["locked_until"]) == ("w1", "2030-01-07T13:00:30Z")
     assert jobs.get(world, job.id).token == job.token
     assert endings.ack(world, job.id, job.token).state == "succeeded"
 
@@ -316,9 +324,9 @@ def test_a_put_clears_a_lock_that_has_run_out(alice: TestClient, world: World, c
     clock.advance(timedelta(minutes=5))
     assert alice.get(f"{PATH}/{task['id']}").json()["locked_by"] == "w1"
 
-    told = alice.put(f"{PATH}/{task['id']}", json={"name": "other"}).json()
+    response = alice.put(f"{PATH}/{task['id']}", json={"name": "other"}).json()
 
-    assert (told["locked_by"], told["locked_until"]) == (None, None)
+    assert (response["locked_by"], response["locked_until"]) == (None, None)
 
 
 def test_release_clears_a_lock_that_holds(alice: TestClient, world: World, clock: VirtualClock) -> None:
@@ -326,10 +334,10 @@ def test_release_clears_a_lock_that_holds(alice: TestClient, world: World, clock
     clock.advance(HOUR)
     fired(world)
 
-    told = alice.post(f"{PATH}/{task['id']}/release", json={"reason": "stuck"}).json()
+    response = alice.post(f"{PATH}/{task['id']}/release", json={"reason": "stuck"}).json()
     again = alice.post(f"{PATH}/{task['id']}/release")
 
-    assert told["locked_by"] is None
+    assert response["locked_by"] is None
     assert (again.status_code, again.json()["code"]) == (409, "not_allowed")
 
 
@@ -463,10 +471,10 @@ def test_a_task_whose_handler_is_not_there_is_kept_and_says_so(connect: Connect)
     """C-15."""
     client = connect("alice", "tasks", handlers=lambda: {"webhook": None})
 
-    told = made(client)
+    response = made(client)
 
-    assert (told["inactive"], told["next_run_at"]) == (True, None)
-    assert "There is no handler 'dispatch'" in told["reason"]
+    assert (response["inactive"], response["next_run_at"]) == (True, None)
+    assert "There is no handler 'dispatch'" in response["reason"]
 
 
 # -- versions and keys -------------------------------------------------------------------------------------------

@@ -21,11 +21,11 @@ NIGHTLY = {"key": "nightly", "handler": "report", "cron": "0 3 * * *", "zone": "
 def test_a_schedule_is_made_and_told_in_words(world: World, operator: TestClient) -> None:
     answer = operator.post("/schedules", json={**NIGHTLY, "timeout": 90, "reason": "wanted"})
 
-    told = answer.json()
+    result = answer.json()
     assert (answer.status_code, answer.headers["etag"]) == (201, '"1"')
-    assert (told["key"], told["owner"], told["standing"]) == ("nightly", "system", "active")
-    assert (told["next_fire_at"], told["timeout"]) == ("2030-01-08T02:00:00Z", 90)
-    assert "03:00" in told["words"]
+    assert (result["key"], result["owner"], result["standing"]) == ("nightly", "system", "active")
+    assert (result["next_fire_at"], result["timeout"]) == ("2030-01-08T02:00:00Z", 90)
+    assert "03:00" in result["words"]
     entry = schedules.versions(world, "nightly")[0]
     assert (entry.verb, entry.reason, entry.actor.split("/")[0]) == ("create", "wanted", "token")
 
@@ -44,9 +44,9 @@ def test_every_kind_of_rule_can_be_given(
 ) -> None:
     schedules.create(world, a_schedule("first"))
 
-    told = operator.post("/schedules", json={"key": "k", "handler": "report", **rule}).json()
+    result = operator.post("/schedules", json={"key": "k", "handler": "report", **rule}).json()
 
-    assert (told["kind"], told["expression"]) == (kind, expression)
+    assert (result["kind"], result["expression"]) == (kind, expression)
 
 
 @pytest.mark.parametrize(
@@ -92,10 +92,10 @@ def test_following_nobody_is_404_and_a_circle_409(operator: TestClient) -> None:
 def test_a_change_touches_only_what_it_names(operator: TestClient) -> None:
     operator.post("/schedules", json={**NIGHTLY, "group": "reports"})
 
-    told = operator.patch("/schedules/nightly", json={"cron": "0 4 * * *", "group": None}).json()
+    result = operator.patch("/schedules/nightly", json={"cron": "0 4 * * *", "group": None}).json()
 
-    assert (told["expression"], told["zone"], told["payload"]) == ("0 4 * * *", "Europe/Berlin", {"a": 1})
-    assert (told["group"], told["version"], told["next_fire_at"]) == (None, 2, "2030-01-08T03:00:00Z")
+    assert (result["expression"], result["zone"], result["payload"]) == ("0 4 * * *", "Europe/Berlin", {"a": 1})
+    assert (result["group"], result["version"], result["next_fire_at"]) == (None, 2, "2030-01-08T03:00:00Z")
 
 
 def test_a_change_of_an_old_version_is_refused(operator: TestClient) -> None:
@@ -134,13 +134,13 @@ def test_a_group_is_paused_and_resumed_together(operator: TestClient) -> None:
 def test_trigger_preview_history_and_versions(world: World, clock: VirtualClock, operator: TestClient) -> None:
     operator.post("/schedules", json={"key": "hourly", "cron": "0 * * * *", "payload": {"a": 1}})
 
-    told = operator.post("/schedules/hourly/trigger", json={"parameters": {"a": 2}}).json()
+    result = operator.post("/schedules/hourly/trigger", json={"parameters": {"a": 2}}).json()
     again = operator.post("/schedules/hourly/trigger").json()
     ahead = operator.get("/schedules/hourly/preview?count=2").json()["fires"]
     fires = operator.get("/schedules/hourly/history").json()["items"]
     verbs = [each["verb"] for each in operator.get("/schedules/hourly/versions").json()["items"]]
 
-    assert (told["triggered"], jobs.get(world, told["job_id"]).payload) == (True, {"a": 2})
+    assert (result["triggered"], jobs.get(world, result["job_id"]).payload) == (True, {"a": 2})
     assert (again["triggered"], again["reason"]) == (False, "running")
     assert ahead == ["2030-01-07T13:00:00Z", "2030-01-07T14:00:00Z"]
     assert [(each["kind"], each["verdict"]) for each in fires] == [("manual", "skipped"), ("manual", "ran")]
@@ -153,18 +153,18 @@ def test_history_is_paged_to_its_end(world: World, clock: VirtualClock, operator
         clock.advance(MINUTE)
         firing.fire_due(world)
 
-    told: list[str] = []
+    result: list[str] = []
     cursor: str | None = None
     while True:
         page = operator.get(
             "/schedules/minutely/history", params={"limit": 2, **({"cursor": cursor} if cursor else {})}
         )
-        told += [each["fire_at"] for each in page.json()["items"]]
+        result += [each["fire_at"] for each in page.json()["items"]]
         cursor = page.json()["next_cursor"]
         if cursor is None:
             break
 
-    assert told == [f"2030-01-07T12:0{minute}:00Z" for minute in (5, 4, 3, 2, 1)]
+    assert result == [f"2030-01-07T12:0{minute}:00Z" for minute in (5, 4, 3, 2, 1)]
 
 
 def test_a_backfill_counts_first(world: World, clock: VirtualClock, operator: TestClient) -> None:
@@ -323,11 +323,11 @@ def test_the_forecast_tells_fires_and_pile_ups(world: World, operator: TestClien
         schedules.create(world, a_schedule(key, "0 * * * *"))
     schedules.create(world, a_schedule("mine", "30 * * * *", owner="alice"))
 
-    told = operator.get("/forecast?hours=1").json()
+    result = operator.get("/forecast?hours=1").json()
 
-    assert [each["key"] for each in told["fires"]] == ["mine", "a", "b"]
-    assert told["pile_ups"] == [{"minute": "2030-01-07T13:00:00Z", "fires": 2}]
-    assert (told["complete"], told["total"], told["until"]) == (True, 3, "2030-01-07T13:00:00Z")
+    assert [each["key"] for each in result["fires"]] == ["mine", "a", "b"]
+    assert result["pile_ups"] == [{"minute": "2030-01-07T13:00:00Z", "fires": 2}]
+    assert (result["complete"], result["total"], result["until"]) == (True, 3, "2030-01-07T13:00:00Z")
     mine = connect("alice", "read").get("/forecast?hours=2").json()
     assert {each["key"] for each in mine["fires"]} == {"mine"}
     assert operator.get("/forecast?hours=0").status_code == 422

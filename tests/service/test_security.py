@@ -186,8 +186,8 @@ def test_the_longest_names_fit_every_database(database_url: str) -> None:
         assert triggered.status_code == 200, triggered.text
         for verb in ("pause", "resume"):
             assert client.post(f"/schedules/{key}/{verb}", params={"owner": owner}, json={}).status_code == 200
-        told = client.get(f"/schedules/{key}/versions", params={"owner": owner}).json()["items"]
-        assert [version["verb"] for version in told] == ["resume", "pause", "trigger", "create"]
+        response = client.get(f"/schedules/{key}/versions", params={"owner": owner}).json()["items"]
+        assert [version["verb"] for version in response] == ["resume", "pause", "trigger", "create"]
 
 
 # -- 3: no row level security, so the mirror --------------------------------------------------------------------------
@@ -258,10 +258,10 @@ def test_what_a_tenant_sees_is_a_function_of_what_it_did(seed: int, tmp_path: Pa
     others = random.Random(seed + 1000)
     with alone.app, crowded.app:
         for step in range(60):
-            told = alone.act("alice", random.Random(f"{seed} {step}"))
+            response = alone.act("alice", random.Random(f"{seed} {step}"))
             for _ in range(others.randrange(3)):
                 crowded.act("bob", others)
-            assert crowded.act("alice", random.Random(f"{seed} {step}")) == told, step
+            assert crowded.act("alice", random.Random(f"{seed} {step}")) == response, step
             for world in (alone, crowded):
                 world.clock.advance(timedelta(seconds=step % 7))
         assert crowded.known["bob"]
@@ -484,5 +484,11 @@ def test_a_canary_shows_only_to_its_owner(
     metrics = operator.get("/metrics").text
     others = [bob.get(path).text for path in ("/scheduler/jobs", "/scheduled-tasks", "/audit", "/queues")]
     ours = [record for record in caplog.records if not record.name.startswith("httpx")]  # but the client's
-    for told in (*refusals, metrics, *others, nobody.get("/readyz").text, *(record.getMessage() for record in ours)):
-        assert CANARY not in told
+    for response in (
+        *refusals,
+        metrics,
+        *others,
+        nobody.get("/readyz").text,
+        *(record.getMessage() for record in ours),
+    ):
+        assert CANARY not in response

@@ -85,10 +85,10 @@ def test_a_strangers_body_is_not_waited_for(served: Served, token: str) -> None:
     shown = "" if token == "none" else f"Authorization: Bearer horae_{'0' * 12}_{'0' * 72}\r\n"
     with connected(served) as line:
         line.sendall(f"{POST}{shown}Content-Length: 1000000\r\n\r\n".encode())
-        told = to_the_end(line)
-    assert told.startswith(b"HTTP/1.1 401 ")
-    assert b"connection: close" in told.lower()
-    assert b'"code":"unauthorized"' in told
+        result = to_the_end(line)
+    assert result.startswith(b"HTTP/1.1 401 ")
+    assert b"connection: close" in result.lower()
+    assert b'"code":"unauthorized"' in result
 
 
 def test_a_strangers_body_is_not_looked_at(served: Served) -> None:
@@ -126,9 +126,9 @@ def test_a_connection_of_somebody_known_is_kept(served: Served) -> None:
     with connected(served) as line:
         for _ in range(3):
             line.sendall(head + body)
-            told = answer_on(line)
-            assert told.startswith(b"HTTP/1.1 201 ")
-            assert b"connection: close" not in told.lower()
+            result = answer_on(line)
+            assert result.startswith(b"HTTP/1.1 201 ")
+            assert b"connection: close" not in result.lower()
 
 
 # -- heads -----------------------------------------------------------------------------------------------------------
@@ -138,8 +138,8 @@ def test_a_connection_of_somebody_known_is_kept(served: Served) -> None:
 def test_a_half_sent_head_ends(served: Served, sent: bytes) -> None:
     with connected(served) as line:
         line.sendall(sent)
-        told = to_the_end(line)
-    assert told == b"" or told.startswith(b"HTTP/1.1 408 ")
+        result = to_the_end(line)
+    assert result == b"" or result.startswith(b"HTTP/1.1 408 ")
 
 
 def test_no_further_byte_prolongs_a_head(served: Served) -> None:
@@ -147,13 +147,13 @@ def test_no_further_byte_prolongs_a_head(served: Served) -> None:
     with connected(served) as line:
         line.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Drip: ")
         line.settimeout(0.05)
-        dripped, told = 0, None
+        dripped, result = 0, None
         with contextlib.suppress(OSError):
-            while told is None:
+            while result is None:
                 line.sendall(b"x")
                 dripped += 1
                 with contextlib.suppress(TimeoutError):
-                    told = line.recv(1000)
+                    result = line.recv(1000)
                 assert dripped < 20 * PATIENCE
     assert dripped > 1
 
@@ -185,11 +185,11 @@ def test_an_answer_may_take_longer_than_a_head(served: Served) -> None:
     pull = POST.replace("/jobs", "/jobs/pull") + f"Authorization: Bearer {served.token('alice')}\r\n"
     with connected(served) as line:
         line.sendall(f"{pull}Content-Length: {len(body)}\r\n\r\n".encode() + body + ASK)
-        told = b""
-        while told.count(b"HTTP/1.1 200 ") < 2:
+        result = b""
+        while result.count(b"HTTP/1.1 200 ") < 2:
             more = line.recv(65536)
-            assert more, told
-            told += more
+            assert more, result
+            result += more
 
 
 def test_a_head_that_is_too_long_ends(served: Served) -> None:
@@ -255,9 +255,9 @@ def test_five_hundred_strangers_cost_no_memory(sqlite_database_url: str) -> None
                     line.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 8_000)
             lines.append(line)
             most = max(most, resident(server.pid))
-        told = [to_the_end(line)[:12] for line in lines]  # every one of them ends
+        result = [to_the_end(line)[:12] for line in lines]  # every one of them ends
         most = max(most, resident(server.pid))
         assert httpx.get(f"{begun['url']}/healthz", timeout=PATIENCE).status_code == 200
     assert most - before < MOST_GROWTH
-    assert set(told[::2]) == {b"HTTP/1.1 408"}
-    assert set(told[1::2]) <= {b"HTTP/1.1 401", b""}
+    assert set(result[::2]) == {b"HTTP/1.1 408"}
+    assert set(result[1::2]) <= {b"HTTP/1.1 401", b""}

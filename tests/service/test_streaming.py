@@ -48,8 +48,8 @@ def headers(served: Served, owner: str = "alice") -> dict[str, str]:
 def heard(served: Served, count: int, *, more: dict[str, str] | None = None, **query: Any) -> list[tuple[str, Any]]:
     """The first events of a stream, as id and data; then the reader hangs up."""
     found: list[tuple[str, Any]] = []
-    told = {**headers(served), **(more or {})}
-    with httpx.stream("GET", served.url + STREAM, params=query, headers=told, timeout=PATIENCE) as answer:
+    response = {**headers(served), **(more or {})}
+    with httpx.stream("GET", served.url + STREAM, params=query, headers=response, timeout=PATIENCE) as answer:
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("text/event-stream")
         number = ""
@@ -88,8 +88,8 @@ def test_a_stream_hears_of_what_happens_elsewhere(database_url: str, callers: Th
         listening = callers.submit(heard, served, 2)
         until(lambda: waits(served) == 1)
         second = add(elsewhere)
-        told = listening.result(PATIENCE)
-        assert {data["task"] for _, data in told} == {second}
+        response = listening.result(PATIENCE)
+        assert {data["task"] for _, data in response} == {second}
         assert first != second
 
 
@@ -124,8 +124,8 @@ def test_a_silent_stream_shows_that_it_lives(served: Served, monkeypatch: pytest
     add(served)
     with httpx.stream("GET", served.url + STREAM, headers=headers(served), timeout=PATIENCE) as answer:
         lines = answer.iter_lines()
-        told = [next(lines) for _ in range(7)]
-    assert told == ["retry: 2000", "id: 2", "", ": still here", "", ": still here", ""]
+        response = [next(lines) for _ in range(7)]
+    assert response == ["retry: 2000", "id: 2", "", ": still here", "", ": still here", ""]
 
 
 def test_a_stream_ends_with_its_time_and_with_the_service(
@@ -149,14 +149,14 @@ def test_a_stream_ends_with_its_time_and_with_the_service(
 def test_nobody_keeps_all_places_for_himself(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_poll, "MOST_OF_ONE", 0)
     add(served)
-    told = httpx.get(served.url + STREAM, headers=headers(served), timeout=PATIENCE)
-    assert (told.status_code, told.json()["code"]) == (429, "too_many_requests")
+    response = httpx.get(served.url + STREAM, headers=headers(served), timeout=PATIENCE)
+    assert (response.status_code, response.json()["code"]) == (429, "too_many_requests")
 
 
-@pytest.mark.parametrize("told", ["x", "-1", "9" * 19, "1" * 20, "¹"])
-def test_an_id_that_was_never_given_is_refused(served: Served, told: str) -> None:
+@pytest.mark.parametrize("response", ["x", "-1", "9" * 19, "1" * 20, "¹"])
+def test_an_id_that_was_never_given_is_refused(served: Served, response: str) -> None:
     add(served)
-    asked = [(b"Authorization", headers(served)["Authorization"].encode()), (b"Last-Event-ID", told.encode())]
+    asked = [(b"Authorization", headers(served)["Authorization"].encode()), (b"Last-Event-ID", response.encode())]
     answer = httpx.get(served.url + STREAM, headers=asked, timeout=PATIENCE)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
 

@@ -27,18 +27,22 @@ def test_a_token_is_made_shown_once_used_listed_and_revoked(operator: TestClient
     wanted = {"owner": "carol", "scopes": ["tasks", "read"], "name": "laptop", "expires_in": 86400}
     made = operator.post("/tokens", json=wanted)
     assert made.status_code == 201, made.text
-    told = made.json()
-    assert (told["owner"], told["scopes"], told["expires_at"]) == ("carol", ["tasks", "read"], "2030-01-08T12:00:00Z")
-    nobody.headers["Authorization"] = f"Bearer {told['token']}"
+    answer = made.json()
+    assert (answer["owner"], answer["scopes"], answer["expires_at"]) == (
+        "carol",
+        ["tasks", "read"],
+        "2030-01-08T12:00:00Z",
+    )
+    nobody.headers["Authorization"] = f"Bearer {answer['token']}"
     assert nobody.get("/scheduled-tasks").status_code == 200
 
     (listed,) = operator.get("/tokens", params={"owner": "carol"}).json()["items"]
-    assert (listed["id"], listed["state"], listed["used_from"]) == (told["id"], "valid", "testclient")
-    assert told["token"][-40:] not in operator.get("/tokens").text
+    assert (listed["id"], listed["state"], listed["used_from"]) == (answer["id"], "valid", "testclient")
+    assert answer["token"][-40:] not in operator.get("/tokens").text
 
-    revoked = operator.delete(f"/tokens/{told['id']}")
+    revoked = operator.delete(f"/tokens/{answer['id']}")
     assert (revoked.status_code, revoked.json()["state"]) == (200, "revoked")
-    assert operator.delete(f"/tokens/{told['id']}").status_code == 200
+    assert operator.delete(f"/tokens/{answer['id']}").status_code == 200
     assert nobody.get("/scheduled-tasks").status_code == 401  # at once
 
 
@@ -70,15 +74,15 @@ def test_tokens_are_listed_page_by_page(world: World, operator: TestClient, cloc
     for number in range(5):
         made.append(operator.post("/tokens", json={"owner": "carol", "scopes": ["read"]}).json()["id"])
         clock.advance(timedelta(seconds=number % 2))
-    told: list[list[str]] = []
+    answer: list[list[str]] = []
     address = "/tokens?owner=carol&limit=2"
     cursor: str | None = ""
     while cursor is not None:
         page = operator.get(f"{address}&cursor={cursor}" if cursor else address).json()
-        told.append([each["id"] for each in page["items"]])
+        answer.append([each["id"] for each in page["items"]])
         cursor = page["next_cursor"]
-    assert [len(each) for each in told] == [2, 2, 1]
-    assert sorted(each for page in told for each in page) == sorted(made)
+    assert [len(each) for each in answer] == [2, 2, 1]
+    assert sorted(each for page in answer for each in page) == sorted(made)
 
 
 @pytest.mark.parametrize("values", [[1, "x"], [-1, "0" * 12], [2**70, "0" * 12], ["1", "0" * 12], [1]])
@@ -138,13 +142,13 @@ def test_every_route_refuses_strangers(world: World, clock: VirtualClock, connec
     _, expired = create_token(world, owner="alice", scopes=["admin"], expires_in=timedelta(hours=1))
     clock.advance(timedelta(hours=2))
     client = connect()
-    told = calls(client.app)  # type: ignore[arg-type]
-    assert len(told) > 50
+    answer = calls(client.app)  # type: ignore[arg-type]
+    assert len(answer) > 50
     for header in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Bearer {expired}"},
                    {"Authorization": "Basic YTpi"}):  # fmt: skip
         entered = [
             (method, path, status)
-            for method, path in told
+            for method, path in answer
             if (status := client.request(method, path, headers=header, json={}).status_code) != 401
         ]
         assert entered == []

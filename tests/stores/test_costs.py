@@ -73,13 +73,13 @@ def count_rows(engine: Engine) -> None:
 
 def trace(engine: Engine) -> Callable[[], Count]:
     """Count what a SQLite engine's connections execute."""
-    told: list[str] = []
+    answer: list[str] = []
 
     @event.listens_for(engine, "connect")
     def listen(connection: Any, _: Any) -> None:
-        connection.set_trace_callback(told.append)
+        connection.set_trace_callback(answer.append)
 
-    return lambda: Count(len(told), 0)
+    return lambda: Count(len(answer), 0)
 
 
 @pytest.fixture

@@ -131,7 +131,7 @@ def test_what_a_table_does_not_keep_cannot_be_found_there() -> None:
 
 
 def test_everything_that_a_new_job_says_is_inserted() -> None:
-    inserted = {each.source for each in JOBS.marked(Mark.INSERTED)}
+    inserted = {each.source for each in JOBS.condition(Mark.INSERTED)}
 
     assert {each.name for each in fields(NewJob)} - inserted == NOT_IN_THE_ROW
     assert inserted <= {each.name for each in fields(NewJob)}

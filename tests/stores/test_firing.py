@@ -45,7 +45,7 @@ def test_four_processes_fire_a_thousand_schedules_once_each(
 
     def fire(place: int) -> list[str]:
         fired: list[str] = []
-        while world.store.glance([]).next_fire_at == clock.now():
+        while world.store.peek([]).next_fire_at == clock.now():
             fired += [each.schedule.key for each, _ in firing.fire_due(worlds[place], 50)]
         return fired
 

@@ -99,10 +99,10 @@ def test_disk_full_on_a_small_file_system_costs_nothing_that_was_accepted(tmp_pa
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     assert ended.returncode == 0, ended.stderr
-    told = json.loads(ended.stdout)
-    assert told["problem"] == "StoreFull"
-    assert told["accepted"] == told["found"]
-    assert told["integrity"] == "ok"
+    answer = json.loads(ended.stdout)
+    assert answer["problem"] == "StoreFull"
+    assert answer["accepted"] == answer["found"]
+    assert answer["integrity"] == "ok"
 
 
 SMALL_DISK = """
@@ -143,7 +143,7 @@ def test_a_server_without_room_is_full_and_not_away(kind: str, request: pytest.F
     store = store_on(create_store_engine(request.getfixturevalue(f"{kind}_database_url")))
     for statement in FULL[kind]:
         with pytest.raises(StoreFull, match="no room left"):
-            store.transact(lambda tx, told=statement: tx.connection.execute(text(told)))  # type: ignore[misc]
+            store.transact(lambda tx, answer=statement: tx.connection.execute(text(answer)))  # type: ignore[misc]
     store.close()
 
 

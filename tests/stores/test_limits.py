@@ -229,10 +229,10 @@ def test_every_log_answers_as_the_one_in_memory(
                 calls.drop(limit, tickets[name])
                 model.drop(limit, tickets[name])
             case ("take", name, stay, ahead):
-                told = calls.take(limit, tickets[name], stay=stay and name < 3, ahead=ahead)
+                answer = calls.take(limit, tickets[name], stay=stay and name < 3, ahead=ahead)
                 expected = model.take(limit, tickets[name], stay=stay and name < 3, ahead=ahead)
-                assert told == pytest.approx(expected, abs=1e-9)
-                if told == 0:
+                assert answer == pytest.approx(expected, abs=1e-9)
+                if answer == 0:
                     tickets[name] = f"{limit.name}-{name}-{turn}"
 
 

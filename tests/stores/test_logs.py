@@ -27,13 +27,13 @@ def test_the_log_reads_alike_everywhere(store: SqlStore) -> None:
     fires.trigger(world, "minutely")
     [running] = claims.pull(world, worker_id="w")
 
-    told = logs.page(world)
-    assert [each.run.id for each in told] == [running.run_id, *reversed(names)]
-    assert [each.trigger for each in told] == ["manual", "schedule", "schedule", "schedule"]
-    assert (told[0].run.outcome, told[0].key, told[1].run.outcome) == ("running", "minutely", "succeeded")
+    answer = logs.page(world)
+    assert [each.run.id for each in answer] == [running.run_id, *reversed(names)]
+    assert [each.trigger for each in answer] == ["manual", "schedule", "schedule", "schedule"]
+    assert (answer[0].run.outcome, answer[0].key, answer[1].run.outcome) == ("running", "minutely", "succeeded")
     assert [each.run.id for each in logs.page(world, before=logs.run_name(names[1]))] == [names[0]]
     assert logs.count(world, LogFilter(outcomes=("succeeded",), started_after=clock.now() - MINUTE)) == 2
-    assert logs.get(world, running.run_id) == told[0]
+    assert logs.get(world, running.run_id) == answer[0]
 
     clock.advance(MINUTE)
     assert logs.clean(world, clock.now()).removed == 3
@@ -74,8 +74,8 @@ def test_the_audit_is_narrowed_alike_everywhere(store: SqlStore) -> None:
     schedules.pause(world, "minutely", owner="alice", actor="bob")
 
     def verbs(**wanted: str) -> list[str]:
-        told = {"object_id": None, **wanted}
-        found = store.read(lambda tx: tx.audit.find(limit=9, before=None, **told))
+        answer = {"object_id": None, **wanted}
+        found = store.read(lambda tx: tx.audit.find(limit=9, before=None, **answer))
         return [entry.verb for _, entry in found]
 
     assert verbs() == ["pause", "create"]

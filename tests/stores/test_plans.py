@@ -37,7 +37,7 @@ FLOWS: dict[str, Flow] = {
     "claim": lambda store, driver: store.hot.claim(driver, CLAIM, NOON),
     "a tenant's claim": lambda store, driver: store.hot.claim(driver, replace(CLAIM, owner="alice"), NOON),
     "release": lambda store, driver: store.hot.admission.release(driver, 100),
-    "glance": lambda store, driver: store.hot.glance(driver, ["default", "other"], None, None),
+    "glance": lambda store, driver: store.hot.peek(driver, ["default", "other"], None, None),
     "reaper": lambda store, driver: store.hot.expired(driver, NOON, 100),
 }
 
@@ -96,11 +96,11 @@ def crowded(
         (CROWD, {"state": "queued", "run_at": micros(NOON - timedelta(days=1)), "closed": True}),
     ]
     declare(store, "report")
-    for _, told in crowd:
-        load(store, 60, **told)  # type: ignore[arg-type]
+    for _, answer in crowd:
+        load(store, 60, **answer)  # type: ignore[arg-type]
     quiet = {name: cost(store, flow) for name, flow in FLOWS.items()}
-    for count, told in crowd:
-        load(store, count, **told)  # type: ignore[arg-type]
+    for count, answer in crowd:
+        load(store, count, **answer)  # type: ignore[arg-type]
     yield store, quiet
     empty(store)
     store.close()
@@ -117,14 +117,14 @@ def rolled_back(store: SqlStore, work: Callable[[Driver], object]) -> None:
 
 def cost(store: SqlStore, flow: Flow) -> int:
     """Steps of SQLite's machine, pages of PostgreSQL, rows of MariaDB: whatever the database counts best."""
-    told: list[int] = []
+    answer: list[int] = []
 
     def measure(driver: Driver) -> None:
         meter = METERS[store.dialect.name]
-        told.append(meter(store, flow, driver))
+        answer.append(meter(store, flow, driver))
 
     rolled_back(store, measure)
-    return told[0]
+    return answer[0]
 
 
 def steps(store: SqlStore, flow: Flow, driver: Driver) -> int:
@@ -177,15 +177,15 @@ def test_the_cost_stays_flat(crowded: tuple[SqlStore, dict[str, int]], flow: str
 
 def plans(store: SqlStore, flow: Flow) -> list[str]:
     """The plan of each statement of a flow, as text."""
-    told: list[str] = []
+    answer: list[str] = []
 
     def explain(driver: Driver) -> None:
         recording = Recording(driver)
         flow(store, recording)
-        told.extend(PLANNERS[store.dialect.name](driver, sql, parameters) for sql, parameters in recording.asked)
+        answer.extend(PLANNERS[store.dialect.name](driver, sql, parameters) for sql, parameters in recording.asked)
 
     rolled_back(store, explain)
-    return told
+    return answer
 
 
 def plan_of_sqlite(driver: Driver, sql: str, parameters: tuple[Any, ...]) -> str:
@@ -271,13 +271,13 @@ def test_one_claim_in_one_statement_reads_no_more_than_it_takes(
             connection.execute(text("ANALYZE horae_jobs"))
     at = micros(NOON)
     parameters = ["default", "default", *["default", at, *HEAD] * 3, limit, "w1", at + 30_000_000, at]
-    told: list[dict[str, Any]] = []
+    answer: list[dict[str, Any]] = []
 
     rolled_back(
-        store, lambda driver: told.extend(explained(driver.connection, claim_sql("priority", limit), parameters))
+        store, lambda driver: answer.extend(explained(driver.connection, claim_sql("priority", limit), parameters))
     )
 
-    found = nodes(json.dumps(told))
+    found = nodes(json.dumps(answer))
     read = sum(node["Actual Rows"] * node["Actual Loops"] for node in found if node["Node Type"].endswith("Index Scan"))
     assert not [node for node in found if "Sort" in node["Node Type"]]
     assert not [node for node in found if node["Node Type"] == "Seq Scan" and node["Relation Name"] == "horae_jobs"]
@@ -291,7 +291,7 @@ def test_the_meters_notice_a_walk(crowded: tuple[SqlStore, dict[str, int]]) -> N
     def walk(_: SqlStore, driver: Driver) -> None:
         driver.rows("SELECT COUNT(*) FROM horae_jobs WHERE handler <> %s", [""])
 
-    told = plans(store, walk)
+    answer = plans(store, walk)
 
     assert cost(store, walk) > 3 * max(quiet.values()) + 100
-    assert any(walks(plan) for plan in told)
+    assert any(walks(plan) for plan in answer)

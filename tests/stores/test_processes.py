@@ -74,9 +74,9 @@ def test_four_processes_hammer_one_file_and_nothing_is_lost_or_locked(tmp_path: 
     store.close()
 
     assert [problems for _, problems in answers] == [""] * 4
-    told = [json.loads(answer) for answer, _ in answers]
-    put = Counter(number for each in told for number in each["put"])
-    done = Counter(number for each in told for number in each["done"])
+    result = [json.loads(answer) for answer, _ in answers]
+    put = Counter(number for each in result for number in each["put"])
+    done = Counter(number for each in result for number in each["done"])
     assert len(put) == 480
     assert done == put
     assert counts == {("default", "succeeded"): 480}

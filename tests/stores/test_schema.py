@@ -73,9 +73,9 @@ def test_four_processes_that_migrate_at_once_agree(database_url: str) -> None:
         assert process.stdin is not None
         process.stdin.write("!")
         process.stdin.close()
-    told = [process.stderr.read() for process in processes if process.stderr is not None]
+    answer = [process.stderr.read() for process in processes if process.stderr is not None]
 
-    assert ([process.wait(60) for process in processes], told) == ([0] * 4, [""] * 4)
+    assert ([process.wait(60) for process in processes], answer) == ([0] * 4, [""] * 4)
     engine = create_store_engine(database_url)
     assert inspect_schema(engine).is_current
     engine.dispose()
@@ -126,7 +126,7 @@ def test_the_migrations_make_exactly_the_tables_of_the_code(engine: Engine) -> N
         context = MigrationContext.configure(connection, opts={"include_object": ours_only, "compare_type": False})
         differences = compare_metadata(context, metadata)
 
-    made_by_hand = [told for told in differences if not is_about_job_indexes(told)]
+    made_by_hand = [answer for answer in differences if not is_about_job_indexes(answer)]
     assert made_by_hand == []
 
 

@@ -63,10 +63,10 @@ def store(proxy: Proxy) -> Iterator[SqlStore]:
 
 def told_within(limit: float, act: Callable[[], object]) -> StoreUnavailable:
     began = time.monotonic()
-    with pytest.raises(StoreUnavailable) as told:
+    with pytest.raises(StoreUnavailable) as answer:
         act()
     assert time.monotonic() - began < limit
-    return told.value
+    return answer.value
 
 
 VERBS: dict[str, Callable[[SqlStore], object]] = {
@@ -75,7 +75,7 @@ VERBS: dict[str, Callable[[SqlStore], object]] = {
     "enqueue many": lambda store: put(store, a_new_job(), a_new_job()),
     "claim": take,
     "renew": lambda store: store.renew([Lease(1, 1)], until=NOON),
-    "look": lambda store: store.glance(["default"]),
+    "look": lambda store: store.peek(["default"]),
     "expired": lambda store: store.expired(now=NOON, limit=10),
     "time": lambda store: store.read_time(),
     "read": lambda store: store.read(lambda tx: tx.jobs.get(1)),
@@ -127,7 +127,7 @@ def test_an_enqueue_whose_statement_was_sent_says_that_its_outcome_is_unknown(st
             proxy.swallow()  # the connection was good when it was handed out
             store.add_plain(driver, [a_new_job()], NOON)
 
-    problem = told_within(LIMIT, lambda: store.persistently(act))
+    problem = told_within(LIMIT, lambda: store.run_with_retry(act))
 
     assert problem.outcome_unknown
     assert "Outcome unknown" in str(problem)

@@ -150,9 +150,9 @@ class Stories(RuleBasedStateMachine):
 
         assert self.store.settle(done, now=self.now) == set()
 
-        for job, told in zip(silent, done, strict=True):
-            assert told.change.attempt == self.known[job.number].attempt + 1  # I5: a lost lease costs an attempt
-            self._ended(self.held[job.number], "lost", told.change.state, told.change.attempt, told.change.run_at)
+        for job, answer in zip(silent, done, strict=True):
+            assert answer.change.attempt == self.known[job.number].attempt + 1  # I5: a lost lease costs an attempt
+            self._ended(self.held[job.number], "lost", answer.change.state, answer.change.attempt, answer.change.run_at)
 
     @rule(data=st.data(), verb=st.sampled_from(["cancel", "reschedule", "revive"]), step=STEPS)
     def act_by_hand(self, data: st.DataObject, verb: str, step: timedelta) -> None:
@@ -193,8 +193,8 @@ class Stories(RuleBasedStateMachine):
 
     def _new(self, queue: str, band: int, delay: timedelta, max_attempts: int, **fields: Any) -> Any:
         priority = ("high", "medium", "low")[band]
-        told = fields | {"queue": queue, "max_attempts": max_attempts, "run_at": self.now + delay}
-        return a_new_job(None, priority=priority, **told)  # type: ignore[arg-type]
+        answer = fields | {"queue": queue, "max_attempts": max_attempts, "run_at": self.now + delay}
+        return a_new_job(None, priority=priority, **answer)  # type: ignore[arg-type]
 
     def _remember(self, number: int, queue: str, band: int, delay: timedelta, max_attempts: int) -> None:
         assert number not in self.known
@@ -231,8 +231,8 @@ class Stories(RuleBasedStateMachine):
     def every_ended_attempt_left_one_run(self) -> None:
         """I4."""
         for number, known in list(self.known.items())[-2:]:
-            told = [run.outcome for run in attempts(self.store, number) if run.outcome != "running"]
-            assert told == known.runs
+            answer = [run.outcome for run in attempts(self.store, number) if run.outcome != "running"]
+            assert answer == known.runs
 
 
 def play(url: str, examples: int) -> None:

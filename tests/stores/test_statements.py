@@ -22,25 +22,25 @@ HANDFUL = 100
 @contextmanager
 def counting(store: SqlStore) -> Iterator[Callable[[], int]]:
     """Counts what goes through SQLAlchemy and through the driver connections of the hot verbs."""
-    told: list[str] = []
+    answer: list[str] = []
 
     def heard(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        told.append(statement)
+        answer.append(statement)
 
     event.listen(store.engine, "before_cursor_execute", heard)
     plain = Driver.__dict__
     try:
         with pytest.MonkeyPatch.context() as patch:
             for name in ("rows", "change", "many"):
-                patch.setattr(Driver, name, _counted(plain[name], told))
-            yield lambda: len(told)
+                patch.setattr(Driver, name, _counted(plain[name], answer))
+            yield lambda: len(answer)
     finally:
         event.remove(store.engine, "before_cursor_execute", heard)
 
 
-def _counted(verb: Any, told: list[str]) -> Any:
+def _counted(verb: Any, answer: list[str]) -> Any:
     def call(driver: Driver, sql: str, *given: Any) -> Any:
-        told.append(sql)
+        answer.append(sql)
         return verb(driver, sql, *given)
 
     return call

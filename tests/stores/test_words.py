@@ -31,7 +31,7 @@ VERBS: dict[str, Verb] = {
     "insert with a key": lambda store: put(store, a_new_job(key="k")),
     "claim": lambda store: store.claim(Claim("default", 1, "w", LEASE), now=NOON),
     "expired": lambda store: store.expired(now=NOON, limit=1),
-    "glance": lambda store: store.glance(["default"]),
+    "glance": lambda store: store.peek(["default"]),
     "read": lambda store: store.read(lambda tx: tx.jobs.get(1)),
     "transact": lambda store: store.transact(lambda tx: tx.queues.all()),
 }
@@ -160,15 +160,15 @@ def test_another_process_is_heard(store: SqlStore, open_another: Callable[[], Sq
 
 
 def test_our_own_process_is_heard_at_once(store: SqlStore) -> None:
-    told: list[str] = []
-    unsubscribe = store.subscribe(told.append)
+    answer: list[str] = []
+    unsubscribe = store.subscribe(answer.append)
 
     put(store, a_new_job(queue="mail"), a_new_job(queue="mail"))
     unsubscribe()
     put(store, a_new_job(queue="late"))
 
-    assert "mail" in told
-    assert "late" not in told
+    assert "mail" in answer
+    assert "late" not in answer
 
 
 def test_a_postgres_listener_survives_a_restart(own_server: Callable[..., Any]) -> None:

@@ -58,9 +58,9 @@ def complaints(fires: Fires, until: datetime) -> list[str]:
 def _gaps(fires: Fires, until: datetime) -> list[str]:
     key, due, place = fires.schedule.key, fires.due(until), 0
     for record in fires.records:
-        told = due[place : place + record.count]
+        answer = due[place : place + record.count]
         ends = record.last_at if record.count > 1 else record.fire_at
-        if not told or told[0] != record.fire_at or told[-1] != ends or len(told) != record.count:
+        if not answer or answer[0] != record.fire_at or answer[-1] != ends or len(answer) != record.count:
             expected = instant(due[place]) if place < len(due) else None
             return [f"gap or double: {key} has a record for {instant(record.fire_at)}, where {expected} was due"]
         place += record.count
@@ -69,16 +69,16 @@ def _gaps(fires: Fires, until: datetime) -> list[str]:
 
 
 def _jobs(fires: Fires) -> list[str]:
-    key, told = fires.schedule.key, []
+    key, answer = fires.schedule.key, []
     shared = [job for job, count in Counter(r.job_id for r in fires.records if r.job_id).items() if count > 1]
-    told += [f"shared: {key} has several fires for job {job}" for job in shared]
+    answer += [f"shared: {key} has several fires for job {job}" for job in shared]
     for record in fires.records:
         if (record.verdict == "ran") != (record.job_id is not None):
-            told.append(f"job: {key} at {instant(record.fire_at)} is {record.verdict} with job {record.job_id}")
+            answer.append(f"job: {key} at {instant(record.fire_at)} is {record.verdict} with job {record.job_id}")
         elif record.job_id is not None and not fires.starts.get(record.job_id):
-            told.append(f"never run: {key} at {instant(record.fire_at)} became job {record.job_id}")
+            answer.append(f"never run: {key} at {instant(record.fire_at)} became job {record.job_id}")
     orphans = set(fires.starts) - {record.job_id for record in fires.records}
-    return told + [f"orphan: job {job} of {key} has no fire" for job in sorted(orphans)]
+    return answer + [f"orphan: job {job} of {key} has no fire" for job in sorted(orphans)]
 
 
 def _early(fires: Fires) -> list[str]:
@@ -106,14 +106,14 @@ def read_fires(world: World) -> list[Fires]:
     )
 
     def read(tx: Any) -> list[Fires]:
-        told: dict[int, list[Told]] = {}
+        answer: dict[int, list[Told]] = {}
         began: dict[int, dict[int, list[int]]] = {}
         for schedule_id, *record in tx.connection.execute(records):
-            told.setdefault(schedule_id, []).append(Told(*record))
+            answer.setdefault(schedule_id, []).append(Told(*record))
         for schedule_id, job_id, started_at in tx.connection.execute(starts):
             runs = began.setdefault(schedule_id, {}).setdefault(job_id, [])
             runs += [] if started_at is None else [started_at]
         found = tx.schedules.find(ScheduleFilter(), limit=100_000, after=None)
-        return [Fires(each, told.get(each.number, []), began.get(each.number, {})) for each in found]
+        return [Fires(each, answer.get(each.number, []), began.get(each.number, {})) for each in found]
 
     return world.store.read(read)

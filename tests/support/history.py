@@ -74,11 +74,13 @@ def complaints(history: History) -> list[str]:
     by_job: dict[int, list[Attempt]] = {}
     for attempt in sorted(history.attempts, key=lambda each: each.token):
         by_job.setdefault(attempt.job, []).append(attempt)
-    told = _lost(history, by_job) + _unfinished(history)
+    answer = _lost(history, by_job) + _unfinished(history)
     for job, attempts in sorted(by_job.items()):
-        told += _ends_once(job, attempts, history) + _tokens_grow(job, attempts) + _leases_do_not_overlap(job, attempts)
-        told += _never_early(job, attempts) + _attempts_are_counted(job, attempts)
-    return told + _effects_have_a_run(history, by_job)
+        answer += (
+            _ends_once(job, attempts, history) + _tokens_grow(job, attempts) + _leases_do_not_overlap(job, attempts)
+        )
+        answer += _never_early(job, attempts) + _attempts_are_counted(job, attempts)
+    return answer + _effects_have_a_run(history, by_job)
 
 
 def _lost(history: History, by_job: dict[int, list[Attempt]]) -> list[str]:
@@ -92,21 +94,21 @@ def _unfinished(history: History) -> list[str]:
 
 def _ends_once(job: int, attempts: list[Attempt], history: History) -> list[str]:
     finals = [each for each in attempts if each.state in FINAL]
-    told = [f"ended twice: job {job} with tokens {[each.token for each in finals]}"] if len(finals) > 1 else []
+    answer = [f"ended twice: job {job} with tokens {[each.token for each in finals]}"] if len(finals) > 1 else []
     if finals and any(each.job == job for each in history.live):
-        told.append(f"ended and alive: job {job}")
+        answer.append(f"ended and alive: job {job}")
     if finals and attempts[-1] is not finals[-1]:
-        told.append(
+        answer.append(
             f"stale ending: job {job} ended with token {finals[-1].token}, though {attempts[-1].token} followed"
         )
-    return told
+    return answer
 
 
 def _tokens_grow(job: int, attempts: list[Attempt]) -> list[str]:
     doubled = [token for token, count in Counter(each.token for each in attempts).items() if count > 1]
-    told = [f"token twice: job {job} token {token}" for token in doubled]
+    answer = [f"token twice: job {job} token {token}" for token in doubled]
     ends = [each.finished_at or 0 for each in attempts]
-    return told + ([f"token order: job {job} ended out of the order of its tokens"] if ends != sorted(ends) else [])
+    return answer + ([f"token order: job {job} ended out of the order of its tokens"] if ends != sorted(ends) else [])
 
 
 def _leases_do_not_overlap(job: int, attempts: list[Attempt]) -> list[str]:
@@ -128,12 +130,14 @@ def _never_early(job: int, attempts: list[Attempt]) -> list[str]:
 
 
 def _attempts_are_counted(job: int, attempts: list[Attempt]) -> list[str]:
-    expected, told = 0, []
+    expected, answer = 0, []
     for each in attempts:
         expected += each.outcome in COUNTED
         if each.attempt != expected:
-            told.append(f"miscounted: job {job} token {each.token} says {each.attempt} failed attempts, not {expected}")
-    return told
+            answer.append(
+                f"miscounted: job {job} token {each.token} says {each.attempt} failed attempts, not {expected}"
+            )
+    return answer
 
 
 def _effects_have_a_run(history: History, by_job: dict[int, list[Attempt]]) -> list[str]:

@@ -42,6 +42,6 @@ def test_a_dead_job_has_ended_too() -> None:
     ],
 )
 def test_each_kind_of_wrong_is_named(word: str, history: History) -> None:
-    told = complaints(history)
+    answer = complaints(history)
 
-    assert any(line.startswith(word) for line in told), told
+    assert any(line.startswith(word) for line in answer), answer

@@ -71,8 +71,8 @@ class Traffic:
         self.proxy = _Listening(self.url, self.talks)
 
     def count(self) -> Count:
-        told = [talk for talk in list(self.talks.values()) if not talk.hints]
-        return Count(sum(talk.statements for talk in told), sum(talk.trips for talk in told))
+        result = [talk for talk in list(self.talks.values()) if not talk.hints]
+        return Count(sum(talk.statements for talk in result), sum(talk.trips for talk in result))
 
     def wait_for_hints(self) -> None:
         """Wait until the connection that carries wake-ups is known as such."""

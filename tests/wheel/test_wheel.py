@@ -104,9 +104,9 @@ def test_what_the_extra_client_is_for_says_so(programs: Path, tmp_path: Path) ->
 def test_a_users_program_passes_strict_mypy(programs: Path, shop: Path) -> None:
     python = f"--python-executable={programs / 'python'}"
 
-    told = run(Path(sys.executable), "-m", "mypy", "--strict", "--config-file=", python, "shop.py", folder=shop)
+    answer = run(Path(sys.executable), "-m", "mypy", "--strict", "--config-file=", python, "shop.py", folder=shop)
 
-    assert told.startswith("Success")
+    assert answer.startswith("Success")
 
 
 def test_strict_mypy_finds_a_wrong_argument(programs: Path, shop: Path) -> None:

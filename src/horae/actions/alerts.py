@@ -18,7 +18,7 @@ from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.retry import Retry
 from horae.core.time.instants import iso
 from horae.errors import KeyConflict
-from horae.ports import Tx, Waiting, World
+from horae.ports import DueBacklog, Tx, World
 
 HANDLER = "webhook"
 TAG = "alert"
@@ -75,7 +75,7 @@ def tell_dead(world: World, alerts: Alerts, job: DeadJob) -> bool:
     return _tell(world, alerts, "job.dead", job.run_id, told)
 
 
-def tell_stalled(world: World, alerts: Alerts, waiting: Waiting) -> bool:
+def tell_stalled(world: World, alerts: Alerts, waiting: DueBacklog) -> bool:
     """Tell of a queue whose due jobs nobody takes; once an hour."""
     now = world.clock.now()
     hour = iso(now.replace(minute=0, second=0, microsecond=0))
@@ -83,11 +83,11 @@ def tell_stalled(world: World, alerts: Alerts, waiting: Waiting) -> bool:
     return _tell(world, alerts, "queue.stalled", f"{waiting.queue}@{hour}", told)
 
 
-def stalled(world: World, after: timedelta) -> list[Waiting]:
+def stalled(world: World, after: timedelta) -> list[DueBacklog]:
     """Queues with work that has been due for so long while no worker serves them; a pause is somebody's will."""
     now = world.clock.now()
 
-    def look(tx: Tx) -> list[Waiting]:
+    def look(tx: Tx) -> list[DueBacklog]:
         nodes = [node for node in tx.nodes.all() if node.seen_at > now - SILENT]
         served = {name for node in nodes for name in node.queues} | ({MACHINERY} if nodes else set())
         paused = {queue.name for queue in tx.queues.all() if queue.paused_at is not None}

@@ -17,7 +17,7 @@ from horae.actions.jobs.definitions import refuse_closed
 from horae.actions.jobs.leases import with_wall_lease
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
-from horae.actions.schedules.schedules import CHANGEABLE, checked, entry_for, told, written
+from horae.actions.schedules.schedules import CHANGEABLE, checked, entry_for, schedule_dict, written
 from horae.core.access.owners import OwnerSettings
 from horae.core.cursors import page_size
 from horae.core.jobs.job import SYSTEM, Job, request_hash
@@ -153,20 +153,20 @@ def change(
 ) -> Saved:
     """Change what is wished for and leave the rest; the next run is computed anew where its time may have changed."""
     seen = get(world, task_id, owner=owner, queues=terms.only_queues)
-    whose = seen.schedule.owner
+    owned_by = seen.schedule.owner
     now = world.clock.now()
     endings.lose(world, [job for job in seen.live if _is_silent(job, now)])
 
     def write(tx: Tx) -> Saved:
-        settings = OwnerSettings.read(tx.owners.lock(whose, now))
-        before = _locked(tx, task_id, whose, versions, terms.only_queues)
+        settings = OwnerSettings.read(tx.owners.lock(owned_by, now))
+        before = _locked(tx, task_id, owned_by, versions, terms.only_queues)
         facts = _facts(world, tx, before)
         made = plan(facts, wish, terms, settings.rules, now)
         checked(world, made.schedule)
         if made.schedule.handler != before.handler:
-            refuse_closed(tx, made.schedule.handler, whose)
+            refuse_closed(tx, made.schedule.handler, owned_by)
         if made.arms:
-            _check_quota(tx, whose, settings, terms)
+            _check_quota(tx, owned_by, settings, terms)
         if made.retimed:
             _withdraw(tx, facts.live, "the task was changed", now)
         elif made.schedule == before:
@@ -192,14 +192,14 @@ def delete(
     reason: str = "",
 ) -> None:
     """Forget a task. What waits for it is withdrawn; what runs goes on, and nobody sees how it ends."""
-    whose = get(world, task_id, owner=owner, queues=queues).schedule.owner
+    owned_by = get(world, task_id, owner=owner, queues=queues).schedule.owner
     now = world.clock.now()
 
     def write(tx: Tx) -> None:
-        before = _locked(tx, task_id, whose, versions, queues)
+        before = _locked(tx, task_id, owned_by, versions, queues)
         _withdraw(tx, tx.scheduled_tasks.live([before.number]).get(before.number, ()), "the task was deleted", now)
         tx.schedules.remove(before.number)
-        entry = entry_for(now, "delete", before, actor, reason, before=told(before))
+        entry = entry_for(now, "delete", before, actor, reason, before=schedule_dict(before))
         tx.audit.append(replace(entry, after={}))
 
     world.route(owner=owner, id=task_id).store.transact(write)

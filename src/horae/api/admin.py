@@ -169,8 +169,8 @@ def _wanted(
     """Whose runs of what; a schedule that the caller cannot see is not found."""
     number = None
     if schedule is not None:
-        number = schedules.get(here.world, schedule, owner=here.caller.whose(owner)).number
-    return LogFilter(number, handler, here.caller.among(owner), outcomes, started_after, started_before)
+        number = schedules.get(here.world, schedule, owner=here.caller.resolve_owner(owner)).number
+    return LogFilter(number, handler, here.caller.filter_owner(owner), outcomes, started_after, started_before)
 
 
 def _logged(line: Logged) -> LoggedRun:

@@ -77,8 +77,8 @@ class Audit(Room[S]):
 
         def look(here: Here, cursor: str | None, size: int) -> tuple[list[AuditEntry], str | None]:
             begin = read_cursor(cursor, int)
-            before, whose = None if begin is None else begin[0], here.caller.among(owner)
-            found = find_entries(here.world, limit=size + 1, before=before, owner=whose, **wanted)
+            before, owned_by = None if begin is None else begin[0], here.caller.filter_owner(owner)
+            found = find_entries(here.world, limit=size + 1, before=before, owner=owned_by, **wanted)
             further = cursor_from([found[size - 1][0]]) if len(found) > size else None
             return [_public(*each) for each in found[:size]], further
 

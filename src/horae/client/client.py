@@ -16,7 +16,7 @@ except ModuleNotFoundError as missing:
 
 from horae.api.operation import AsyncSender, Sender
 from horae.api.rooms import Rooms
-from horae.client.transport import Blocking, Patience, Place, Waiting
+from horae.client.transport import AsyncTransport, Patience, Place, SyncTransport
 
 
 class Client(Rooms[Sender]):
@@ -35,7 +35,7 @@ class Client(Rooms[Sender]):
         retries: int = Patience.retries,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._sender = Blocking(Place(url, token, Patience(timeout=timeout, retries=retries)), transport)
+        self._sender = SyncTransport(Place(url, token, Patience(timeout=timeout, retries=retries)), transport)
         super().__init__(self._sender)
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class AsyncClient(Rooms[AsyncSender]):
         retries: int = Patience.retries,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._sender = Waiting(Place(url, token, Patience(timeout=timeout, retries=retries)), transport)
+        self._sender = AsyncTransport(Place(url, token, Patience(timeout=timeout, retries=retries)), transport)
         super().__init__(self._sender)
 
     async def aclose(self) -> None:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from horae.api.operation import Call
 from horae.api.senders.local import not_here
 from horae.client.client import Client
-from horae.client.transport import Blocking, Patience, Place
+from horae.client.transport import Patience, Place, SyncTransport
 
 T = TypeVar("T")
 SHORTEST, LONGEST = 2.0, 10.0  # seconds for an answer to a worker's own calls
@@ -21,7 +21,7 @@ class Service:
 
     def __init__(self, url: str, token: str | None) -> None:
         self.url, self.token = url, token
-        self.sender = Blocking(Place(url, token, Patience()))
+        self.sender = SyncTransport(Place(url, token, Patience()))
         self._brisk: list[Client] = []
 
     def worker_client(self, lease: timedelta) -> Client:
@@ -42,7 +42,7 @@ class InThreads:
 
     is_async = True
 
-    def __init__(self, sender: Blocking) -> None:
+    def __init__(self, sender: SyncTransport) -> None:
         self._sender = sender
 
     async def send(self, call: Call[T]) -> T:

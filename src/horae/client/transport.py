@@ -165,7 +165,7 @@ class Tries:
         return f"{self._call.method} {self._call.url}"
 
 
-class Blocking:
+class SyncTransport:
     """Sends in the caller's thread; threads may share it."""
 
     is_async = False
@@ -205,7 +205,7 @@ class Blocking:
             pause(self.place.patience.backoff if wait is None else wait)
 
 
-class Waiting:
+class AsyncTransport:
     """Sends from an event loop; tasks may share it."""
 
     is_async = True

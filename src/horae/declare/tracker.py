@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from horae.actions.jobs import outside_runs
-from horae.actions.jobs.jobs import shown
+from horae.actions.jobs.jobs import truncate
 from horae.core.jobs.job import Job, Outcome
 from horae.ports import World
 from horae.runtime.sources.store import StoreSource
@@ -81,9 +81,9 @@ class ExecutionTracker:
         except Exception:
             log.exception("the end of %s could not be recorded", self._name)
 
-    def _told(self, job: Job, fate: str) -> None:
+    def _told(self, job: Job, stop_reason: str) -> None:
         """From the renewing thread; the work itself is none of our business."""
-        log.warning("the run of %s (%s) is %s, and goes on unrecorded", self._name, job.id, fate)
+        log.warning("the run of %s (%s) is %s, and goes on unrecorded", self._name, job.id, stop_reason)
 
     async def __aenter__(self) -> Self:
         return await asyncio.to_thread(self.__enter__)
@@ -101,4 +101,4 @@ def _outcome(problem: BaseException | None) -> Outcome:
         words = str(problem)
     except Exception:
         words = "(it cannot be put into words)"
-    return Outcome("failed", error=shown(f"{type(problem).__name__}: {words}"))
+    return Outcome("failed", error=truncate(f"{type(problem).__name__}: {words}"))

@@ -34,7 +34,7 @@ def reached(store: SqlStore, place: Place) -> Iterator[Finding]:
         return
     began = place.clock.monotonic()
     try:
-        schema = store.persistently(lambda: inspect_schema(store.engine))
+        schema = store.run_with_retry(lambda: inspect_schema(store.engine))
     except SchemaTooNew as newer:
         yield problem("migrations", str(newer), "pip install --upgrade horae")
         return
@@ -74,7 +74,7 @@ def clocks(store: SqlStore, place: Place) -> Iterator[Finding]:
         yield ok("clock", "the database has the clock of this machine")
         return
     before = place.clock.now()
-    theirs = store.driven(lambda driver: instant(int(driver.rows("SELECT " + store.dialect.time_micros)[0][0])))
+    theirs = store.with_driver(lambda driver: instant(int(driver.rows("SELECT " + store.dialect.time_micros)[0][0])))
     after = place.clock.now()
     offset = max(before - theirs, theirs - after, timedelta(0))
     told = f"this machine's clock and the database's differ by {offset.total_seconds():.3f} s"

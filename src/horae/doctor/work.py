@@ -108,7 +108,7 @@ def lost_parents(place: Place) -> Iterator[Finding]:
 def promises(place: Place) -> Iterator[Finding]:
     """Everything that waits, starts later or recurs has a job or a next fire that will see to it."""
     found = missing(_world(place), limit=MANY)
-    told = found.told()
+    told = found.sentences()
     if told:
         text = f"{len(told)} of what Horae keeps would wait for ever: {some(told)}. A worker that runs mends it."
         yield problem("promises", text, "horae worker MODULE:APP")

@@ -17,7 +17,7 @@ from horae.core.attention.lanes import lane_name
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.payloads import label
 from horae.errors import Unauthorized
-from horae.mcp.lane_sessions import Seats
+from horae.mcp.lane_sessions import LaneSessions
 from horae.ports import World
 
 LANE = "main"
@@ -47,7 +47,7 @@ class Here:
     world: World
     lane: str
     who: Callable[[], Who]
-    seats: Seats
+    sessions: LaneSessions
     durability: str = COMMITTED
     is_alone: bool = True  # whether all calls come from one owner, so that updates may be told to all
 
@@ -71,9 +71,9 @@ class Here:
     ) -> Here:
         """Over stdio: whoever started the server."""
         who = Who(label(owner, "owner"), actor)
-        return cls(world, lane_name(lane), lambda: who, Seats(world), durability)
+        return cls(world, lane_name(lane), lambda: who, LaneSessions(world), durability)
 
     @classmethod
     def for_many(cls, world: World, lane: str = LANE, *, durability: str = COMMITTED) -> Here:
         """Over HTTP: one seat for each owner, given up when its owner has been silent for long."""
-        return cls(world, lane_name(lane), by_token, Seats(world, lets_go=True), durability, is_alone=False)
+        return cls(world, lane_name(lane), by_token, LaneSessions(world, lets_go=True), durability, is_alone=False)

@@ -32,7 +32,7 @@ LEASE = timedelta(seconds=30)
 SILENCE = timedelta(minutes=15)
 
 
-class Seat:
+class LaneSession:
     """One lane, driven by whoever calls the tools of a server."""
 
     def __init__(self, world: World, lane: str, owner: str, driver: str, *, lets_go: bool = False) -> None:
@@ -169,7 +169,7 @@ class Seat:
         self._keeper = None
 
 
-class Seats:
+class LaneSessions:
     """The seats of one server, one for each owner and lane."""
 
     def __init__(self, world: World, *, lets_go: bool = False) -> None:
@@ -177,18 +177,18 @@ class Seats:
         self.driver = f"mcp:{socket.gethostname()}:{os.getpid()}:{world.dice.name(6)}"
         self._lets_go = lets_go
         self._lock = threading.Lock()
-        self._seats: dict[tuple[str, str], Seat] = {}
+        self._sessions: dict[tuple[str, str], LaneSession] = {}
 
-    def at(self, lane: str, owner: str) -> Seat:
+    def at(self, lane: str, owner: str) -> LaneSession:
         with self._lock:
-            found = self._seats.get((owner, lane))
+            found = self._sessions.get((owner, lane))
             if found is None:
-                found = Seat(self.world, lane, owner, self.driver, lets_go=self._lets_go)
-                self._seats[(owner, lane)] = found
+                found = LaneSession(self.world, lane, owner, self.driver, lets_go=self._lets_go)
+                self._sessions[(owner, lane)] = found
             return found
 
     def close(self) -> None:
         with self._lock:
-            seats, self._seats = list(self._seats.values()), {}
-        for seat in seats:
-            seat.close()
+            sessions, self._sessions = list(self._sessions.values()), {}
+        for session in sessions:
+            session.close()

@@ -93,7 +93,7 @@ def _server(
             yield
         finally:
             with anyio.CancelScope(shield=True):  # a lane is given back also when the end comes in haste
-                await anyio.to_thread.run_sync(here.seats.close)
+                await anyio.to_thread.run_sync(here.sessions.close)
 
     return MCPServer(
         name,

@@ -191,7 +191,7 @@ class SafePoint(InUtc):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Waiting(TaskLine, Kept):
+class WaitingTask(TaskLine, Kept):
     """The waits that were opened; or ``early``, the event that had come already: safe_point hands it over."""
 
     waits: tuple[Wait, ...] = ()

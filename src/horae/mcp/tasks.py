@@ -63,7 +63,7 @@ class TaskTools:
         lane = seen.lane
         if lane.driver is None or lane.driven_until is None or lane.driven_until <= seen.at:
             return "nobody"
-        return "this server" if lane.driver == self._here.seats.driver else "somebody else"
+        return "this server" if lane.driver == self._here.sessions.driver else "somebody else"
 
     def task_add(
         self,

@@ -23,8 +23,8 @@ from horae.core.jobs.payloads import decode
 from horae.errors import InvalidInput, NotAllowed
 from horae.mcp.arguments import MAX_REASON, Context, Data, Keys, Note, TaskId, Text, Timeout, Turn
 from horae.mcp.here import Here
-from horae.mcp.lane_sessions import Seat
-from horae.mcp.shapes import Asked, FactLine, SafePoint, TaskEnded, TaskLine, Waiting
+from horae.mcp.lane_sessions import LaneSession
+from horae.mcp.shapes import Asked, FactLine, SafePoint, TaskEnded, TaskLine, WaitingTask
 
 RESERVED = ("context", "interruptible", "note")  # arguments that a directive takes for itself
 WHY = {
@@ -45,8 +45,8 @@ class TurnTools:
         self._here = here
 
     @property
-    def _seat(self) -> Seat:
-        return self._here.seats.at(self._here.lane, self._here.who().owner)
+    def _session(self) -> LaneSession:
+        return self._here.sessions.at(self._here.lane, self._here.who().owner)
 
     def safe_point(
         self, task_id: TaskId | None = None, context: Context = None, note: Note = None, turn: Turn = None
@@ -54,34 +54,34 @@ class TurnTools:
         """Call it between two steps of work. Without a task: learn what to work on; nothing is committed. With the task
         you work on: your context is kept, and you hear whether to continue or to yield, and what happened meanwhile.
         """
-        seat = self._seat
-        with seat.lock:
+        session = self._session
+        with session.lock:
             if task_id is None:
                 if context is not None or note is not None:
                     raise InvalidInput("A context or a note belongs to a task; name the one you work on.")
-                return _told(seat.look(), None, None)
-            before = seat.task(task_id)
+                return _told(session.look(), None, None)
+            before = session.task(task_id)
             if before.state == "running":
-                kept, cue = seat.context_of(task_id, context, note)
-                seat.answer(task_id, Yield(context=kept, note=cue), turn=turn)
-            think = seat.look()
-            return _told(think, task_id, _why(seat, seat.task(task_id), think))
+                kept, cue = session.context_of(task_id, context, note)
+                session.answer(task_id, Yield(context=kept, note=cue), turn=turn)
+            think = session.look()
+            return _told(think, task_id, _why(session, session.task(task_id), think))
 
     def wait_for(
         self, task_id: TaskId, keys: Keys, timeout_s: Timeout, context: Context = None, note: Note = None,
         turn: Turn = None,
-    ) -> Waiting:  # fmt: skip
+    ) -> WaitingTask:  # fmt: skip
         """Park the task until one of these events is posted or the time is up. Your focus is free meanwhile: call
         safe_point without a task for the next one. An event that came before you waited counts as well.
         """
-        seat = self._seat
-        with seat.lock:
-            kept, cue = seat.context_of(task_id, context, note)
+        session = self._session
+        with session.lock:
+            kept, cue = session.context_of(task_id, context, note)
             directive = Wait(keys, timedelta(seconds=timeout_s), kept, cue)
-            seat.answer(task_id, directive, turn=turn)
-            task, waits, facts = self._after(seat, task_id)
+            session.answer(task_id, directive, turn=turn)
+            task, waits, facts = self._after(session, task_id)
         return extended(
-            Waiting,
+            WaitingTask,
             published(TaskLine, published(Task, task)),
             waits=published(tuple[OpenWait, ...], waits),
             early=_early(facts) if task.state == "ready" else None,
@@ -114,13 +114,13 @@ class TurnTools:
         taken = next((each for each in RESERVED if each in arguments), None)
         if taken is not None:
             raise InvalidInput(f"An argument of an action cannot be called {taken!r}; choose another name.")
-        seat = self._seat
-        with seat.lock:
-            kept, cue = seat.context_of(task_id, None, None)
+        session = self._session
+        with session.lock:
+            kept, cue = session.context_of(task_id, None, None)
             act = Act(action, context=kept, note=cue, **arguments)
             asks = Control(must_confirm=frozenset({action}), confirm_timeout=timedelta(seconds=timeout_s))
-            seat.answer(task_id, act, control=asks, effects={action: "once"})
-            task, waits, _ = self._after(seat, task_id)
+            session.answer(task_id, act, control=asks, effects={action: "once"})
+            task, waits, _ = self._after(session, task_id)
         if not waits:
             raise NotAllowed(f"Task {task.id} is {task.state}, so nobody is asked.")
         return extended(Asked, published(OpenWait, waits[0]), durability=self._here.durability)
@@ -128,18 +128,20 @@ class TurnTools:
     # -- the parts -----------------------------------------------------------------------------------------------
 
     def _end(self, task_id: str, state: str, ends: Callable[[Any, str | None], Directive]) -> TaskEnded:
-        seat = self._seat
-        with seat.lock:
-            task = seat.task(task_id)
+        session = self._session
+        with session.lock:
+            task = session.task(task_id)
             if task.state != state:  # what has ended like that already is not ended again
-                seat.answer(task_id, ends(*seat.context_of(task_id, None, None)))
-                task = seat.task(task_id)
+                session.answer(task_id, ends(*session.context_of(task_id, None, None)))
+                task = session.task(task_id)
         return extended(TaskEnded, published(TaskLine, published(Task, task)), durability=self._here.durability)
 
-    def _after(self, seat: Seat, task_id: str) -> tuple[core.Task, list[core.TaskWait], list[core.StoredFact]]:
-        with seat.world.store.moment():
-            task = seat.task(task_id)
-            return seat.world.store.read(
+    def _after(
+        self, session: LaneSession, task_id: str
+    ) -> tuple[core.Task, list[core.TaskWait], list[core.StoredFact]]:
+        with session.world.store.moment():
+            task = session.task(task_id)
+            return session.world.store.read(
                 lambda tx: (
                     task,
                     tx.attention.waits_of(task.number)[:MAX_KEYS],
@@ -166,12 +168,12 @@ def _told(think: Think | None, named: str | None, why: str | None) -> SafePoint:
     )
 
 
-def _why(seat: Seat, task: core.Task, think: Think | None) -> str:
+def _why(session: LaneSession, task: core.Task, think: Think | None) -> str:
     """Why the task that was named is no longer the focus."""
     if task.state == "running":
         return "it has the focus"
     if task.state == "suspended":
-        facts = seat.world.store.read(lambda tx: tx.attention.new_facts(task.number))
+        facts = session.world.store.read(lambda tx: tx.attention.new_facts(task.number))
         told: dict[str, Any] = next((decode(fact.data) for fact in reversed(facts) if fact.kind == "interrupted"), {})
         if told.get("why") == "hold":
             return "control does not let it go on; it comes back when control does"

@@ -48,7 +48,7 @@ IfMatch = Annotated[
 ]
 
 
-class Because(Body):
+class ReasonBody(Body):
     """An act by hand, and why."""
 
     reason: Why = ""

@@ -62,11 +62,11 @@ def take(world: World, want: Want) -> tuple[list[Job], datetime | None]:
     taken = _pull(world, want)
     if len(taken) == want.limit:
         return taken, None
-    glance, now = world.store.glance(want.queues), world.clock.now()
-    expiry = world.wall_time(glance.next_expiry_at)
+    upcoming, now = world.store.peek(want.queues), world.clock.now()
+    expiry = world.wall_time(upcoming.next_expiry_at)
     if expiry is not None and expiry < now and endings.lose_expired(world):
         taken += _pull(world, replace(want, limit=want.limit - len(taken)))
-    return taken, min((at for at in (glance.next_due_at, expiry) if at is not None), default=None)
+    return taken, min((at for at in (upcoming.next_due_at, expiry) if at is not None), default=None)
 
 
 def take_if_valid(world: World, want: Want, caller: Caller) -> tuple[list[Job], datetime | None]:

@@ -112,13 +112,13 @@ def problem_answer(description: str) -> dict[str, Any]:
 
 
 def register(app: FastAPI) -> None:
-    app.add_exception_handler(HoraeError, told)  # type: ignore[arg-type]
+    app.add_exception_handler(HoraeError, response)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, not_understood)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, refused)  # type: ignore[arg-type]
     app.add_exception_handler(Exception, broken)
 
 
-def told(request: Request, error: HoraeError) -> JSONResponse:
+def response(request: Request, error: HoraeError) -> JSONResponse:
     """Something Horae says on purpose."""
     status = status_of(error)
     request.state.problem = error.code  # for those who count

@@ -16,7 +16,7 @@ MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 Tell = Callable[[], Iterable[Family]]
 
 
-class Told(Collector):
+class StoredMetrics(Collector):
     """Asks for the figures whenever somebody scrapes."""
 
     def __init__(self, tell: Tell) -> None:
@@ -30,7 +30,7 @@ class Told(Collector):
 def registry_of(tell: Tell) -> CollectorRegistry:
     """A registry of our own: what else lives in this process keeps the global one to itself."""
     registry = CollectorRegistry()
-    registry.register(Told(tell))
+    registry.register(StoredMetrics(tell))
     return registry
 
 

@@ -201,7 +201,7 @@ class Declaration(Reader[V]):
         self._rows = Writer(written)
         self._changes = Writer([each for each in written if Mark.FIXED not in each.marks])
 
-    def marked(self, mark: Mark) -> tuple[Field, ...]:
+    def condition(self, mark: Mark) -> tuple[Field, ...]:
         return tuple(each for each in self.fields if mark in each.marks)
 
     def values(self, value: V) -> list[Any]:

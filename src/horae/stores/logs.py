@@ -84,8 +84,8 @@ class Logs:
         query = query.order_by(runs.c.finished_at).limit(limit).with_for_update(skip_locked=True)
         rows = self.connection.execute(query).all()
         if rows:
-            among = tuple_(runs.c.job_id, runs.c.token).in_([tuple(row[:2]) for row in rows])
-            self.connection.execute(delete(runs).where(among))
+            condition = tuple_(runs.c.job_id, runs.c.token).in_([tuple(row[:2]) for row in rows])
+            self.connection.execute(delete(runs).where(condition))
             dialect = BY_NAME[self.connection.dialect.name]
             driver = Driver(self.connection.connection.driver_connection, dialect.placeholder)
             add_removed(driver, dialect, [(row[2], row[3], row[4]) for row in rows])
@@ -98,8 +98,8 @@ class Logs:
             return page
         spots = {(each.run.schedule_id, kind, micros(each.run.fire_at)) for each in page
                  if each.run.fire_at is not None for kind in ("manual", "backfill")}  # fmt: skip
-        among = tuple_(fires.c.schedule_id, fires.c.kind, fires.c.fire_at).in_(sorted(spots))
-        query = select(fires.c.job_id, fires.c.kind).where(among, fires.c.job_id.is_not(None))
+        condition = tuple_(fires.c.schedule_id, fires.c.kind, fires.c.fire_at).in_(sorted(spots))
+        query = select(fires.c.job_id, fires.c.kind).where(condition, fires.c.job_id.is_not(None))
         kinds = {row.job_id: row.kind for row in self.connection.execute(query)} if spots else {}
         return [
             each if each.trigger == "job" else Logged(each.run, each.key, kinds.get(each.run.job_number, "schedule"))

@@ -86,9 +86,9 @@ def open_store(engine: Engine, timeouts: Timeouts | None = None, *, owned: bool 
         if isinstance(store, SqliteStore) and store.in_memory:
             create_all(engine)
         elif isinstance(store, SqliteStore):
-            store.persistently(lambda: migrate(engine))
+            store.run_with_retry(lambda: migrate(engine))
         else:
-            store.persistently(lambda: require_current(engine))
+            store.run_with_retry(lambda: require_current(engine))
     except BaseException:
         store.close()  # or the connections of the check would stay open
         raise

@@ -19,7 +19,7 @@ from horae.core.time.boots import Boot, LeaseLine
 from horae.core.time.instants import instant
 from horae.core.timeouts import Timeouts
 from horae.errors import StoreBusy, StoreUnavailable
-from horae.ports import Claim, Glance, Node, Placed, Renewed, make_placed
+from horae.ports import Claim, Node, Placed, Renewed, Upcoming, make_placed
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver
 from horae.stores.databases.hot import Hot
@@ -111,7 +111,7 @@ class SqlStore(ABC):
                     self.limit(connection.connection.driver_connection, limit)
                 return work(Transaction(connection, self.lend))
 
-        return self.persistently(attempt, limit)
+        return self.run_with_retry(attempt, limit)
 
     def read(self, work: Callable[[Transaction], T], *, unbounded: bool = False) -> T:
         """Run *work* in one read-only transaction; *unbounded* lifts the statement timeout, for exports."""
@@ -122,7 +122,7 @@ class SqlStore(ABC):
                 return work(Transaction(connection))
 
         joins = attempt if moment is None else lambda: moment.look(work)
-        return self.persistently(joins, self.timeouts.statement, sent=False)
+        return self.run_with_retry(joins, self.timeouts.statement, sent=False)
 
     @contextmanager
     def moment(self) -> Iterator[None]:
@@ -137,14 +137,14 @@ class SqlStore(ABC):
             self._here.moment = None
             moment.end()
 
-    def driven(self, work: Callable[[Driver], T]) -> T:
+    def with_driver(self, work: Callable[[Driver], T]) -> T:
         def attempt() -> T:
             with self.driving() as driver:
                 return work(driver)
 
-        return self.persistently(attempt)
+        return self.run_with_retry(attempt)
 
-    def persistently(self, attempt: Callable[[], T], limit: timedelta | None = None, *, sent: bool = True) -> T:
+    def run_with_retry(self, attempt: Callable[[], T], limit: timedelta | None = None, *, sent: bool = True) -> T:
         """Run a transaction; again where it was surely rolled back; in our words where it failed.
 
         Lock timeouts are retried until they have used up *limit* (default: the hot timeout).
@@ -192,7 +192,7 @@ class SqlStore(ABC):
         return placed
 
     def insert_plain(self, jobs: Sequence[NewJob], now: datetime) -> list[int]:
-        return self.driven(lambda driver: self._add_in_chunks(driver, jobs, now))
+        return self.with_driver(lambda driver: self._add_in_chunks(driver, jobs, now))
 
     def _add_in_chunks(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
         numbers: list[int] = []
@@ -215,18 +215,18 @@ class SqlStore(ABC):
         """Let the caller's commit wake sleepers, where the database can; elsewhere they look by themselves."""
 
     def claim(self, claim: Claim, *, now: datetime) -> list[Job]:
-        return self.driven(lambda driver: self.hot.claim(driver, claim, now))
+        return self.with_driver(lambda driver: self.hot.claim(driver, claim, now))
 
     def settle(self, settlements: Sequence[Settlement], *, now: datetime) -> set[int]:
         if not settlements:
             return set()
-        rejected, queues = self.driven(lambda driver: self.hot.settle(driver, settlements, now))
+        rejected, queues = self.with_driver(lambda driver: self.hot.settle(driver, settlements, now))
         self.wake(queues)
         return rejected
 
     def renew(self, leases: Iterable[Lease], *, until: datetime) -> Renewed:
         asked = {(lease.job_number, lease.token): lease for lease in leases}
-        answer = self.driven(lambda driver: self.hot.renew(driver, list(asked.values()), until))
+        answer = self.with_driver(lambda driver: self.hot.renew(driver, list(asked.values()), until))
         busy = sorted(answer.busy)
         self._turn += 1  # start at another row each time, so that none is always left out
         for place in range(min(len(busy), MAX_PATIENCE)):
@@ -243,7 +243,7 @@ class SqlStore(ABC):
                 return self.hot.renew(driver, leases, until, patient=True)
 
         try:
-            now = self.persistently(attempt, timedelta(0))
+            now = self.run_with_retry(attempt, timedelta(0))
         except StoreBusy:
             return answer  # still locked: the reaper cannot hand the job on either
         mine = {lease.job_number for lease in leases}
@@ -252,41 +252,41 @@ class SqlStore(ABC):
         )
 
     def expired(self, *, now: datetime, limit: int) -> list[Job]:
-        return self.driven(lambda driver: self.hot.expired(driver, now, limit))
+        return self.with_driver(lambda driver: self.hot.expired(driver, now, limit))
 
     def fire(self, decide: Decide, *, now: datetime, limit: int) -> list[tuple[Firing, list[int]]]:
-        return self.driven(lambda driver: self.firings.fire(driver, decide, now, limit))
+        return self.with_driver(lambda driver: self.firings.fire(driver, decide, now, limit))
 
     def note(
         self, lease: Lease, *, progress: str | None = None, checkpoint: str | None = None, now: datetime | None = None
     ) -> bool:
-        return self.driven(lambda driver: self.hot.note(driver, lease, progress, checkpoint, now))
+        return self.with_driver(lambda driver: self.hot.note(driver, lease, progress, checkpoint, now))
 
-    def glance(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
-        return self.driven(lambda driver: self.hot.glance(driver, queues, node, worker_id))
+    def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
+        return self.with_driver(lambda driver: self.hot.peek(driver, queues, node, worker_id))
 
     def forget(self, table: str, before: datetime, limit: int) -> int:
-        return self.driven(lambda driver: forget(driver, self.dialect, table, before, limit))
+        return self.with_driver(lambda driver: forget(driver, self.dialect, table, before, limit))
 
     def let_in_forgotten(self) -> set[str]:
-        queues = self.driven(self.hot.slots.forgotten)
-        queues |= self.driven(lambda driver: self.hot.admission.release(driver, INSERT_CHUNK))[1]
+        queues = self.with_driver(self.hot.slots.forgotten)
+        queues |= self.with_driver(lambda driver: self.hot.admission.release(driver, INSERT_CHUNK))[1]
         self.wake(queues)
         return queues
 
     def settle_children(self, *, now: datetime, limit: int) -> int:
         needs = self.hot.links.needs
-        done, queues = self.driven(lambda driver: needs.go_on(driver, now, limit))
+        done, queues = self.with_driver(lambda driver: needs.go_on(driver, now, limit))
         self.wake(queues)
         return done
 
     def find_lost_parents(self) -> int:
-        return self.driven(self.hot.links.needs.find_lost)
+        return self.with_driver(self.hot.links.needs.find_lost)
 
     def read_time(self) -> datetime | None:
         if not self.dialect.shares_clock:
             return None
-        return self.driven(lambda driver: instant(int(driver.rows("SELECT " + self.dialect.time_micros)[0][0])))
+        return self.with_driver(lambda driver: instant(int(driver.rows("SELECT " + self.dialect.time_micros)[0][0])))
 
     def lease_line(self, boot: Boot, *, now: datetime, fix: bool = True) -> LeaseLine | None:
         return None

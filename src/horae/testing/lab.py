@@ -196,11 +196,11 @@ class Lab:
 
     def fires(self, schedule: AnyHandle) -> list[Fire]:
         """What became of every fire of a schedule, the oldest first: run, skipped or merged, with the reason."""
-        told: list[Fire] = []
+        fires: list[Fire] = []
         key = _name(schedule)
-        while page := schedules.history(self.world, key, limit=PAGE, before=told[-1].fire_at if told else None):
-            told += [fire for fire, _ in page]
-        return told[::-1]
+        while page := schedules.history(self.world, key, limit=PAGE, before=fires[-1].fire_at if fires else None):
+            fires += [fire for fire, _ in page]
+        return fires[::-1]
 
     @property
     def trace(self) -> list[Happening]:
@@ -267,10 +267,10 @@ class Lab:
     def _next_instant(self) -> datetime | None:
         """When something will be due that is not due now. What is due and still waits, waits for something else."""
         store, now = self.world.store, self.now
-        dues = [store.glance([queue]).next_due_at for queue in self._known_queues()]
-        glance = store.glance([])
-        expiry = glance.next_expiry_at
-        moments = [*dues, glance.next_fire_at, glance.next_machinery_at, None if expiry is None else expiry + TICK]
+        dues = [store.peek([queue]).next_due_at for queue in self._known_queues()]
+        upcoming = store.peek([])
+        expiry = upcoming.next_expiry_at
+        moments = [*dues, upcoming.next_fire_at, upcoming.next_machinery_at, None if expiry is None else expiry + TICK]
         return min((moment for moment in moments if moment is not None and moment > now), default=None)
 
     async def _settle(self) -> None:

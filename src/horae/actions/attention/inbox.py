@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeGuard
 
-from horae.actions.attention.lanes import Pen, in_known_lane, in_lane
+from horae.actions.attention.lanes import LaneWriter, in_known_lane, in_lane
 from horae.actions.attention.waits import close_waits, closed, resolve_by_event, tell_event, time_out, wake
-from horae.actions.jobs.jobs import shown
+from horae.actions.jobs.jobs import truncate
 from horae.core.attention.lanes import Event, Lane, Task
 from horae.core.attention.task import FINAL, NORMAL, Policy, Rule, base_priority
 from horae.core.jobs.job import SYSTEM
@@ -91,33 +91,35 @@ def add(
         due_by=None if due_by is None else aware(due_by, "due_by"),
         expires_at=None if expires_at is None else aware(expires_at, "expires_at"),
     )
-    return in_lane(world, lane, owner, lambda pen: put(pen, wanted, actor))
+    return in_lane(world, lane, owner, lambda writer: put(writer, wanted, actor))
 
 
-def put(pen: Pen, wanted: Task, actor: str) -> Added:
+def put(writer: LaneWriter, wanted: Task, actor: str) -> Added:
     """T1, and T2 at once unless its time has not come."""
-    lane = pen.lane.number
-    known = None if wanted.key is None else pen.tx.attention.task_by_key(lane, wanted.key)
+    lane = writer.lane.number
+    known = None if wanted.key is None else writer.tx.attention.task_by_key(lane, wanted.key)
     if known is not None:
         if (known.kind, known.payload) != (wanted.kind, wanted.payload):
             raise Conflict("task_key_taken", key=wanted.key, id=known.id)
         return Added(known, created=False)
-    task = pen.add(replace(wanted, lane=lane, created_at=pen.now))
+    task = writer.add(replace(wanted, lane=lane, created_at=writer.now))
     planned = task
-    if task.start_at is not None and task.start_at > pen.now:
-        planned = replace(planned, start_job=pen.plan(START, task.start_at, f"start:{task.number}", task=task.number))
+    if task.start_at is not None and task.start_at > writer.now:
+        planned = replace(
+            planned, start_job=writer.plan(START, task.start_at, f"start:{task.number}", task=task.number)
+        )
     if task.due_by is not None:
-        due = pen.plan(DEADLINE, task.due_by, f"deadline:{task.number}", task=task.number)
+        due = writer.plan(DEADLINE, task.due_by, f"deadline:{task.number}", task=task.number)
         planned = replace(planned, deadline_job=due)
-    task = pen.save(task, planned)
-    pen.fact(task, "started", {"at": iso(pen.now)})
-    pen.line("added", task, after="created", by=actor)
-    return Added(task if task.start_job is not None else admit(pen, task), created=True)
+    task = writer.save(task, planned)
+    writer.fact(task, "started", {"at": iso(writer.now)})
+    writer.line("added", task, after="created", by=actor)
+    return Added(task if task.start_job is not None else admit(writer, task), created=True)
 
 
-def admit(pen: Pen, task: Task) -> Task:
+def admit(writer: LaneWriter, task: Task) -> Task:
     """T2."""
-    return pen.move(task, "admitted", "admitted", ready_since=pen.now, start_job=None)
+    return writer.move(task, "admitted", "admitted", ready_since=writer.now, start_job=None)
 
 
 # -- cancel --------------------------------------------------------------------------------------------------------
@@ -135,17 +137,17 @@ def cancel(
     policy: Policy | None = None,
 ) -> Task:
     """End a task: at once unless it runs; the focus ends at its next safe point. Cancelling twice is no mistake."""
-    number, how, reason = task_number(task_id), policy or Policy(), shown(reason, MAX_REASON)
+    number, how, reason = task_number(task_id), policy or Policy(), truncate(reason, MAX_REASON)
     true_or_false(graceful, "graceful")
 
-    def write(pen: Pen) -> Task:
-        task = mine(pen, number)
+    def write(writer: LaneWriter) -> Task:
+        task = task_of_lane(writer, number)
         if task.state in FINAL:
             if task.state != "cancelled":
-                pen.line("cancel_too_late", task, by=actor)
+                writer.line("cancel_too_late", task, by=actor)
             return task
         if task.state != "running":
-            return end_cancelled(pen, task, reason or f"by {actor}", by=actor)
+            return end_cancelled(writer, task, reason or f"by {actor}", by=actor)
         if task.cancel_requested and (graceful or task.clean_up is None):
             return task
         asked = replace(
@@ -155,20 +157,20 @@ def cancel(
             reason=reason or f"by {actor}",
         )
         if graceful:
-            pen.fact(task, "cancel_requested", {"by": actor, "reason": reason or None})
-        pen.save(task, asked)
-        pen.line("cancel_requested", asked, by=actor, reason=reason or None, graceful=graceful)
+            writer.fact(task, "cancel_requested", {"by": actor, "reason": reason or None})
+        writer.save(task, asked)
+        writer.line("cancel_requested", asked, by=actor, reason=reason or None, graceful=graceful)
         return asked
 
     return in_lane(world, lane, owner, write)
 
 
-def end_cancelled(pen: Pen, task: Task, reason: str | None, *, by: str | None = None) -> Task:
+def end_cancelled(writer: LaneWriter, task: Task, reason: str | None, *, by: str | None = None) -> Task:
     """T3, T5, T11, T13, T15: with everything that was planned for it. At a safe point who asked is told already."""
-    close_waits(pen, task, "cancelled")
-    pen.forget(task.start_job)
-    pen.forget(task.deadline_job)
-    return pen.move(
+    close_waits(writer, task, "cancelled")
+    writer.forget(task.start_job)
+    writer.forget(task.deadline_job)
+    return writer.move(
         task, "cancelled", "cancelled", {"reason": reason, "by": by}, reason=reason, place=None, intent=None,
         effect=None, holds=False, held_since=None, start_job=None, deadline_job=None,
     )  # fmt: skip
@@ -178,16 +180,18 @@ def kill(world: World, lane: str, task_id: str, *, reason: str, owner: str = SYS
     """End the focus without waiting for a safe point: its driver loses the lane, and its open step is unknown."""
     number = task_number(task_id)
 
-    def write(pen: Pen) -> Task:
-        task = mine(pen, number)
+    def write(writer: LaneWriter) -> Task:
+        task = task_of_lane(writer, number)
         if task.state in FINAL:
             return task
         if task.state == "running":
-            pen.lane = replace(pen.lane, epoch=pen.lane.epoch + 1, driver=None, leased_until=None)
+            writer.lane = replace(writer.lane, epoch=writer.lane.epoch + 1, driver=None, leased_until=None)
             if task.phase == "act":
                 intent = decode(task.intent or "{}")
-                pen.fact(task, "action_unknown", {}, action=intent.get("action"), key=intent.get("key"), step=task.step)
-        return end_cancelled(pen, task, shown(reason, MAX_REASON) or f"killed by {actor}", by=actor)
+                writer.fact(
+                    task, "action_unknown", {}, action=intent.get("action"), key=intent.get("key"), step=task.step
+                )
+        return end_cancelled(writer, task, truncate(reason, MAX_REASON) or f"killed by {actor}", by=actor)
 
     return in_lane(world, lane, owner, write)
 
@@ -215,16 +219,16 @@ def post(
     known_as = None if event_id is None else label(event_id, "event id")
     label(actor, "actor")
 
-    def write(pen: Pen) -> Posted:
-        lane_number = pen.lane.number
-        known = None if known_as is None else pen.tx.attention.event_by_id(lane_number, known_as)
+    def write(writer: LaneWriter) -> Posted:
+        lane_number = writer.lane.number
+        known = None if known_as is None else writer.tx.attention.event_by_id(lane_number, known_as)
         if known is not None:
             return Posted(known, is_new=False)
-        event = pen.add(Event(0, lane_number, key, "pending", pen.now, told, known_as, actor=actor))
-        told_here = rules_of(pen.lane) if rules is None else rules
+        event = writer.add(Event(0, lane_number, key, "pending", writer.now, told, known_as, actor=actor))
+        told_here = rules_of(writer.lane) if rules is None else rules
         rule = next((each for each in told_here if each.event == key), Rule(key, "wake"))
-        event = take_in(pen, event, rule, actor)
-        pen.line("event", None, event=event.number, key=key, rule=rule.do, became=event.state, went_to=event.task)
+        event = take_in(writer, event, rule, actor)
+        writer.line("event", None, event=event.number, key=key, rule=rule.do, became=event.state, went_to=event.task)
         return Posted(event)
 
     return in_lane(world, lane, owner, write)
@@ -234,50 +238,50 @@ def rules_of(lane: Lane) -> list[Rule]:
     return [] if lane.rules is None else [Rule.from_json(each) for each in decode(lane.rules)]
 
 
-def take_in(pen: Pen, event: Event, rule: Rule, actor: str) -> Event:
+def take_in(writer: LaneWriter, event: Event, rule: Rule, actor: str) -> Event:
     """What a rule makes of an event."""
     data = decode(event.data)
     if rule.do == "log":
-        return closed(pen, event, "dropped", reason="its rule only logs it")
+        return closed(writer, event, "dropped", reason="its rule only logs it")
     if rule.do == "steer":
-        focus = pen.tx.attention.focus(pen.lane.number)
+        focus = writer.tx.attention.focus(writer.lane.number)
         if focus is None:
-            return closed(pen, event, "dropped", reason="nobody had the focus")
-        tell_event(pen, focus, "steer", event)
-        return closed(pen, event, "used", task=focus.number)
+            return closed(writer, event, "dropped", reason="nobody had the focus")
+        tell_event(writer, focus, "steer", event)
+        return closed(writer, event, "used", task=focus.number)
     if rule.do in ("task", "coalesce"):
-        return _as_task(pen, event, rule, data, actor)
-    return deliver(pen, event)
+        return _as_task(writer, event, rule, data, actor)
+    return deliver(writer, event)
 
 
-def _as_task(pen: Pen, event: Event, rule: Rule, data: Mapping[str, Any], actor: str) -> Event:
+def _as_task(writer: LaneWriter, event: Event, rule: Rule, data: Mapping[str, Any], actor: str) -> Event:
     """A new task, unless one of its key is still to hear of it. What is merged must be heard: the focus may be about to
     say its last word, so nothing is merged into that.
     """
     deaf = (*FINAL, "running") if rule.do == "coalesce" else FINAL
     key = None if rule.key is None else filled(rule.key, data)
-    known = None if key is None else pen.tx.attention.task_by_key(pen.lane.number, key)
+    known = None if key is None else writer.tx.attention.task_by_key(writer.lane.number, key)
     if known is not None and key is not None and known.state in deaf:
-        known = next((task for task in _occasions(pen, key) if task.state not in deaf), None)
+        known = next((task for task in _occasions(writer, key) if task.state not in deaf), None)
         key = f"{shortened(key, MAX_KEY - MAX_DIGITS)}#{event.number}"
     if known is not None:
-        tell_event(pen, known, "event", event)
-        return closed(pen, event, "used", task=known.number)
+        tell_event(writer, known, "event", event)
+        return closed(writer, event, "used", task=known.number)
     wanted = Task(
-        0, 0, str(rule.kind), "created", rule.priority, encode({**rule.payload, **data}), key=key, created_at=pen.now
+        0, 0, str(rule.kind), "created", rule.priority, encode({**rule.payload, **data}), key=key, created_at=writer.now
     )
-    task = put(pen, wanted, actor).task
-    return closed(pen, event, "used", task=task.number)
+    task = put(writer, wanted, actor).task
+    return closed(writer, event, "used", task=task.number)
 
 
-def _occasions(pen: Pen, key: str) -> Iterator[Task]:
+def _occasions(writer: LaneWriter, key: str) -> Iterator[Task]:
     """The live tasks of a key after its first: the key of each has the number of the event that made it."""
-    for task in pen.tx.attention.live_tasks(pen.lane.number):
+    for task in writer.tx.attention.live_tasks(writer.lane.number):
         first, _, digits = (task.key or "").rpartition("#")
         if first != shortened(key, MAX_KEY - MAX_DIGITS) or not (digits.isascii() and digits.isdigit()):
             continue
         number = int(digits)
-        made_by = pen.tx.attention.event(number) if is_number(number) else None
+        made_by = writer.tx.attention.event(number) if is_number(number) else None
         if made_by is not None and made_by.task == task.number:
             yield task
 
@@ -296,30 +300,30 @@ def filled(template: str, data: Mapping[str, Any]) -> str:
     return label(shortened(told, MAX_KEY), "key")
 
 
-def deliver(pen: Pen, event: Event) -> Event:
+def deliver(writer: LaneWriter, event: Event) -> Event:
     """To whoever waits for it, the longest first; else it is late, or kept for whoever will."""
-    waits = [each for each in pen.tx.attention.waits_for(pen.lane.number, event.key) if each.kind == "event"]
+    waits = [each for each in writer.tx.attention.waits_for(writer.lane.number, event.key) if each.kind == "event"]
     waiting = next((each for each in waits if each.state == "open"), None)
     if waiting is not None:
-        return resolve_by_event(pen, waiting, event)
+        return resolve_by_event(writer, waiting, event)
     last = waits[-1] if waits else None
-    task = None if last is None or last.state != "timeout" else pen.tx.attention.task(last.task)
+    task = None if last is None or last.state != "timeout" else writer.tx.attention.task(last.task)
     if task is None or task.state in FINAL:
         return event
-    tell_event(pen, task, "late_event", event)
-    return closed(pen, event, "late", task=task.number)
+    tell_event(writer, task, "late_event", event)
+    return closed(writer, event, "late", task=task.number)
 
 
 def start(world: World, lane: int, task: int) -> datetime | None:
     """The time of a delayed task has come; answers with it when it has not."""
 
-    def write(pen: Pen) -> datetime | None:
-        found = pen.tx.attention.task(task)
+    def write(writer: LaneWriter) -> datetime | None:
+        found = writer.tx.attention.task(task)
         if found is None or found.lane != lane or found.state != "created":
             return None
-        if found.start_at is not None and pen.now < found.start_at:
+        if found.start_at is not None and writer.now < found.start_at:
             return found.start_at
-        admit(pen, found)
+        admit(writer, found)
         return None
 
     return in_known_lane(world, lane, write)
@@ -328,30 +332,30 @@ def start(world: World, lane: int, task: int) -> datetime | None:
 def pass_deadline(world: World, lane: int, task: int) -> datetime | None:
     """A task's own deadline has come: cognition hears of it, and a waiting one is woken for it."""
 
-    def write(pen: Pen) -> datetime | None:
-        found = pen.tx.attention.task(task)
+    def write(writer: LaneWriter) -> datetime | None:
+        found = writer.tx.attention.task(task)
         if found is None or found.lane != lane or found.state in FINAL or found.due_by is None:
             return None
         if found.deadline_job is None:  # said already, by one that was cut off before it could say so
             return None
-        if pen.now < found.due_by:
+        if writer.now < found.due_by:
             return found.due_by
-        pen.fact(found, "deadline_passed", {"due_by": iso(found.due_by)})
-        found = pen.save(found, replace(found, deadline_job=None))
-        waits = pen.tx.attention.waits_of(found.number)
+        writer.fact(found, "deadline_passed", {"due_by": iso(found.due_by)})
+        found = writer.save(found, replace(found, deadline_job=None))
+        waits = writer.tx.attention.waits_of(found.number)
         if found.state == "waiting" and waits and not any(each.kind == "confirm" for each in waits):
-            wake(pen, found, waits[0], "cancelled")
+            wake(writer, found, waits[0], "cancelled")
         else:
-            pen.line("deadline_passed", found)
+            writer.line("deadline_passed", found)
         return None
 
     return in_known_lane(world, lane, write)
 
 
-def mine(pen: Pen, number: int) -> Task:
-    found = pen.tx.attention.task(number)
-    if found is None or found.lane != pen.lane.number:
-        raise NotFound("task_unknown", id=f"t{number}", lane=pen.lane.name)
+def task_of_lane(writer: LaneWriter, number: int) -> Task:
+    found = writer.tx.attention.task(number)
+    if found is None or found.lane != writer.lane.number:
+        raise NotFound("task_unknown", id=f"t{number}", lane=writer.lane.name)
     return found
 
 

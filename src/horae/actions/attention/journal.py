@@ -69,7 +69,7 @@ def verify(world: World, lane: str, *, owner: str = SYSTEM) -> Verified:
             told.append(f"the lane counts {now.seq} lines, the journal has {len(lines)}")
         if now is not None and now.override != _forbidden(lines):
             told.append("the lane's control differs from the journal")
-        told += missing_in(tx, world.clock.now(), lane=found.number).told()
+        told += missing_in(tx, world.clock.now(), lane=found.number).sentences()
         return Verified(lane, len(lines), sum(line.hash is not None for line in lines), tuple(told))
 
     return world.route(owner=owner).store.read(read)
@@ -78,7 +78,7 @@ def verify(world: World, lane: str, *, owner: str = SYSTEM) -> Verified:
 def _forbidden(lines: Sequence[Line]) -> str | None:
     """What an operator forbids by the last word in the journal, as the lane keeps it."""
     last = next((line for line in reversed(lines) if line.cause == CONTROL), None)
-    told = None if last is None else last.told.get("switches")
+    told = None if last is None else last.details.get("switches")
     return encode(told) if told else None
 
 

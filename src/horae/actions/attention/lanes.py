@@ -59,7 +59,7 @@ class Snapshot:
         return self.focus is None and not self.stack and not self.backlog
 
 
-class Pen:
+class LaneWriter:
     """Writes rows and, for each change, one line of the journal; all in one transaction."""
 
     def __init__(self, world: World, tx: Tx, lane: Lane, control: Control | None = None) -> None:
@@ -147,7 +147,7 @@ class Pen:
 # -- transactions ------------------------------------------------------------------------------------------------------
 
 
-def in_lane(world: World, lane: str, owner: str, work: Callable[[Pen], T], *, quietly: bool = False) -> T:
+def in_lane(world: World, lane: str, owner: str, work: Callable[[LaneWriter], T], *, quietly: bool = False) -> T:
     """Do something in a lane, which is made on first use; whoever sleeps beside it is told."""
     lane_name(lane)
     label(owner, "owner")
@@ -163,7 +163,7 @@ def in_lane(world: World, lane: str, owner: str, work: Callable[[Pen], T], *, qu
     return _written(world, find, work, quietly=quietly)
 
 
-def in_known_lane(world: World, number: int, work: Callable[[Pen], T]) -> T:
+def in_known_lane(world: World, number: int, work: Callable[[LaneWriter], T]) -> T:
     """The same for a lane that is there."""
 
     def find(tx: Tx) -> Lane:
@@ -175,7 +175,7 @@ def in_known_lane(world: World, number: int, work: Callable[[Pen], T]) -> T:
     return _written(world, find, work)
 
 
-def driving(world: World, drive: Drive, control: Control, work: Callable[[Pen], T]) -> T:
+def driving(world: World, drive: Drive, control: Control, work: Callable[[LaneWriter], T]) -> T:
     """What only the current driver may do."""
 
     def find(tx: Tx) -> Lane:
@@ -190,23 +190,23 @@ def driving(world: World, drive: Drive, control: Control, work: Callable[[Pen], 
 def _written(
     world: World,
     find: Callable[[Tx], Lane],
-    work: Callable[[Pen], T],
+    work: Callable[[LaneWriter], T],
     control: Control | None = None,
     *,
     quietly: bool = False,
 ) -> T:
-    def write(tx: Tx) -> tuple[Pen, T]:
+    def write(tx: Tx) -> tuple[LaneWriter, T]:
         lane = find(tx)
-        pen = Pen(world, tx, lane, None if control is None else effective(lane, control))
-        told = work(pen)
-        pen.close()
+        writer = LaneWriter(world, tx, lane, None if control is None else effective(lane, control))
+        told = work(writer)
+        writer.close()
         if not lane.is_driven(world.clock.steady()):
             seal_within(tx, lane.number)
-        return pen, told
+        return writer, told
 
-    pen, told = world.route().store.transact(write)
-    hints = [MACHINERY] if pen.has_planned else []
-    world.route().store.wake(hints if quietly else [*hints, hint(pen.lane.number)])
+    writer, told = world.route().store.transact(write)
+    hints = [MACHINERY] if writer.has_planned else []
+    world.route().store.wake(hints if quietly else [*hints, hint(writer.lane.number)])
     return told
 
 
@@ -244,13 +244,13 @@ def set_control(
         raise InvalidInput("must_confirm_no_list")
     told = {**switches, **({"must_confirm": sorted(wanted)} if wanted else {})}
 
-    def write(pen: Pen) -> Lane:
-        pen.lane = replace(pen.lane, override=encode(told) if told else None)
-        focus = pen.tx.attention.focus(pen.lane.number)
+    def write(writer: LaneWriter) -> Lane:
+        writer.lane = replace(writer.lane, override=encode(told) if told else None)
+        focus = writer.tx.attention.focus(writer.lane.number)
         if focus is not None:
-            pen.fact(focus, "control_changed", {"by": actor, "switches": told})
-        pen.line(CONTROL, focus, by=actor, reason=reason or None, switches=told)
-        return pen.lane
+            writer.fact(focus, "control_changed", {"by": actor, "switches": told})
+        writer.line(CONTROL, focus, by=actor, reason=reason or None, switches=told)
+        return writer.lane
 
     return in_known_lane(world, get_lane(world, lane, owner=owner).number, write)  # one that is not there obeys nobody
 
@@ -271,20 +271,20 @@ def acquire(
     told = None if rules is None else encode([each.as_json() for each in rules], "rules")
     known = None if kinds is None else encode(sorted(kinds), "kinds")
 
-    def write(pen: Pen) -> Drive | None:
+    def write(writer: LaneWriter) -> Drive | None:
         steady = world.clock.steady()
-        held = pen.lane.is_driven(steady)
-        if held and pen.lane.driver != driver:
+        held = writer.lane.is_driven(steady)
+        if held and writer.lane.driver != driver:
             return None
-        died = pen.lane.driver is not None
-        kept = pen.lane.rules if told is None else told
+        died = writer.lane.driver is not None
+        kept = writer.lane.rules if told is None else told
         until = steady + lease
-        epoch = pen.lane.epoch + 1
-        pen.lane = replace(pen.lane, driver=driver, epoch=epoch, leased_until=until, rules=kept, kinds=known)
-        focus = pen.tx.attention.focus(pen.lane.number)
+        epoch = writer.lane.epoch + 1
+        writer.lane = replace(writer.lane, driver=driver, epoch=epoch, leased_until=until, rules=kept, kinds=known)
+        focus = writer.tx.attention.focus(writer.lane.number)
         if focus is not None and (died or focus.phase == "act"):  # one that was told to stop may be inside an action
-            recover(pen, focus, how, died=died)
-        return Drive(pen.lane.number, driver, pen.lane.epoch)
+            recover(writer, focus, how, died=died)
+        return Drive(writer.lane.number, driver, writer.lane.epoch)
 
     if _is_driven(world, lane, owner, driver):
         return None
@@ -297,12 +297,12 @@ def _is_driven(world: World, lane: str, owner: str, driver: str) -> bool:
     return found is not None and found.driver != driver and found.is_driven(world.clock.steady())
 
 
-def recover(pen: Pen, focus: Task, policy: Policy, *, died: bool) -> None:
+def recover(writer: LaneWriter, focus: Task, policy: Policy, *, died: bool) -> None:
     """The focus of a driver that died: thinking is done again; an action by the class of its effect."""
     crashes = focus.crashes + died
     if died and crashes >= policy.crashes:
-        pen.forget(focus.deadline_job)
-        pen.move(
+        writer.forget(focus.deadline_job)
+        writer.move(
             focus, "failed", "failed", {"reason": "crash_loop"}, reason="crash_loop", crashes=crashes, intent=None,
             effect=None, holds=False, held_since=None, deadline_job=None,
         )  # fmt: skip
@@ -310,11 +310,11 @@ def recover(pen: Pen, focus: Task, policy: Policy, *, died: bool) -> None:
     changed = replace(focus, crashes=crashes)
     if focus.phase == "act" and focus.effect == "once":
         intent = decode(focus.intent or "{}")
-        pen.fact(focus, "action_unknown", {}, action=intent.get("action"), key=intent.get("key"), step=focus.step)
+        writer.fact(focus, "action_unknown", {}, action=intent.get("action"), key=intent.get("key"), step=focus.step)
         changed = replace(changed, phase="gap", intent=None, effect=None)
-    pen.fact(focus, "recovered", {"phase": focus.phase})
-    pen.save(focus, changed)
-    pen.line("recovered", changed, phase=focus.phase, crashes=crashes)
+    writer.fact(focus, "recovered", {"phase": focus.phase})
+    writer.save(focus, changed)
+    writer.line("recovered", changed, phase=focus.phase, crashes=crashes)
 
 
 def renew(world: World, drive: Drive, lease: timedelta) -> None:
@@ -387,7 +387,7 @@ def snapshot(world: World, lane: str, *, owner: str = SYSTEM, policy: Policy | N
     return world.route(owner=owner).store.read(read)
 
 
-def shown(task: Task) -> dict[str, Any]:
+def task_dict(task: Task) -> dict[str, Any]:
     """A task as plain values for people and machines."""
     told = {
         "id": task.id, "kind": task.kind, "state": task.state, "priority": task.base, "phase": task.phase,

@@ -17,7 +17,7 @@ from horae.ports import Tx, World
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class OpenWait:
     """An open wait, and the task that it keeps."""
 
     wait: TaskWait
@@ -62,16 +62,16 @@ def find_tasks(
 @one_moment
 def find_waits(
     world: World, lane: str, *, owner: str = SYSTEM, kind: WaitKind | None = None, limit: int = 100
-) -> list[Waiting]:
+) -> list[OpenWait]:
     """What is waited for, the next deadline first; of the *kind* ``confirm`` is what a person must answer."""
     page_size(limit)
     home = get_lane(world, lane, owner=owner)
 
-    def read(tx: Tx) -> list[Waiting]:
+    def read(tx: Tx) -> list[OpenWait]:
         tasks = {each.number: each for each in tx.attention.live_tasks(home.number)}
         found = [each for each in tx.attention.open_waits(home.number) if kind in (None, each.kind)]
         kept = sorted(found, key=lambda each: (each.deadline, each.number))[:limit]
-        return [Waiting(each, tasks[each.task]) for each in kept if each.task in tasks]
+        return [OpenWait(each, tasks[each.task]) for each in kept if each.task in tasks]
 
     return world.route(owner=owner).store.read(read)
 

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from horae.actions.attention.inbox import end_cancelled
-from horae.actions.attention.lanes import Drive, Pen, driving, effective
+from horae.actions.attention.lanes import Drive, LaneWriter, driving, effective
 from horae.actions.attention.waits import closed, grant_for, open_waits, take_early
 from horae.core.attention.directives import (
     Act,
@@ -84,29 +84,29 @@ class Found:
 def next_work(world: World, drive: Drive, control: Control, policy: Policy) -> Work | None:
     """What the lane wants done now; None when it has to wait for something or somebody."""
 
-    def write(pen: Pen) -> Work | None:
-        allowed = effective(pen.lane, control)
-        live = expire_old(pen, policy)
+    def write(writer: LaneWriter) -> Work | None:
+        allowed = effective(writer.lane, control)
+        live = expire_old(writer, policy)
         focus = next((task for task in live if task.state == "running"), None)
-        if focus is not None and (focus.phase == "gap" or (focus.phase == "think" and not pen.lane.knows(focus))):
-            focus = safe_point(pen, focus, live, allowed, policy)
+        if focus is not None and (focus.phase == "gap" or (focus.phase == "think" and not writer.lane.knows(focus))):
+            focus = safe_point(writer, focus, live, allowed, policy)
             if focus is None:  # whoever had the focus stands elsewhere now, or has ended
-                live = pen.tx.attention.live_tasks(pen.lane.number)
+                live = writer.tx.attention.live_tasks(writer.lane.number)
         if focus is None:
-            focus = dispatch(pen, live, allowed, policy)
-        return None if focus is None else work_for(pen, focus, allowed)
+            focus = dispatch(writer, live, allowed, policy)
+        return None if focus is None else work_for(writer, focus, allowed)
 
     return driving(world, drive, control, write)
 
 
-def work_for(pen: Pen, focus: Task, control: Control) -> Work:
+def work_for(writer: LaneWriter, focus: Task, control: Control) -> Work:
     """Its open step, or its next turn."""
     if focus.phase == "act":
         return _perform(focus, control)
     if focus.phase == "gap":
-        focus = pen.save(focus, replace(focus, phase="think"))
-        pen.line("thinks", focus)
-    facts = pen.tx.attention.new_facts(focus.number)
+        focus = writer.save(focus, replace(focus, phase="think"))
+        writer.line("thinks", focus)
+    facts = writer.tx.attention.new_facts(focus.number)
     return Think(focus, FactList(tuple(each.fact for each in facts)), tuple(each.number for each in facts), control)
 
 
@@ -119,81 +119,81 @@ def _perform(focus: Task, control: Control) -> Perform:
 # -- choosing ------------------------------------------------------------------------------------------------------
 
 
-def expire_old(pen: Pen, policy: Policy) -> list[Task]:
+def expire_old(writer: LaneWriter, policy: Policy) -> list[Task]:
     """What nobody needs any more leaves the backlog and the mailbox; answers with the tasks that stay."""
     stay: list[Task] = []
-    for task in pen.tx.attention.live_tasks(pen.lane.number):
-        if task.state in ("created", "ready") and task.expires_at is not None and task.expires_at <= pen.now:
-            end_cancelled(pen, task, "expired")
+    for task in writer.tx.attention.live_tasks(writer.lane.number):
+        if task.state in ("created", "ready") and task.expires_at is not None and task.expires_at <= writer.now:
+            end_cancelled(writer, task, "expired")
         else:
             stay.append(task)
-    for event in pen.tx.attention.pending_events(pen.lane.number, limit=EXPIRED_BATCH):
-        if event.posted_at + policy.keep_events > pen.now:
+    for event in writer.tx.attention.pending_events(writer.lane.number, limit=EXPIRED_BATCH):
+        if event.posted_at + policy.keep_events > writer.now:
             break
-        closed(pen, event, "expired", reason="nobody waited for it")
-        pen.line("event_expired", None, event=event.number, key=event.key)
+        closed(writer, event, "expired", reason="nobody waited for it")
+        writer.line("event_expired", None, event=event.number, key=event.key)
     return stay
 
 
-def dispatch(pen: Pen, live: Sequence[Task], control: Control, policy: Policy) -> Task | None:
+def dispatch(writer: LaneWriter, live: Sequence[Task], control: Control, policy: Policy) -> Task | None:
     """T4, for the top of the stack after T14."""
-    known = [task.weighed for task in live if pen.lane.knows(task)]
-    chosen = choose(known, pen.now, control, policy)
+    known = [task.weighed for task in live if writer.lane.knows(task)]
+    chosen = choose(known, writer.now, control, policy)
     if chosen is None:
         return None
-    note_starved(pen, [task for task in live if task.number != chosen.number], policy)
+    note_starved(writer, [task for task in live if task.number != chosen.number], policy)
     task = next(task for task in live if task.number == chosen.number)
     if chosen.resumes:
-        pen.fact(task, "resumed", {"note": task.note, "meanwhile": meanwhile(pen, task)})
-        task = pen.move(task, "resumed", "resumed", place=None, ready_since=pen.now)
-    return pen.move(task, "focused", "focused", phase="think")
+        writer.fact(task, "resumed", {"note": task.note, "meanwhile": meanwhile(writer, task)})
+        task = writer.move(task, "resumed", "resumed", place=None, ready_since=writer.now)
+    return writer.move(task, "focused", "focused", phase="think")
 
 
-def note_starved(pen: Pen, tasks: Sequence[Task], policy: Policy) -> None:
+def note_starved(writer: LaneWriter, tasks: Sequence[Task], policy: Policy) -> None:
     """Stronger ones may always come first, by design; whoever has waited too long is at least spoken of, once."""
     ready = [(task.ready_since, task) for task in tasks if task.state == "ready" and task.ready_since is not None]
     for since, task in sorted(ready, key=lambda each: each[0])[:STARVED]:
-        if pen.now - since >= policy.starved_after:
-            lines = pen.tx.attention.lines(pen.lane.number, limit=1000, task=task.number)
+        if writer.now - since >= policy.starved_after:
+            lines = writer.tx.attention.lines(writer.lane.number, limit=1000, task=task.number)
             if not any(line.cause == "starved" and line.at >= since for line in lines):
-                pen.line("starved", task, since=iso(since))
+                writer.line("starved", task, since=iso(since))
 
 
-def meanwhile(pen: Pen, task: Task) -> list[dict[str, Any]]:
+def meanwhile(writer: LaneWriter, task: Task) -> list[dict[str, Any]]:
     """What the journal says since the task was suspended: a list, not a summary."""
-    since = max(0, pen.lane.seq - 1000)
-    lines = pen.tx.attention.lines(pen.lane.number, since=since, limit=1000)
+    since = max(0, writer.lane.seq - 1000)
+    lines = writer.tx.attention.lines(writer.lane.number, since=since, limit=1000)
     left = max((line.seq for line in lines if line.task == task.number and line.after == "suspended"), default=0)
     told = [line for line in lines if line.seq > left and line.task != task.number and line.after is not None]
     return [{"at": iso(line.at), "task": f"t{line.task}", "became": line.after} for line in told[-MISSED:]]
 
 
-def safe_point(pen: Pen, focus: Task, live: Sequence[Task], control: Control, policy: Policy) -> Task | None:
+def safe_point(writer: LaneWriter, focus: Task, live: Sequence[Task], control: Control, policy: Policy) -> Task | None:
     """What becomes of the focus between two steps, beside those that are live; None when the focus is free."""
-    if focus.held_since is not None and focus.holds and pen.now - focus.held_since > policy.longest_hold:
-        pen.fact(focus, "hold_exceeded", {"since": iso(focus.held_since)})
-        focus = pen.save(focus, replace(focus, held_since=None))
-        pen.line("hold_exceeded", focus)
+    if focus.held_since is not None and focus.holds and writer.now - focus.held_since > policy.longest_hold:
+        writer.fact(focus, "hold_exceeded", {"since": iso(focus.held_since)})
+        focus = writer.save(focus, replace(focus, held_since=None))
+        writer.line("hold_exceeded", focus)
     if must_end(focus):
-        end_cancelled(pen, focus, focus.reason)
+        end_cancelled(writer, focus, focus.reason)
         return None
-    verdict = at_safe_point(focus.weighed, pen.lane.rivals(live), control, policy)
-    if verdict.verdict != "cancel" and not pen.lane.knows(focus):
+    verdict = at_safe_point(focus.weighed, writer.lane.rivals(live), control, policy)
+    if verdict.verdict != "cancel" and not writer.lane.knows(focus):
         verdict = SafePoint("unknown kind")
     if verdict.verdict == "cancel":
-        end_cancelled(pen, focus, focus.reason)
+        end_cancelled(writer, focus, focus.reason)
         return None
     if verdict.verdict == "go on":
         return focus
     place = max((task.place or 0 for task in live if task.state == "suspended"), default=-1) + 1
     by = None if verdict.by is None else f"t{verdict.by}"
-    pen.fact(focus, "interrupted", {"by": by, "why": verdict.verdict})
+    writer.fact(focus, "interrupted", {"by": by, "why": verdict.verdict})
     told = {"by": by, "why": verdict.verdict}
-    pen.move(focus, "interrupted", "interrupted", told, place=place, holds=False, held_since=None, phase="gap")
+    writer.move(focus, "interrupted", "interrupted", told, place=place, holds=False, held_since=None, phase="gap")
     if verdict.by is None:
         return None
     rival = next(task for task in live if task.number == verdict.by)
-    return pen.move(rival, "focused", "focused", phase="think")
+    return writer.move(rival, "focused", "focused", phase="think")
 
 
 # -- what cognition answered ---------------------------------------------------------------------------------------
@@ -210,125 +210,142 @@ def commit_turn(
 ) -> Work | None:
     """Write a decision down with the context it leaves; answers with what follows from it at once."""
 
-    def write(pen: Pen) -> Work | None:
-        control = effective(pen.lane, think.control)
-        task = _still(pen, drive, think.task, "think")
-        _consume(pen, task, think.consumed)
+    def write(writer: LaneWriter) -> Work | None:
+        control = effective(writer.lane, think.control)
+        task = _still(writer, drive, think.task, "think")
+        _consume(writer, task, think.consumed)
         context = None if directive.context is None else encode(directive.context, "context")
         left = None if task.clean_up is None else max(0, task.clean_up - 1)
         decided = replace(
             task, context=context, note=directive.note, turn=task.turn + 1, errors=0, crashes=0, holds=False,
             held_since=None, clean_up=left,
         )  # fmt: skip
-        task = pen.save(task, decided)
+        task = writer.save(task, decided)
         if isinstance(directive, Done | Fail):
-            _finish(pen, task, directive)
+            _finish(writer, task, directive)
             return None
         if must_end(task) and (task.clean_up is None or not isinstance(directive, Act | Proceed)):
-            end_cancelled(pen, task, task.reason)
+            end_cancelled(writer, task, task.reason)
             return None
-        return _follow(pen, task, directive, control, policy, effects)
+        return _follow(writer, task, directive, control, policy, effects)
 
     return driving(world, drive, think.control, write)
 
 
 def _follow(
-    pen: Pen, task: Task, directive: Directive, control: Control, policy: Policy, effects: Mapping[str, Effect]
+    writer: LaneWriter,
+    task: Task,
+    directive: Directive,
+    control: Control,
+    policy: Policy,
+    effects: Mapping[str, Effect],
 ) -> Work | None:
     if isinstance(directive, Wait):
-        _park(pen, task, wait_keys(directive.on), wait_span(directive.timeout, policy))
+        _park(writer, task, wait_keys(directive.on), wait_span(directive.timeout, policy))
         return None
     if isinstance(directive, Act):
-        return _act(pen, task, directive, control, effects)
+        return _act(writer, task, directive, control, effects)
     if isinstance(directive, Proceed):
-        return _proceed(pen, task, directive, control, effects)
+        return _proceed(writer, task, directive, control, effects)
     assert isinstance(directive, Yield)
     if directive.release:
-        pen.move(task, "yielded", "yielded", ready_since=pen.now, phase="gap")
+        writer.move(task, "yielded", "yielded", ready_since=writer.now, phase="gap")
         return None
-    task = pen.save(task, replace(task, phase="gap"))
-    pen.line("yielded", task)
-    safe_point(pen, task, expire_old(pen, policy), control, policy)
+    task = writer.save(task, replace(task, phase="gap"))
+    writer.line("yielded", task)
+    safe_point(writer, task, expire_old(writer, policy), control, policy)
     return None
 
 
-def _finish(pen: Pen, task: Task, directive: Done | Fail) -> None:
-    pen.forget(task.deadline_job)
+def _finish(writer: LaneWriter, task: Task, directive: Done | Fail) -> None:
+    writer.forget(task.deadline_job)
     if isinstance(directive, Done):
-        pen.move(task, "done", "done", result=encode(directive.result, "result"), deadline_job=None)
+        writer.move(task, "done", "done", result=encode(directive.result, "result"), deadline_job=None)
     else:
         told = {"reason": directive.reason}
-        pen.move(task, "failed", "failed", told, reason=directive.reason, deadline_job=None)
+        writer.move(task, "failed", "failed", told, reason=directive.reason, deadline_job=None)
 
 
-def _park(pen: Pen, task: Task, keys: Sequence[str], timeout: timedelta, **told: Any) -> None:
+def _park(writer: LaneWriter, task: Task, keys: Sequence[str], timeout: timedelta, **told: Any) -> None:
     """T7; and T12 at once, where what it waits for has come already. What was asked to end does not begin to wait."""
     if must_end(task):
-        end_cancelled(pen, task, task.reason)
+        end_cancelled(writer, task, task.reason)
         return
-    waits = open_waits(pen, task, keys, timeout, **told)
+    waits = open_waits(writer, task, keys, timeout, **told)
     until = {"keys": list(keys), "deadline": iso(waits[0].deadline)}
-    parked = pen.move(task, "parked", "parked", until, phase="gap", intent=None, effect=None)
-    take_early(pen, parked, waits)
+    parked = writer.move(task, "parked", "parked", until, phase="gap", intent=None, effect=None)
+    take_early(writer, parked, waits)
 
 
-def _act(pen: Pen, task: Task, directive: Act, control: Control, effects: Mapping[str, Effect]) -> Work | None:
+def _act(
+    writer: LaneWriter, task: Task, directive: Act, control: Control, effects: Mapping[str, Effect]
+) -> Work | None:
     intent = directive.intent if directive.interruptible else {**directive.intent, "interruptible": False}
     if directive.action not in effects:
-        pen.fact(task, "action_failed", {"error": "this lane has no such action"}, action=directive.action)
-        task = pen.save(task, replace(task, phase="gap"))
-        pen.line("step_refused", task, action=directive.action)
+        writer.fact(task, "action_failed", {"error": "this lane has no such action"}, action=directive.action)
+        task = writer.save(task, replace(task, phase="gap"))
+        writer.line("step_refused", task, action=directive.action)
         return None
     if control.needs_confirmation(directive.action):
         text = encode(intent, "intent")
         key = f"confirm:{task.number}:{task.turn}"
-        _park(pen, task, [key], control.confirm_timeout, kind="confirm", intent=text, intent_hash=intent_hash(intent))
+        _park(
+            writer, task, [key], control.confirm_timeout, kind="confirm", intent=text, intent_hash=intent_hash(intent)
+        )
         return None
-    return _intend(pen, task, intent, control, effects, holds=not directive.interruptible)
+    return _intend(writer, task, intent, control, effects, holds=not directive.interruptible)
 
 
-def _proceed(pen: Pen, task: Task, directive: Proceed, control: Control, effects: Mapping[str, Effect]) -> Work | None:
+def _proceed(
+    writer: LaneWriter, task: Task, directive: Proceed, control: Control, effects: Mapping[str, Effect]
+) -> Work | None:
     """Exactly what was approved, once."""
-    found = grant_for(pen, task, directive.grant)
+    found = grant_for(writer, task, directive.grant)
     intent = None if found is None or found.intent is None else decode(found.intent)
     if found is None or intent is None or intent.get("action") not in effects:
-        pen.fact(task, "grant_refused", {"grant": directive.grant})
-        task = pen.save(task, replace(task, phase="gap"))
-        pen.line("grant_refused", task)
+        writer.fact(task, "grant_refused", {"grant": directive.grant})
+        task = writer.save(task, replace(task, phase="gap"))
+        writer.line("grant_refused", task)
         return None
-    pen.save(found, replace(found, used_at=pen.now))
-    return _intend(pen, task, intent, control, effects, holds=not intent.get("interruptible", True))
+    writer.save(found, replace(found, used_at=writer.now))
+    return _intend(writer, task, intent, control, effects, holds=not intent.get("interruptible", True))
 
 
 def _intend(
-    pen: Pen, task: Task, intent: Mapping[str, Any], control: Control, effects: Mapping[str, Effect], *, holds: bool
+    writer: LaneWriter,
+    task: Task,
+    intent: Mapping[str, Any],
+    control: Control,
+    effects: Mapping[str, Effect],
+    *,
+    holds: bool,
 ) -> Work:
     step = task.step + 1
-    key = step_key(pen.lane.name, task.number, step)
+    key = step_key(writer.lane.name, task.number, step)
     whole = {"action": intent["action"], "arguments": intent["arguments"], "key": key}
     intended = replace(
         task, phase="act", step=step, intent=encode(whole, "intent"), effect=effects[intent["action"]], holds=holds,
-        held_since=pen.now if holds else None,
+        held_since=writer.now if holds else None,
     )  # fmt: skip
-    pen.save(task, intended)
-    pen.line("step_intended", intended, action=intent["action"], step=step, holds=holds)
+    writer.save(task, intended)
+    writer.line("step_intended", intended, action=intent["action"], step=step, holds=holds)
     return _perform(intended, control)
 
 
 def commit_error(world: World, drive: Drive, think: Think, error: str, policy: Policy) -> None:
     """Cognition raised, or answered nonsense: the task rests a little and is asked again, up to a limit."""
 
-    def write(pen: Pen) -> None:
-        task = _still(pen, drive, think.task, "think")
+    def write(writer: LaneWriter) -> None:
+        task = _still(writer, drive, think.task, "think")
         errors = task.errors + 1
-        pen.line("turn_failed", task, error=error[:2000], errors=errors)
+        writer.line("turn_failed", task, error=error[:2000], errors=errors)
         if errors >= policy.turn_errors:
-            pen.forget(task.deadline_job)
+            writer.forget(task.deadline_job)
             reason = f"cognition failed {errors} times: {error[:500]}"
-            pen.move(task, "failed", "failed", {"reason": reason}, reason=reason, errors=errors, deadline_job=None)
+            writer.move(task, "failed", "failed", {"reason": reason}, reason=reason, errors=errors, deadline_job=None)
             return
-        task = pen.save(task, replace(task, errors=errors))
-        _park(pen, task, [f"backoff:{task.number}:{errors}"], BACKOFF * 2 ** (errors - 1), kind="backoff")
+        task = writer.save(task, replace(task, errors=errors))
+        _park(writer, task, [f"backoff:{task.number}:{errors}"], BACKOFF * 2 ** (errors - 1), kind="backoff")
 
     driving(world, drive, think.control, write)
 
@@ -345,22 +362,22 @@ def commit_facts(
     statements. The lane is locked meanwhile, so the commit extends its lease by *held_for*.
     """
 
-    def write(pen: Pen) -> None:
-        control = effective(pen.lane, step.control)
-        task = _still(pen, drive, step.task, "act")
+    def write(writer: LaneWriter) -> None:
+        control = effective(writer.lane, step.control)
+        task = _still(writer, drive, step.task, "act")
         if task.step != step.task.step:
             raise LaneLost(drive.driver, drive.epoch)
-        told = _within(pen, found, limit, held_for) if callable(found) else found
-        task = pen.save(task, replace(task, phase="gap", intent=None, effect=None, crashes=0))
+        told = _within(writer, found, limit, held_for) if callable(found) else found
+        task = writer.save(task, replace(task, phase="gap", intent=None, effect=None, crashes=0))
         if told.ending == "pending":
             assert told.timeout is not None
-            pen.line("step_facts", task, action=step.action, ending=told.ending)
-            _park(pen, task, told.on, wait_span(told.timeout, policy))
+            writer.line("step_facts", task, action=step.action, ending=told.ending)
+            _park(writer, task, told.on, wait_span(told.timeout, policy))
             return
         unknown = {"key": step.key} if told.ending == "unknown" else {}
-        pen.fact(task, HEARD[told.ending], told.data, action=step.action, step=task.step, **unknown)
-        pen.line("step_facts", task, action=step.action, ending=told.ending)
-        safe_point(pen, task, expire_old(pen, policy), control, policy)
+        writer.fact(task, HEARD[told.ending], told.data, action=step.action, step=task.step, **unknown)
+        writer.line("step_facts", task, action=step.action, ending=told.ending)
+        safe_point(writer, task, expire_old(writer, policy), control, policy)
 
     driving(world, drive, step.control, write)
 
@@ -368,17 +385,19 @@ def commit_facts(
 # -- the parts -----------------------------------------------------------------------------------------------------
 
 
-def _within(pen: Pen, action: Callable[[Any], Found], limit: timedelta | None, held_for: timedelta | None) -> Found:
-    with pen.tx.lent(limit) as connection:
+def _within(
+    writer: LaneWriter, action: Callable[[Any], Found], limit: timedelta | None, held_for: timedelta | None
+) -> Found:
+    with writer.tx.lent(limit) as connection:
         found = action(connection)
     if held_for is not None:
-        pen.lane = replace(pen.lane, leased_until=pen.world.clock.steady() + held_for)
+        writer.lane = replace(writer.lane, leased_until=writer.world.clock.steady() + held_for)
     return found
 
 
-def _still(pen: Pen, drive: Drive, seen: Task, phase: str) -> Task:
+def _still(writer: LaneWriter, drive: Drive, seen: Task, phase: str) -> Task:
     """The task as it is now, if it is still where the driver believes it to be."""
-    task = pen.tx.attention.task(seen.number)
+    task = writer.tx.attention.task(seen.number)
     if task is None or task.state != "running" or task.phase != phase or task.turn != seen.turn:
         raise LaneLost(drive.driver, drive.epoch)
     return task
@@ -389,9 +408,9 @@ def must_end(task: Task) -> bool:
     return task.cancel_requested and not task.clean_up
 
 
-def _consume(pen: Pen, task: Task, numbers: Sequence[int]) -> None:
+def _consume(writer: LaneWriter, task: Task, numbers: Sequence[int]) -> None:
     """These facts have been heard; those that came while cognition was thinking stay for the next turn."""
     heard = set(numbers)
-    for fact in pen.tx.attention.new_facts(task.number):
+    for fact in writer.tx.attention.new_facts(task.number):
         if fact.number in heard:
-            pen.save(fact, replace(fact, turn=task.turn + 1))
+            writer.save(fact, replace(fact, turn=task.turn + 1))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from horae.actions.attention.lanes import Pen, in_known_lane, in_lane
+from horae.actions.attention.lanes import LaneWriter, in_known_lane, in_lane
 from horae.core.attention.directives import FactKind, intent_hash
 from horae.core.attention.lanes import Event, Task, TaskWait
 from horae.core.attention.task import FINAL
@@ -22,98 +22,100 @@ from horae.errors import NotFound
 from horae.ports import World
 
 
-def resolve_by_event(pen: Pen, wait: TaskWait, event: Event) -> Event:
-    task = pen.tx.attention.task(wait.task)
+def resolve_by_event(writer: LaneWriter, wait: TaskWait, event: Event) -> Event:
+    task = writer.tx.attention.task(wait.task)
     assert task is not None
-    late_by = max(0.0, (pen.now - wait.deadline).total_seconds())
-    tell_event(pen, task, "event", event, late_by=late_by)
-    event = closed(pen, event, "used", task=task.number)
-    wake(pen, task, wait, "event", event=event.number)
+    late_by = max(0.0, (writer.now - wait.deadline).total_seconds())
+    tell_event(writer, task, "event", event, late_by=late_by)
+    event = closed(writer, event, "used", task=task.number)
+    wake(writer, task, wait, "event", event=event.number)
     return event
 
 
-def tell_event(pen: Pen, task: Task, kind: FactKind, event: Event, **about: Any) -> None:
+def tell_event(writer: LaneWriter, task: Task, kind: FactKind, event: Event, **about: Any) -> None:
     """Tell a task what an event said, and which one it was."""
-    pen.fact(task, kind, decode(event.data), key=event.key, event=event.number, **about)
+    writer.fact(task, kind, decode(event.data), key=event.key, event=event.number, **about)
 
 
-def closed(pen: Pen, event: Event, state: Any, *, reason: str | None = None, task: int | None = None) -> Event:
-    return pen.save(event, replace(event, state=state, reason=reason, task=task, closed_at=pen.now))
+def closed(
+    writer: LaneWriter, event: Event, state: Any, *, reason: str | None = None, task: int | None = None
+) -> Event:
+    return writer.save(event, replace(event, state=state, reason=reason, task=task, closed_at=writer.now))
 
 
-def wake(pen: Pen, task: Task, wait: TaskWait, outcome: Any, **changes: Any) -> Task:
+def wake(writer: LaneWriter, task: Task, wait: TaskWait, outcome: Any, **changes: Any) -> Task:
     """T12: this wait is resolved, its siblings are closed (their time is up with it), the task is ready again."""
-    pen.save(wait, replace(wait, state=outcome, closed_at=pen.now, **changes))
-    pen.forget(wait.job)
-    close_waits(pen, task, "timeout" if outcome == "timeout" else "cancelled")
-    return pen.move(task, "woken", f"woken by {outcome}", {"wait": wait.number}, ready_since=pen.now)
+    writer.save(wait, replace(wait, state=outcome, closed_at=writer.now, **changes))
+    writer.forget(wait.job)
+    close_waits(writer, task, "timeout" if outcome == "timeout" else "cancelled")
+    return writer.move(task, "woken", f"woken by {outcome}", {"wait": wait.number}, ready_since=writer.now)
 
 
-def close_waits(pen: Pen, task: Task, state: Any) -> None:
-    for wait in pen.tx.attention.waits_of(task.number):
-        pen.save(wait, replace(wait, state=state, closed_at=pen.now))
-        pen.forget(wait.job)
+def close_waits(writer: LaneWriter, task: Task, state: Any) -> None:
+    for wait in writer.tx.attention.waits_of(task.number):
+        writer.save(wait, replace(wait, state=state, closed_at=writer.now))
+        writer.forget(wait.job)
 
 
-def open_waits(pen: Pen, task: Task, keys: Sequence[str], timeout: timedelta, **told: Any) -> list[TaskWait]:
+def open_waits(writer: LaneWriter, task: Task, keys: Sequence[str], timeout: timedelta, **told: Any) -> list[TaskWait]:
     """One row and one job for each key, with the same deadline."""
-    deadline = later(pen.now, timeout)
+    deadline = later(writer.now, timeout)
     opened = []
     for key in keys:
-        wait = pen.add(
-            TaskWait(0, pen.lane.number, task.number, key, told.get("kind", "event"), "open", deadline, pen.now,
+        wait = writer.add(
+            TaskWait(0, writer.lane.number, task.number, key, told.get("kind", "event"), "open", deadline, writer.now,
                      intent=told.get("intent"), intent_hash=told.get("intent_hash"))
         )  # fmt: skip
-        job = pen.plan(TIMEOUT, deadline, f"wait:{wait.number}", wait=wait.number)
-        opened.append(pen.save(wait, replace(wait, job=job)))
+        job = writer.plan(TIMEOUT, deadline, f"wait:{wait.number}", wait=wait.number)
+        opened.append(writer.save(wait, replace(wait, job=job)))
     return opened
 
 
-def take_early(pen: Pen, task: Task, waits: Sequence[TaskWait]) -> Task:
+def take_early(writer: LaneWriter, task: Task, waits: Sequence[TaskWait]) -> Task:
     """An event that came before its wait: the oldest one counts."""
     for wait in waits:
-        found = pen.tx.attention.pending_events(pen.lane.number, wait.key, limit=1)
-        event = found[0] if found else _late_for_the_last(pen, task, wait)
+        found = writer.tx.attention.pending_events(writer.lane.number, wait.key, limit=1)
+        event = found[0] if found else _late_for_the_last(writer, task, wait)
         if wait.kind == "event" and event is not None:
-            resolve_by_event(pen, wait, event)
-            return pen.tx.attention.task(task.number) or task
+            resolve_by_event(writer, wait, event)
+            return writer.tx.attention.task(task.number) or task
     return task
 
 
-def _late_for_the_last(pen: Pen, task: Task, wait: TaskWait) -> Event | None:
+def _late_for_the_last(writer: LaneWriter, task: Task, wait: TaskWait) -> Event | None:
     """An event too late for the last wait for its key, of which cognition has not heard: it is early for this one."""
-    for stored in pen.tx.attention.new_facts(task.number):
+    for stored in writer.tx.attention.new_facts(task.number):
         about = stored.fact.about
         if wait.kind == "event" and stored.kind == "late_event" and about["key"] == wait.key and "event" in about:
-            pen.save(stored, replace(stored, turn=task.turn))  # it is told as the event that it now is
-            return pen.tx.attention.event(about["event"])
+            writer.save(stored, replace(stored, turn=task.turn))  # it is told as the event that it now is
+            return writer.tx.attention.event(about["event"])
     return None
 
 
 def time_out(world: World, lane: int, wait_number: int) -> datetime | None:
     """The deadline of a wait has come; answers with it when it has not, by this clock. Closed already: nothing."""
 
-    def write(pen: Pen) -> datetime | None:
-        wait = pen.tx.attention.wait(wait_number)
+    def write(writer: LaneWriter) -> datetime | None:
+        wait = writer.tx.attention.wait(wait_number)
         if wait is None or wait.lane != lane or wait.state != "open":
             return None
-        if pen.now < wait.deadline:
+        if writer.now < wait.deadline:
             return wait.deadline
-        expire(pen, wait)
+        expire(writer, wait)
         return None
 
     return in_known_lane(world, lane, write)
 
 
-def expire(pen: Pen, wait: TaskWait) -> Task:
-    task = pen.tx.attention.task(wait.task)
+def expire(writer: LaneWriter, wait: TaskWait) -> Task:
+    task = writer.tx.attention.task(wait.task)
     assert task is not None
     if wait.kind != "backoff":
-        late_by = max(0.0, (pen.now - wait.deadline).total_seconds())
-        keys = [each.key for each in pen.tx.attention.waits_of(task.number)]
+        late_by = max(0.0, (writer.now - wait.deadline).total_seconds())
+        keys = [each.key for each in writer.tx.attention.waits_of(task.number)]
         intent = {} if wait.intent is None else {"intent": decode(wait.intent)}
-        pen.fact(task, "timed_out", {"keys": keys, "kind": wait.kind, "late_by": late_by, **intent})
-    return wake(pen, task, wait, "timeout")
+        writer.fact(task, "timed_out", {"keys": keys, "kind": wait.kind, "late_by": late_by, **intent})
+    return wake(writer, task, wait, "timeout")
 
 
 # -- confirmation --------------------------------------------------------------------------------------------------
@@ -133,34 +135,34 @@ def confirm(
     true_or_false(approve, "approve")
     label(actor, "actor")
 
-    def write(pen: Pen) -> TaskWait:
-        wait = pen.tx.attention.wait(wait_number)
-        if wait is None or wait.lane != pen.lane.number or wait.kind != "confirm":
+    def write(writer: LaneWriter) -> TaskWait:
+        wait = writer.tx.attention.wait(wait_number)
+        if wait is None or wait.lane != writer.lane.number or wait.kind != "confirm":
             raise NotFound("confirmation_unknown", id=wait_number, lane=lane)
-        task = pen.tx.attention.task(wait.task)
-        if wait.state == "open" and pen.now >= wait.deadline:
-            task = expire(pen, wait)
-            wait = pen.tx.attention.wait(wait_number) or wait
+        task = writer.tx.attention.task(wait.task)
+        if wait.state == "open" and writer.now >= wait.deadline:
+            task = expire(writer, wait)
+            wait = writer.tx.attention.wait(wait_number) or wait
         if wait.state != "open":
             if wait.state == "timeout" and task is not None and task.state not in FINAL:
-                pen.fact(task, "late_event", {"by": actor, "approve": approve}, key=wait.key)
-                pen.line("late_confirmation", task, by=actor, wait=wait.number)
+                writer.fact(task, "late_event", {"by": actor, "approve": approve}, key=wait.key)
+                writer.line("late_confirmation", task, by=actor, wait=wait.number)
             return wait
         assert task is not None
         intent = decode(wait.intent or "{}")
-        grant = pen.world.dice.name(32) if approve else None
+        grant = writer.world.dice.name(32) if approve else None
         told = {**intent, "by": actor, "wait": wait.number, "reason": reason or None}
-        pen.fact(task, "confirmed" if approve else "denied", told if grant is None else {**told, "grant": grant})
-        wake(pen, task, wait, "event", grant=grant, granted_at=pen.now if grant else None, decided_by=actor)
-        return pen.tx.attention.wait(wait_number) or wait
+        writer.fact(task, "confirmed" if approve else "denied", told if grant is None else {**told, "grant": grant})
+        wake(writer, task, wait, "event", grant=grant, granted_at=writer.now if grant else None, decided_by=actor)
+        return writer.tx.attention.wait(wait_number) or wait
 
     return in_lane(world, lane, owner, write)
 
 
-def grant_for(pen: Pen, task: Task, grant: str) -> TaskWait | None:
+def grant_for(writer: LaneWriter, task: Task, grant: str) -> TaskWait | None:
     """The confirmation behind a grant, if it still permits what it permitted: once, and before its deadline."""
-    waits = pen.tx.attention.waits_of(task.number, only_open=False)
+    waits = writer.tx.attention.waits_of(task.number, only_open=False)
     found = next((each for each in waits if each.grant is not None and each.grant == grant), None)
-    if found is None or found.used_at is not None or found.intent is None or pen.now > found.deadline:
+    if found is None or found.used_at is not None or found.intent is None or writer.now > found.deadline:
         return None
     return found if found.intent_hash == intent_hash(decode(found.intent)) else None

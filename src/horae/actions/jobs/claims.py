@@ -13,7 +13,7 @@ from horae.core.jobs.job import ORDERS, Job, Lease, Order, renewal_pause
 from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.payloads import decode, encode, label
 from horae.errors import InvalidInput, InvalidPayload, LeaseLost
-from horae.ports import Claim, Glance, Node, Renewed, Tx, World
+from horae.ports import Claim, Node, Renewed, Tx, Upcoming, World
 
 DEFAULT_LEASE = timedelta(seconds=30)
 HTTP_LEASE = timedelta(seconds=120)
@@ -55,15 +55,15 @@ def claim(world: World, queue: str, limit: int, *, worker_id: str, lease: timede
     return world.route().store.claim(Claim(queue, limit, worker_id, lease, steady=clock.steady()), now=clock.now())
 
 
-def peek(world: World, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
+def peek(world: World, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
     """Say when the next thing is due, in wall-clock time.
 
     With *node* its heartbeat is written as well; with *worker_id* the answer names the jobs of that worker that were
     asked to stop.
     """
-    glance = world.route().store.glance(queues, node=node, worker_id=worker_id)
-    expiry = world.wall_time(glance.next_expiry_at)
-    return glance if expiry == glance.next_expiry_at else replace(glance, next_expiry_at=expiry)
+    upcoming = world.route().store.peek(queues, node=node, worker_id=worker_id)
+    expiry = world.wall_time(upcoming.next_expiry_at)
+    return upcoming if expiry == upcoming.next_expiry_at else replace(upcoming, next_expiry_at=expiry)
 
 
 def leave(world: World, node_id: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from horae.actions.jobs.jobs import entry_of, get, shown
+from horae.actions.jobs.jobs import entry_of, get, truncate
 from horae.core.audit.entries import Entry
 from horae.core.jobs.job import JOB, SYSTEM, Change, Job, Outcome, Settlement, settlement
 from horae.core.jobs.machinery import refuse_own
@@ -71,7 +71,7 @@ def fail(
     """The attempt failed; the job is tried again by *retry_delay* or its own policy, or ends dead at the cap."""
     if retry_delay is not None and retry_delay < timedelta(0):
         raise InvalidInput("delay_negative", delay=retry_delay.total_seconds())
-    outcome = Outcome("failed", error=shown(error), delay=retry_delay, from_run_at=from_run_at, final=final)
+    outcome = Outcome("failed", error=truncate(error), delay=retry_delay, from_run_at=from_run_at, final=final)
     return _end(world, job_id, token, outcome, owner=owner, queues=queues)
 
 
@@ -89,7 +89,7 @@ def release(
 
     A worker gives its token. An operator gives none: then the current holder, whoever it is, loses the job.
     """
-    outcome = Outcome("released", error=shown(reason) or None)
+    outcome = Outcome("released", error=truncate(reason) or None)
     if token is not None:
         return _end(world, job_id, token, outcome, owner=owner, queues=queues)
     job = get(world, job_id, owner=owner, queues=queues)

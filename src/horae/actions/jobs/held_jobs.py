@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from horae.actions.jobs.claims import DEFAULT_LEASE, MAX_PULL, check_lease, peek, renew
 from horae.actions.jobs.endings import lose_expired, settle
-from horae.actions.jobs.jobs import is_in_reach, shown
+from horae.actions.jobs.jobs import is_in_reach, truncate
 from horae.core.cursors import page_size
 from horae.core.jobs.job import Job, Lease, Outcome, State, job_number
 from horae.core.jobs.machinery import MACHINERY
@@ -79,13 +79,15 @@ def peek_held(
     are due: it is told to ask again soon. Leases that ran out are taken back on the way: where only workers over HTTP
     serve, nobody else would notice that one of them fell silent.
     """
-    glance = peek(world, served, node=node, worker_id=worker_id)
-    expiry = glance.next_expiry_at
+    upcoming = peek(world, served, node=node, worker_id=worker_id)
+    expiry = upcoming.next_expiry_at
     if expiry is not None and expiry < world.clock.now() and lose_expired(world):
-        glance = peek(world, served, worker_id=worker_id)
-    due = None if glance.next_due_at is None else glance.next_due_at - world.clock.now()
+        upcoming = peek(world, served, worker_id=worker_id)
+    due = None if upcoming.next_due_at is None else upcoming.next_due_at - world.clock.now()
     due = due if owner is None else ASK_AGAIN
-    asked = world.route(owner=owner).store.read(lambda tx: tx.jobs.some(glance.cancelled)) if glance.cancelled else []
+    asked = (
+        world.route(owner=owner).store.read(lambda tx: tx.jobs.some(upcoming.cancelled)) if upcoming.cancelled else []
+    )
     return due, [job.id for job in asked if is_in_reach(job, owner, queues)]
 
 
@@ -149,7 +151,7 @@ def _number(job_id: str) -> int | None:
 def _outcome(world: World, ending: Ending) -> Outcome:
     if ending.delay is not None and ending.delay < timedelta(0):
         raise InvalidInput("delay_negative", delay=ending.delay.total_seconds())
-    error = None if ending.error is None else shown(ending.error)
+    error = None if ending.error is None else truncate(ending.error)
     result = None if ending.result is None else encode(ending.result, "result", world.max_payload_bytes)
     return Outcome(
         ending.outcome,

@@ -404,9 +404,9 @@ def cancel(
         JOB.after(job.state, "cancelled")
         now = world.clock.now()
         if job.state == "running":
-            _one_row(tx.jobs.ask_to_cancel(job, reason=shown(reason) or f"asked by {actor}"), job)
+            _one_row(tx.jobs.ask_to_cancel(job, reason=truncate(reason) or f"asked by {actor}"), job)
         else:
-            _one_row(tx.jobs.end_waiting(job, reason=shown(reason) or f"by {actor}", now=now), job)
+            _one_row(tx.jobs.end_waiting(job, reason=truncate(reason) or f"by {actor}", now=now), job)
         tx.audit.append(entry_of(world, "cancel", job, actor, reason))
         return job
 
@@ -564,13 +564,13 @@ def entry_of(world: World, verb: str, job: Job, actor: str, reason: str, **after
         object_type="job",
         object_id=job.id,
         owner=job.owner,
-        reason=shown(reason) or None,
+        reason=truncate(reason) or None,
         before={"state": job.state, "run_at": iso(job.run_at), "attempt": job.attempt, "token": job.token},
         after={key: value for key, value in after.items() if value is not None},
     )
 
 
-def shown(error: str, limit: int = 20_000) -> str:
+def truncate(error: str, limit: int = 20_000) -> str:
     """An error as text that every database can store, cut where it gets too long."""
     clean = error.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
     return clean if len(clean) <= limit else clean[: limit - 20] + " … (cut)"

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from horae.actions.attention.inbox import come_due
-from horae.actions.attention.lanes import Pen, in_known_lane
+from horae.actions.attention.lanes import LaneWriter, in_known_lane
 from horae.actions.jobs.endings import lose, settle
-from horae.actions.jobs.jobs import shown
+from horae.actions.jobs.jobs import truncate
 from horae.actions.schedules.schedules import entry_for, timed
 from horae.core.attention.lanes import Task, TaskWait
 from horae.core.attention.task import FINAL
@@ -63,7 +63,7 @@ def outcome_of_due(world: World, job: Job) -> Outcome:
         return Outcome("failed", error=str(problem))
     except Exception as problem:
         log.exception("%s (%s) failed and is tried again", job.id, job.handler)
-        return Outcome("failed", error=shown(f"{type(problem).__name__}: {problem}"))
+        return Outcome("failed", error=truncate(f"{type(problem).__name__}: {problem}"))
     return Outcome("succeeded") if again is None else Outcome("snoozed", delay=again - world.clock.now())
 
 
@@ -81,7 +81,7 @@ class Missing:
     def __bool__(self) -> bool:
         return bool(self.waits or self.tasks or self.schedules)
 
-    def told(self) -> list[str]:
+    def sentences(self) -> list[str]:
         """One sentence for each."""
         lines = [f"wait {each.number} of t{each.task} ({each.kind}) has no job that ends it" for each in self.waits]
         lines += [f"{each.id} has no job for its {_missed(each)}" for each in self.tasks]
@@ -125,38 +125,38 @@ def repair(world: World, *, limit: int = BATCH) -> int:
     done += sum(_repair_task(world, each) for each in found.tasks)
     done += sum(_repair_schedule(world, each) for each in found.schedules)
     if found:
-        log.warning("repaired %s of %s: %s", done, len(found.told()), "; ".join(found.told()[:TOLD]))
+        log.warning("repaired %s of %s: %s", done, len(found.sentences()), "; ".join(found.sentences()[:TOLD]))
     return done
 
 
 def _repair_wait(world: World, found: TaskWait) -> bool:
-    def write(pen: Pen) -> bool:
-        wait = pen.tx.attention.wait(found.number)
-        if wait is None or wait.state != "open" or _is_kept(pen.tx, wait.job):
+    def write(writer: LaneWriter) -> bool:
+        wait = writer.tx.attention.wait(found.number)
+        if wait is None or wait.state != "open" or _is_kept(writer.tx, wait.job):
             return False
-        job = _keep(pen, wait.job, TIMEOUT, wait.deadline, f"wait:{wait.number}", wait=wait.number)
-        pen.save(wait, replace(wait, job=job))
-        pen.line("job_made_again", pen.tx.attention.task(wait.task), wait=wait.number)
+        job = _keep(writer, wait.job, TIMEOUT, wait.deadline, f"wait:{wait.number}", wait=wait.number)
+        writer.save(wait, replace(wait, job=job))
+        writer.line("job_made_again", writer.tx.attention.task(wait.task), wait=wait.number)
         return True
 
     return in_known_lane(world, found.lane, write)
 
 
 def _repair_task(world: World, found: Task) -> bool:
-    def write(pen: Pen) -> bool:
-        task = pen.tx.attention.task(found.number)
+    def write(writer: LaneWriter) -> bool:
+        task = writer.tx.attention.task(found.number)
         if task is None or task.state in FINAL:
             return False
         repaired = task
-        if task.state == "created" and task.start_job is not None and not _is_kept(pen.tx, task.start_job):
-            when = task.start_at or pen.now
-            job = _keep(pen, task.start_job, START, when, f"start:{task.number}", task=task.number)
+        if task.state == "created" and task.start_job is not None and not _is_kept(writer.tx, task.start_job):
+            when = task.start_at or writer.now
+            job = _keep(writer, task.start_job, START, when, f"start:{task.number}", task=task.number)
             repaired = replace(repaired, start_job=job)
-        if task.deadline_job is not None and task.due_by is not None and not _is_kept(pen.tx, task.deadline_job):
-            job = _keep(pen, task.deadline_job, DEADLINE, task.due_by, f"deadline:{task.number}", task=task.number)
+        if task.deadline_job is not None and task.due_by is not None and not _is_kept(writer.tx, task.deadline_job):
+            job = _keep(writer, task.deadline_job, DEADLINE, task.due_by, f"deadline:{task.number}", task=task.number)
             repaired = replace(repaired, deadline_job=job)
-        pen.save(task, repaired)
-        pen.line("job_made_again", repaired)
+        writer.save(task, repaired)
+        writer.line("job_made_again", repaired)
         return True
 
     return in_known_lane(world, found.lane, write)
@@ -168,17 +168,17 @@ def _is_kept(tx: Tx, job: int | None) -> bool:
     return found is not None and (found.state == "running" or (found.state == "queued" and found.queue == MACHINERY))
 
 
-def _keep(pen: Pen, known: int | None, handler: str, run_at: datetime, unique: str, **payload: int) -> int:
+def _keep(writer: LaneWriter, known: int | None, handler: str, run_at: datetime, unique: str, **payload: int) -> int:
     """Move a job that waits in another queue, give a dead one a new life, or plan a new one; its number."""
-    found = None if known is None else pen.tx.jobs.lock(known)
+    found = None if known is None else writer.tx.jobs.lock(known)
     if found is not None and found.handler == handler:
-        pen.has_planned = True
-        moved = found.queue == MACHINERY or pen.tx.jobs.move(found, MACHINERY)
+        writer.has_planned = True
+        moved = found.queue == MACHINERY or writer.tx.jobs.move(found, MACHINERY)
         if moved and found.state == "queued":
             return found.number
-        if moved and pen.tx.jobs.requeue(found, run_at=run_at, attempt=0, band=None, now=pen.now):
+        if moved and writer.tx.jobs.requeue(found, run_at=run_at, attempt=0, band=None, now=writer.now):
             return found.number
-    return pen.plan(handler, run_at, unique, **payload)
+    return writer.plan(handler, run_at, unique, **payload)
 
 
 def _repair_schedule(world: World, found: Schedule) -> bool:

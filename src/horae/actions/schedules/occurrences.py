@@ -74,7 +74,7 @@ def put_back(world: World, job: Job, key: str, held_by: LockHolder | None, now: 
     )
 
 
-def put_off(job: Job, problem: Exception, now: datetime) -> Outcome:
+def snooze_for_lock(job: Job, problem: Exception, now: datetime) -> Outcome:
     """Put an attempt back because nobody can be asked for its lock; nothing takes its place meanwhile."""
     return Outcome("snoozed", error=f"the lock manager does not answer: {problem}", delay=_pause(job, now, AWAY_WAIT))
 

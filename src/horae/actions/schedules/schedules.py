@@ -160,7 +160,7 @@ def delete(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, 
         if followers:
             raise Conflict("schedule_followed", key=key, followers=list(followers))
         tx.schedules.remove(before.number)
-        entry = entry_for(world.clock.now(), "delete", before, actor, reason, before=told(before))
+        entry = entry_for(world.clock.now(), "delete", before, actor, reason, before=schedule_dict(before))
         tx.audit.append(replace(entry, after={}))
 
     world.route(owner=owner, key=key).store.transact(write)
@@ -311,7 +311,7 @@ def written(
     tx.schedules.put(after, expected_version=before.version)
     if before.after != after.after:
         note_follows(tx, after)
-    tx.audit.append(entry_for(now, verb, after, actor, reason, before=told(before)))
+    tx.audit.append(entry_for(now, verb, after, actor, reason, before=schedule_dict(before)))
     return after
 
 
@@ -346,7 +346,7 @@ def note_follows(tx: Tx, schedule: Schedule) -> None:
     tx.schedules.follow(schedule.number, [parent.number for parent in parents.values() if parent is not None])
 
 
-def told(schedule: Schedule) -> dict[str, Any]:
+def schedule_dict(schedule: Schedule) -> dict[str, Any]:
     """A schedule as plain values, for the audit and for people."""
     values = {
         field: getattr(schedule, field) for field in (*CHANGEABLE, "version", "next_fire_at", "paused_at", "toggled")
@@ -371,8 +371,8 @@ def _differs(schedule: Schedule, field: str) -> bool:
 
 def object_id(key: str, owner: str) -> str:
     """How the audit names a schedule. Both parts may contain a slash: only together with the owner it names one."""
-    told = key if owner == SYSTEM else f"{owner}/{key}"
-    return told if len(told) <= LONGEST_ID else f"{told[:190]}~{hashlib.sha256(told.encode()).hexdigest()}"
+    name = key if owner == SYSTEM else f"{owner}/{key}"
+    return name if len(name) <= LONGEST_ID else f"{name[:190]}~{hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def entry_for(
@@ -387,7 +387,7 @@ def entry_for(
         owner=schedule.owner,
         reason=reason or None,
         before=before,
-        after={**told(schedule), **more},
+        after={**schedule_dict(schedule), **more},
     )
 
 

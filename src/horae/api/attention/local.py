@@ -31,7 +31,7 @@ Rows = tuple[list[Any], str | None]
 
 def home(here: Here, owner: str | None) -> str:
     """Return whose lane is meant: the caller's own, unless an operator names somebody."""
-    return here.owner if owner is None else here.caller.whose(owner)
+    return here.owner if owner is None else here.caller.resolve_owner(owner)
 
 
 # -- look --------------------------------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ def home(here: Here, owner: str | None) -> str:
 
 def find_lanes(here: Here, owner: str | None, cursor: str | None, limit: int) -> Rows:
     after = _number(cursor) or 0
-    found = lanes.find_lanes(here.world, owner=here.caller.among(owner), limit=page_size(limit), after=after)
+    found = lanes.find_lanes(here.world, owner=here.caller.filter_owner(owner), limit=page_size(limit), after=after)
     return found, cursor_from([found[-1].number]) if len(found) == limit else None
 
 

@@ -267,7 +267,7 @@ class JournalEntry:
     __pydantic_config__ = PYDANTIC
     DERIVED: ClassVar[dict[str, Get]] = {
         "task": lambda line: task_id(line.task),
-        "told": lambda line: dict(line.told),
+        "details": lambda line: dict(line.details),
     }
 
     seq: int
@@ -276,7 +276,7 @@ class JournalEntry:
     task: str | None = None
     before: str | None = None
     after: str | None = None
-    told: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
     changes: tuple[Any, ...] = ()
     control: str = ""
     epoch: int = 0

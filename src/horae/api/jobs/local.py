@@ -141,7 +141,7 @@ def _checked(here: Here, wanted: Filter) -> Filter:
     """A filter as the caller may use it; what no job can have is refused."""
     return replace(
         wanted,
-        owner=here.caller.among(wanted.owner),
+        owner=here.caller.filter_owner(wanted.owner),
         queues=tuple(sorted(here.caller.queues)),
         queue=None if wanted.queue is None else name(wanted.queue, "queue"),
         handler=None if wanted.handler is None else name(wanted.handler, "handler", 200),

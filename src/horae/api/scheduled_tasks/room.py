@@ -189,8 +189,8 @@ def _find(
 ) -> tuple[list[ScheduledTask], str | None]:
     begin = read_cursor(cursor, str, int, int)
     after = None if begin is None else (begin[0], begin[1], begin[2])
-    whose, queues = here.caller.among(user_id), here.caller.queues
-    found = verbs.find(here.world, owner=whose, queues=queues, limit=limit, after=after)
+    owned_by, queues = here.caller.filter_owner(user_id), here.caller.queues
+    found = verbs.find(here.world, owner=owned_by, queues=queues, limit=limit, after=after)
     last = found[-1].schedule if len(found) == limit else None
     more = None
     if last is not None and last.updated_at is not None:

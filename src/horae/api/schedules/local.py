@@ -57,7 +57,7 @@ def _checked(here: Here, wanted: ScheduleFilter) -> ScheduleFilter:
             raise InvalidInput("choice_unknown", name=what, value=str(value), choices=list(allowed))
     return replace(
         wanted,
-        owner=here.caller.among(None if wanted.owner is None else label(wanted.owner, "owner")),
+        owner=here.caller.filter_owner(None if wanted.owner is None else label(wanted.owner, "owner")),
         group=None if wanted.group is None else label(wanted.group, "group"),
         handler=None if wanted.handler is None else label(wanted.handler, "handler"),
         queues=tuple(sorted(here.caller.queues)),
@@ -65,7 +65,7 @@ def _checked(here: Here, wanted: ScheduleFilter) -> ScheduleFilter:
 
 
 def _get(here: Here, key: str, owner: str | None) -> Schedule:
-    return schedules.get(here.world, key, owner=here.caller.whose(owner), queues=here.caller.queues)
+    return schedules.get(here.world, key, owner=here.caller.resolve_owner(owner), queues=here.caller.queues)
 
 
 def detail(here: Here, key: str, owner: str | None) -> ScheduleDetail:
@@ -84,15 +84,15 @@ def history(
     """Return one page of what became of each due fire, the newest first."""
     begin = read_cursor(cursor, int, most=FARTHEST)
     before, size = None if begin is None else instant(begin[0]), page_size(limit)
-    whose, queues = here.caller.whose(owner), here.caller.queues
-    found = schedules.history(here.world, key, owner=whose, queues=queues, limit=size, before=before)
+    owned_by, queues = here.caller.resolve_owner(owner), here.caller.queues
+    found = schedules.history(here.world, key, owner=owned_by, queues=queues, limit=size, before=before)
     more = cursor_from([micros(found[-1][0].fire_at)]) if len(found) >= size else None
     return [enriched(Fire, fire, job_id=job_id) for fire, job_id in found], more
 
 
 def versions(here: Here, key: str, owner: str | None, *, limit: int) -> list[Entry]:
-    whose, queues = here.caller.whose(owner), here.caller.queues
-    return schedules.versions(here.world, key, owner=whose, queues=queues, limit=page_size(limit))
+    owned_by, queues = here.caller.resolve_owner(owner), here.caller.queues
+    return schedules.versions(here.world, key, owner=owned_by, queues=queues, limit=page_size(limit))
 
 
 def preview(here: Here, key: str, owner: str | None, *, count: int) -> Preview:
@@ -102,8 +102,8 @@ def preview(here: Here, key: str, owner: str | None, *, count: int) -> Preview:
 
 def forecast(here: Here, hours: float, owner: str | None, limit: int) -> Forecast:
     since, size = here.world.clock.now(), page_size(limit)
-    whose, queues = here.caller.among(owner), here.caller.queues
-    ahead = look_ahead(here.world, hours, owner=whose, queues=queues, limit=size)
+    owned_by, queues = here.caller.filter_owner(owner), here.caller.queues
+    ahead = look_ahead(here.world, hours, owner=owned_by, queues=queues, limit=size)
     return Forecast(
         since=since,
         until=ahead.until,

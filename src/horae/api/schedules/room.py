@@ -110,7 +110,7 @@ class Schedules(Room[S]):
         sources = {"zone": "api"} if "zone" in told else {}  # also where it names the default
 
         def make(here: Here) -> Any:
-            new = Stored(key=key, owner=here.caller.whose(owner), sources=sources, **values)
+            new = Stored(key=key, owner=here.caller.resolve_owner(owner), sources=sources, **values)
             return schedules.create(here.world, new, actor=here.actor, reason=reason)
 
         body = {"key": key, **to_json(told), **given(reason=reason or None)}
@@ -134,8 +134,8 @@ class Schedules(Room[S]):
         changes = schedule_fields(told, new=False)
 
         def act(here: Here) -> Any:
-            whose, by = here.caller.whose(owner), here.actor
-            return schedules.change(here.world, key, changes, owner=whose, version=version, actor=by, reason=reason)
+            owned_by, by = here.caller.resolve_owner(owner), here.actor
+            return schedules.change(here.world, key, changes, owner=owned_by, version=version, actor=by, reason=reason)
 
         body = {**to_json(told), **given(reason=reason or None)}
         return Call(Schedule, act, at=_at(key), query=given(owner=owner), body=body, headers=matching(version))
@@ -165,7 +165,7 @@ class Schedules(Room[S]):
         """Forget a schedule and the record of its fires; jobs that it made live on."""
 
         def act(here: Here) -> None:
-            schedules.delete(here.world, key, owner=here.caller.whose(owner), actor=here.actor, reason=reason)
+            schedules.delete(here.world, key, owner=here.caller.resolve_owner(owner), actor=here.actor, reason=reason)
 
         return Call(None, act, at=_at(key), query=given(owner=owner, reason=reason or None))
 
@@ -220,8 +220,8 @@ def _act(
     **more: Any,
 ) -> Call[Any]:
     def act(here: Here) -> Any:
-        whose = here.caller.whose(owner)
-        return verb(here.world, *at.values(), **more, owner=whose, actor=here.actor, reason=reason)
+        owned_by = here.caller.resolve_owner(owner)
+        return verb(here.world, *at.values(), **more, owner=owned_by, actor=here.actor, reason=reason)
 
     body = given(**more, reason=reason or None)
     return Call(answer, act, at=at, query=given(owner=owner), body=body, repeats=repeats)

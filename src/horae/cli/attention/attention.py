@@ -81,11 +81,11 @@ def show(
     the order in which it would be served, WAITING what is waited for and how long still.
     """
     with reached(terminal) as here:
-        name, whose = meant(here, lane, owner)
+        name, owned_by = meant(here, lane, owner)
         if task is not None:
-            _show_task(terminal, here, name, whose, task)
+            _show_task(terminal, here, name, owned_by, task)
             return
-        view, now = here.attention.get(name, owner=whose), here.now()
+        view, now = here.attention.get(name, owner=owned_by), here.now()
     text = "\n".join([terminal.bold(showing.heading(view, now)), *showing.view_lines(view, now)])
     terminal.result(to_json(view), text)
 
@@ -136,8 +136,8 @@ def add(
     for option, text in (("start_at", start_at), ("due_by", due_by), ("expires_at", expires_at)):
         options[option] = None if text is None else instant_from(text)
     with reached(terminal, may_create=lane is not None) as here:
-        name, whose = meant(here, lane, owner)
-        made = here.attention.add(name, kind, payload, owner=whose, **options)
+        name, owned_by = meant(here, lane, owner)
+        made = here.attention.add(name, kind, payload, owner=owned_by, **options)
     what = "is the task of this key already" if made.deduplicated else "added"
     text = f"{made.id} {what}: {kind} in lane {name}, priority {made.priority}, {made.state}"
     terminal.result(to_json(made), text)
@@ -162,8 +162,8 @@ def post(
     """
     data = arguments_from(arg or [], args, stdin)
     with reached(terminal, may_create=lane is not None) as here:
-        name, whose = meant(here, lane, owner)
-        posted = here.attention.post(name, event, data, event_id=event_id, owner=whose)
+        name, owned_by = meant(here, lane, owner)
+        posted = here.attention.post(name, event, data, event_id=event_id, owner=owned_by)
     terminal.result(to_json(posted), _became(posted))
 
 
@@ -187,8 +187,8 @@ def cancel(
 ) -> None:
     """End a task; the one in focus ends at its next safe point."""
     with reached(terminal) as here:
-        name, whose = meant(here, lane, owner)
-        ended = here.attention.cancel(name, task, reason=reason, graceful=graceful, owner=whose)
+        name, owned_by = meant(here, lane, owner)
+        ended = here.attention.cancel(name, task, reason=reason, graceful=graceful, owner=owned_by)
     asked = " and was asked to end" if ended.state == "running" else ""
     late = "; it had ended before" if ended.state in ("completed", "failed") else ""
     terminal.result(to_json(ended), f"{ended.id} is {ended.state}{asked}{late}")
@@ -212,8 +212,8 @@ def confirm(
     if approve is None:
         raise InvalidInput("Say --approve or --deny; saying nothing lets it time out.")
     with reached(terminal) as here:
-        name, whose = meant(here, lane, owner)
-        confirmed = here.attention.confirm(name, wait, approve, reason=reason, owner=whose)
+        name, owned_by = meant(here, lane, owner)
+        confirmed = here.attention.confirm(name, wait, approve, reason=reason, owner=owned_by)
     answer = "approved" if approve else "denied"
     terminal.result(to_json(confirmed), f"{showing.intended(confirmed)}of {confirmed.task} is {answer}")
 
@@ -229,8 +229,8 @@ def journal(
 ) -> None:
     """What happened, line by line."""
     with reached(terminal) as here:
-        name, whose = meant(here, lane, owner)
-        page = here.attention.journal(name, since=since, task=task, owner=whose).page(limit=limit)
+        name, owned_by = meant(here, lane, owner)
+        page = here.attention.journal(name, since=since, task=task, owner=owned_by).page(limit=limit)
     text = showing.journal_table(terminal, page.items) if page.items else "No such lines."
     terminal.result(to_json(page), text)
     if page.next_cursor and not terminal.is_json:
@@ -246,9 +246,9 @@ def at(
 ) -> None:
     """The lane as it was after a line of its journal."""
     with reached(terminal) as here:
-        name, whose = meant(here, lane, owner)
-        past = here.attention.at(name, line, owner=whose)
-        (entry,) = here.attention.journal(name, since=line - 1, limit=1, owner=whose)
+        name, owned_by = meant(here, lane, owner)
+        past = here.attention.at(name, line, owner=owned_by)
+        (entry,) = here.attention.journal(name, since=line - 1, limit=1, owner=owned_by)
     view = showing.view_after(past, entry.at)
     who = f" {entry.task}" if entry.task else ""
     head = f"{name}  {words.exact(entry.at)}  after line {line}:{who} {entry.cause}"
@@ -270,7 +270,7 @@ def verify(
     with reached(terminal) as here:
         every = [] if lane is not None else [(each.name, each.owner) for each in here.attention.lanes(owner=owner)]
         named = every if lane is None else [(lane, owner)]
-        found = [here.attention.verify(name, owner=whose) for name, whose in named]
+        found = [here.attention.verify(name, owner=owned_by) for name, owned_by in named]
     lines = [line for each in found for line in (showing.verified_line(each), *_indented(each.complaints))]
     terminal.result(as_list(found), "\n".join(lines) or "No lane yet.")
     if not all(each.sound for each in found):
@@ -293,5 +293,5 @@ def top_(
     With --json it is one document for each change and line.
     """
     with reached(terminal) as here:
-        name, whose = meant(here, lane, owner)
-        top.watch(terminal, here, name, whose, once=once)
+        name, owned_by = meant(here, lane, owner)
+        top.watch(terminal, here, name, owned_by, once=once)

@@ -170,12 +170,12 @@ def heading(view: LaneDetail, now: datetime) -> str:
     from horae.api.values import to_json
 
     lane = view.lane
-    driven = f"driven by {lane.driver}" if _is_driven(view, now) else "nobody drives it"
-    whose = "" if lane.owner == "system" else f" of {lane.owner}"
+    driver_text = f"driven by {lane.driver}" if _is_driven(view, now) else "nobody drives it"
+    owned_by = "" if lane.owner == "system" else f" of {lane.owner}"
     forbidden = "".join(
         f", {name}={_word(value)}" for name, value in sorted(to_json(view.control).items()) if value not in (None, [])
     )
-    return f"{lane.name}{whose}  {now:%H:%M:%SZ}  {driven}, line {lane.seq}{forbidden}"
+    return f"{lane.name}{owned_by}  {now:%H:%M:%SZ}  {driver_text}, line {lane.seq}{forbidden}"
 
 
 def _is_driven(view: LaneDetail, now: datetime) -> bool:
@@ -222,7 +222,7 @@ def journal_table(terminal: Terminal, lines: Sequence[JournalEntry]) -> str:
 
 
 def _journal_row(line: JournalEntry) -> tuple[str, ...]:
-    details = " ".join(f"{name}={value}" for name, value in line.told.items() if value is not None)
+    details = " ".join(f"{name}={value}" for name, value in line.details.items() if value is not None)
     moved = (line.before or "", line.after or "")
     return (
         str(line.seq), words.exact(line.at), line.task or "", line.cause, *moved, words.first_line(details, 36),

@@ -90,8 +90,8 @@ def frame(terminal: Terminal, view: LaneDetail, now: datetime) -> str:
     size = shutil.get_terminal_size((100, 24))
     lines = view_lines(view, now, min(size.columns, 120) if sys.stdout.isatty() else 100)
     room = size.lines - 3 if sys.stdout.isatty() else len(lines)
-    shown = lines if len(lines) <= room else [*lines[: room - 1], f"         … and {len(lines) - room + 1} more"]
-    return "\n".join([terminal.bold(heading(view, now)), *shown]) + "\n"
+    shown_lines = lines if len(lines) <= room else [*lines[: room - 1], f"         … and {len(lines) - room + 1} more"]
+    return "\n".join([terminal.bold(heading(view, now)), *shown_lines]) + "\n"
 
 
 @contextmanager

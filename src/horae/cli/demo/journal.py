@@ -77,13 +77,13 @@ class Narrator:
         first = row.lines[0]
         match first.cause:
             case "added":
-                sense = next((line for line in self._lines if line.told.get("went_to") == row.task), None)
-                return "" if sense is None else f"sense: {sense.told['key']}"
+                sense = next((line for line in self._lines if line.details.get("went_to") == row.task), None)
+                return "" if sense is None else f"sense: {sense.details['key']}"
             case "focused":
                 return self._page() or ""
             case "interrupted":
                 read = self._read(row.task, before=first.seq)
-                return f"interrupted by {first.told['by']} at a safe point ({read} of {SOURCES} sources read)"
+                return f"interrupted by {first.details['by']} at a safe point ({read} of {SOURCES} sources read)"
             case "resumed":
                 return f"resumed with its context, continues at source {self._read(row.task, before=first.seq) + 1}"
             case "parked":
@@ -95,7 +95,7 @@ class Narrator:
             case "recovered":
                 return "cognition is told action_unknown"
             case "failed":
-                return str(first.told["reason"])
+                return str(first.details["reason"])
         return self._finished(self._task(row.task))
 
     def _read(self, task: int, *, before: int) -> int:
@@ -110,14 +110,14 @@ class Narrator:
         return f"pages {paged[self._announced - 1]}"
 
     def _parked(self, line: Line) -> str:
-        (key,), deadline = line.told["keys"], from_iso(str(line.told["deadline"]))
+        (key,), deadline = line.details["keys"], from_iso(str(line.details["deadline"]))
         if key.startswith("confirm:"):
             return f"a refund of 40 needs a person, deadline {deadline:%H:%M:%S}"
         return self._page() or f"{key}, deadline {deadline:%H:%M:%S}"
 
     def _woken(self, line: Line) -> str:
         def read(tx: Any) -> tuple[Any, Any]:
-            wait = tx.attention.wait(line.told["wait"])
+            wait = tx.attention.wait(line.details["wait"])
             return wait, None if wait.event is None else tx.attention.event(wait.event)
 
         wait, event = self.agent.world.store.read(read)

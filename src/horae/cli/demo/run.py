@@ -244,7 +244,7 @@ def _next(driver: LaneDriver, agent: Attention, time: Time) -> datetime | None:
     """When something is due: a job of the lane, something outside, or the end of a dead driver's lease."""
     lane = agent.snapshot().lane
     held = lane.leased_until if lane.driver not in (None, driver.name) else None
-    instants = (agent.world.store.glance([]).next_machinery_at, time.next_at, held)
+    instants = (agent.world.store.peek([]).next_machinery_at, time.next_at, held)
     return min((each for each in instants if each is not None), default=None)
 
 

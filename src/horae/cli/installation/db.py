@@ -127,6 +127,6 @@ def _on_engine(settings: Settings, work: Callable[[Engine], T]) -> T:
     limits = settings.timeouts
     store = store_on(create_store_engine(settings.database_url, settings.synchronous, limits), limits)
     try:
-        return store.persistently(lambda: work(store.engine))
+        return store.run_with_retry(lambda: work(store.engine))
     finally:
         store.close()

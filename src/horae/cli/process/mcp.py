@@ -107,7 +107,7 @@ def _serve_stdio(server: MCPServer[None], here: Here) -> None:
     start_logging("text", "WARNING")
 
     def end(number: int) -> None:
-        here.seats.close()
+        here.sessions.close()
         os._exit(128 + number)  # the reader of stdin is in a thread that nothing but a line can end
 
     async def serve() -> None:

@@ -50,11 +50,11 @@ def _version(schedule: Any) -> int:
 
 
 def _change(before: Any, after: Any) -> dict[str, Any]:
-    from horae.actions.schedules.schedules import told
+    from horae.actions.schedules.schedules import schedule_dict
 
     if before is None:
         return {"key": after.key, "new": True, "changed": []}
-    old, new = told(before), told(after)
+    old, new = schedule_dict(before), schedule_dict(after)
     system = ("version", "next_fire_at")
     changed = [f"{name} {old[name]} → {new[name]}" for name in new if old[name] != new[name] and name not in system]
     if before.inactive != after.inactive:

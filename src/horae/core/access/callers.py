@@ -59,7 +59,7 @@ class Caller:
     def reach(self) -> Reach:
         return {"owner": self.sees, "queues": self.queues}
 
-    def whose(self, asked: str | None) -> str:
+    def resolve_owner(self, asked: str | None) -> str:
         """The tenant whose one thing is meant: an operator's own unless it says otherwise, else always the caller's."""
         if self.sees is None:
             return asked or SYSTEM
@@ -67,9 +67,9 @@ class Caller:
             raise NotFound("tenant_unknown", owner=asked)
         return self.sees
 
-    def among(self, asked: str | None) -> str | None:
+    def filter_owner(self, asked: str | None) -> str | None:
         """The tenant whose list is meant; None: everybody's, which only an operator sees."""
-        return asked if self.sees is None else self.whose(asked)
+        return asked if self.sees is None else self.resolve_owner(asked)
 
     @property
     def identity(self) -> str:

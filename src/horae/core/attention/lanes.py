@@ -206,7 +206,7 @@ class Line:
     before: str | None = None
     after: str | None = None
     changes: Sequence[Any] = ()  # [table, number, {field: value}]
-    told: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
     control: str = ""
     epoch: int = 0
     hash: str | None = None
@@ -254,7 +254,7 @@ def chained(previous: str, line: Line) -> str:
     """The hash of a line: it holds every line before it in place."""
     body = {
         "lane": line.lane, "seq": line.seq, "at": iso(line.at), "cause": line.cause, "task": line.task,
-        "before": line.before, "after": line.after, "changes": list(line.changes), "told": dict(line.told),
+        "before": line.before, "after": line.after, "changes": list(line.changes), "told": dict(line.details),
         "control": line.control, "epoch": line.epoch,
     }  # fmt: skip
     return linked(previous, body)

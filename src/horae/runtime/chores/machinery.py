@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from horae.actions.jobs.machinery import LEASE, serve_due
 from horae.errors import StoreError
-from horae.ports import Glance, World
+from horae.ports import Upcoming, World
 from horae.runtime.database import DatabaseThreads
 
 log = logging.getLogger("horae.machinery")
@@ -34,9 +34,9 @@ class Machinery:
     def is_busy(self) -> bool:
         return self._task is not None and not self._task.done()
 
-    def serve(self, glance: Glance, now: datetime, done: Callable[[], None]) -> None:
+    def serve(self, upcoming: Upcoming, now: datetime, done: Callable[[], None]) -> None:
         """Begin with what is due, unless it is being served; *done* is called when there may be more."""
-        if glance.next_machinery_at is not None and glance.next_machinery_at <= now and not self.is_busy:
+        if upcoming.next_machinery_at is not None and upcoming.next_machinery_at <= now and not self.is_busy:
             self._task = asyncio.create_task(self._serve(done), name="horae-machinery")
 
     async def _serve(self, done: Callable[[], None]) -> None:
@@ -50,9 +50,9 @@ class Machinery:
             if served:
                 done()
 
-    def next_look(self, glance: Glance, now: datetime) -> datetime | None:
+    def next_look(self, upcoming: Upcoming, now: datetime) -> datetime | None:
         """When the worker has to look again for the sake of these jobs."""
-        due = glance.next_machinery_at
+        due = upcoming.next_machinery_at
         return due if due is None or due > now else now + PAUSE
 
     def takes_hint(self) -> bool:

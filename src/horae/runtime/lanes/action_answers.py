@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from horae.actions.attention.turns import Found, Perform
-from horae.actions.jobs.jobs import shown
+from horae.actions.jobs.jobs import truncate
 from horae.core.attention.directives import Facts, Pending, check_answer, wait_keys
 from horae.core.attention.task import Policy
 from horae.core.jobs.payloads import decode, encode
@@ -53,7 +53,7 @@ def found_after(policy: Policy, perform: Perform, answer: Any) -> Found:
     except Exception as problem:
         why = str(problem) if isinstance(problem, InvalidInput) else error_line(problem)
         log.warning("%s of %s ran, but its answer cannot be used: %s", perform.action, perform.task.id, why)
-        return Found("ok", {"invalid_answer": shown(why, MAX_COMPLAINT), "key": perform.key} | _as_told(answer))
+        return Found("ok", {"invalid_answer": truncate(why, MAX_COMPLAINT), "key": perform.key} | _as_told(answer))
 
 
 def _as_told(answer: Any) -> dict[str, Any]:

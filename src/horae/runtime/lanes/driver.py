@@ -82,7 +82,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Mind:
+class AgentSpec:
     """All that an agent brings with it."""
 
     lane: str
@@ -99,14 +99,14 @@ class Mind:
 class LaneDriver:
     """Drives one lane until told to stop, or until it is idle."""
 
-    def __init__(self, world: World, mind: Mind, name: str) -> None:
+    def __init__(self, world: World, spec: AgentSpec, name: str) -> None:
         self.world = world
-        self.mind = mind
+        self.spec = spec
         self.name = name
         self.drive: Drive | None = None
         self._database = DatabaseThreads(2)
         self._threads = Threads(2, "horae-mind")
-        self._effects = {each.name: each.effect for each in mind.actions.values()}
+        self._effects = {each.name: each.effect for each in spec.actions.values()}
         self._keeper: Keeper | None = None
         self._stopping = False
         self._sealed_at = world.clock.monotonic()
@@ -136,7 +136,7 @@ class LaneDriver:
                         log.warning("the store does not answer: %s", problem)
                     await self._alarm.sleep(None, backoff.next())
                 except Exception:
-                    log.exception("a step in %s failed; it is tried again", self.mind.lane)
+                    log.exception("a step in %s failed; it is tried again", self.spec.lane)
                     self._lose()
                     await self._alarm.sleep(None, backoff.next())
         finally:
@@ -163,11 +163,11 @@ class LaneDriver:
 
     async def _rest(self) -> None:
         assert self._alarm is not None
-        glance = await self._ask(lambda: self.world.store.glance([]))
+        upcoming = await self._ask(lambda: self.world.store.peek([]))
         at_most = LONG if self.world.store.hears() else QUIET
         if self.drive is None:
-            at_most = min(at_most, self.mind.lease / 3)
-        await self._alarm.sleep(glance.next_machinery_at, at_most)
+            at_most = min(at_most, self.spec.lease / 3)
+        await self._alarm.sleep(upcoming.next_machinery_at, at_most)
 
     # -- one thing at a time -------------------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class LaneDriver:
         try:
             return await self._work() or bool(done)
         except LaneLost as problem:
-            log.warning("%s: %s", self.mind.lane, problem)
+            log.warning("%s: %s", self.spec.lane, problem)
             self._lose()
             return True
         except StoreError:  # nobody knows what was written: begin again as a new driver would
@@ -194,19 +194,19 @@ class LaneDriver:
         if self.drive is None:
             self.drive = await self._ask(
                 lambda: lanes.acquire(
-                    self.world, self.mind.lane, self.name, owner=self.mind.owner, lease=self.mind.lease,
-                    policy=self.mind.policy, rules=self.mind.rules, kinds=self.mind.cognitions,
+                    self.world, self.spec.lane, self.name, owner=self.spec.owner, lease=self.spec.lease,
+                    policy=self.spec.policy, rules=self.spec.rules, kinds=self.spec.cognitions,
                 )
             )  # fmt: skip
             if self.drive is not None:
-                self._keeper = Keeper(self.world, self.drive, self.mind.lease)
+                self._keeper = Keeper(self.world, self.drive, self.spec.lease)
                 self._keeper.start()
         return self.drive is not None
 
     async def _work(self) -> bool:
         drive = self._held()
         control = await self.control()
-        work = await self._ask(lambda: turns.next_work(self.world, drive, control, self.mind.policy))
+        work = await self._ask(lambda: turns.next_work(self.world, drive, control, self.spec.policy))
         if work is None:
             return bool(await self._seal(drive))
         while work is not None:
@@ -222,11 +222,11 @@ class LaneDriver:
     async def control(self) -> Control:
         """What is allowed now; when nobody can say, as little as possible."""
         try:
-            state = await self._call("the control function", self.mind.control, self.mind.turn_timeout)
+            state = await self._call("the control function", self.spec.control, self.spec.turn_timeout)
             if not isinstance(state, Control):
                 raise TypeError(f"the control function answered {type(state).__name__}, not Control")
         except Exception as problem:
-            lane, line = self.mind.lane, line_of(problem)
+            lane, line = self.spec.lane, line_of(problem)
             log.error(
                 "the control state of %s cannot be read, so nothing goes on by itself: %s",
                 lane, line, exc_info=loggable(problem),
@@ -236,14 +236,14 @@ class LaneDriver:
 
     async def _think(self, think: Think) -> turns.Work | None:
         drive, task = self._held(), think.task
-        cognition = self.mind.cognitions.get(task.kind)
+        cognition = self.spec.cognitions.get(task.kind)
         assert cognition is not None  # the lane knows which kinds this driver has
         try:
             turn = Turn(
                 task.id, task.kind, decode(task.payload), None if task.context is None else decode(task.context),
                 think.facts, think.control, self.world.clock.now(), task.turn + 1, task.note,
             )  # fmt: skip
-            directive = await self._call(f"cognition {task.kind}", lambda: cognition(turn), self.mind.turn_timeout)
+            directive = await self._call(f"cognition {task.kind}", lambda: cognition(turn), self.spec.turn_timeout)
             if not isinstance(directive, Directive):
                 kind = type(directive).__name__
                 raise TypeError(f"cognition answered {kind}; answer Act, Wait, Proceed, Yield, Done or Fail")
@@ -255,7 +255,7 @@ class LaneDriver:
         try:
             return await self._ask(
                 lambda: turns.commit_turn(
-                    self.world, drive, asked, directive, policy=self.mind.policy, effects=self._effects
+                    self.world, drive, asked, directive, policy=self.spec.policy, effects=self._effects
                 )
             )
         except (LaneLost, StoreError):
@@ -267,19 +267,19 @@ class LaneDriver:
             return None
 
     async def _count_error(self, drive: Drive, think: Think, error: str) -> None:
-        await self._ask(lambda: turns.commit_error(self.world, drive, think, error, self.mind.policy))
+        await self._ask(lambda: turns.commit_error(self.world, drive, think, error, self.spec.policy))
 
     async def _perform(self, perform: Perform) -> None:
         drive, task = self._held(), perform.task
-        asks = partial(would_yield, self.world, task, perform.control, self.mind.policy)
+        asks = partial(would_yield, self.world, task, perform.control, self.spec.policy)
         step = Step(perform.key, task.id, task.step, perform.effect, asks)
         try:
-            action = self.mind.actions.get(perform.action)
+            action = self.spec.actions.get(perform.action)
             if action is None:
                 raise LookupError("this driver has no such action")
             if perform.effect == "transactional":
                 inside = partial(
-                    found_inside, self.mind.policy, action.name, partial(action.run, step), perform.arguments
+                    found_inside, self.spec.policy, action.name, partial(action.run, step), perform.arguments
                 )
                 await self._write_facts(drive, perform, inside, limit=action.timeout)
                 return
@@ -294,15 +294,15 @@ class LaneDriver:
             unknown = isinstance(problem, TimeoutError) and perform.effect == "once"  # it may go on without us
             found = Found("unknown" if unknown else "failed", {"error": line})
         else:
-            found = found_after(self.mind.policy, perform, answer)
+            found = found_after(self.spec.policy, perform, answer)
         await self._write_facts(drive, perform, found)
 
     async def _write_facts(
         self, drive: Drive, perform: Perform, found: Found | Callable[[Any], Found], limit: timedelta | None = None
     ) -> None:
         asked = replace(perform, control=await self.control())  # this is a safe point: what is allowed now counts
-        lasts = {"limit": limit, "held_for": self.mind.lease}
-        await self._ask(lambda: turns.commit_facts(self.world, drive, asked, found, self.mind.policy, **lasts))
+        lasts = {"limit": limit, "held_for": self.spec.lease}
+        await self._ask(lambda: turns.commit_facts(self.world, drive, asked, found, self.spec.policy, **lasts))
 
     # -- the parts -----------------------------------------------------------------------------------------------
 

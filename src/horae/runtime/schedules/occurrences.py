@@ -15,7 +15,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
-from horae.actions.schedules.occurrences import is_over, occurrence_of, put_back, put_off
+from horae.actions.schedules.occurrences import is_over, occurrence_of, put_back, snooze_for_lock
 from horae.core.jobs.job import Job, Outcome
 from horae.core.jobs.locks import LockHolder
 from horae.core.time.instants import micros
@@ -75,7 +75,7 @@ class Occurrences:
             answer = await self._asked(job, call)
         except Exception as problem:  # whatever a lock manager raises, the work itself has not been tried
             log.warning("%s waits: its lock cannot be asked for: %s", job.handler, problem, extra=job_fields(job))
-            return put_off(job, problem, self._world.clock.now())
+            return snooze_for_lock(job, problem, self._world.clock.now())
         if isinstance(answer, Outcome):
             if answer.ending == "skipped":
                 ctx.logger.logger.info("job.skipped %s", job.handler, extra=job_fields(job, fire_time=_fire_time(job)))

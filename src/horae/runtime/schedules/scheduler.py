@@ -93,8 +93,8 @@ class Scheduler:
     async def _look(self) -> None:
         """When is the next fire? What others say meanwhile may be newer than what we read: the earlier one counts."""
         told = self._told
-        glance = await self._database.call(lambda: self._world.store.glance([]))
-        known = [glance.next_fire_at, self._next if told != self._told else None]
+        upcoming = await self._database.call(lambda: self._world.store.peek([]))
+        known = [upcoming.next_fire_at, self._next if told != self._told else None]
         self._next = min((moment for moment in known if moment is not None), default=None)
 
     async def step(self) -> int:

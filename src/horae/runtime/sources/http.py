@@ -25,7 +25,7 @@ from horae.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from horae.ports import Clock, Glance, Node, Renewed
+from horae.ports import Clock, Node, Renewed, Upcoming
 
 T = TypeVar("T")
 # A worker cannot mend these, and its operator may: it keeps what it has and tries again, as if nobody answered.
@@ -51,11 +51,11 @@ class HttpSource:
         taken = _asked(lambda: self._jobs.claim(worker_id, queues=[queue], limit=most, lease=lease))
         return [core_job(job) for job in taken]
 
-    def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
+    def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
         worker = None if node is None else _heartbeat(node)
         upcoming = _asked(lambda: self._jobs.peek(queues, worker_id=worker_id, worker=worker))
         due = None if upcoming.due_in is None else self._clock.now() + upcoming.due_in
-        return Glance(due, None, cancelled=frozenset(job_number(job_id) for job_id in upcoming.cancelled))
+        return Upcoming(due, None, cancelled=frozenset(job_number(job_id) for job_id in upcoming.cancelled))
 
     def settle(self, batch: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
         settled = _asked(lambda: self._jobs.settle([_ending(job, outcome) for job, outcome in batch]))

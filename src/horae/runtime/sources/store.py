@@ -8,7 +8,7 @@ from typing import Any
 
 from horae.actions.jobs import claims, endings
 from horae.core.jobs.job import Change, Job, Lease, Outcome
-from horae.ports import Glance, Node, Renewed, World
+from horae.ports import Node, Renewed, Upcoming, World
 
 
 class StoreSource:
@@ -20,7 +20,7 @@ class StoreSource:
     def claim(self, queue: str, limit: int, *, worker_id: str, lease: timedelta) -> list[Job]:
         return claims.claim(self._world, queue, limit, worker_id=worker_id, lease=lease)
 
-    def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
+    def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
         return claims.peek(self._world, queues, node=node, worker_id=worker_id)
 
     def settle(self, batch: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:

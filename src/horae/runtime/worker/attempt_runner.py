@@ -10,7 +10,15 @@ from typing import Any, Protocol
 from horae.core.jobs.job import Outcome
 from horae.ports import Clock, Limiter
 from horae.runtime.logs import job_fields, running_job
-from horae.runtime.worker.attempts import Ask, Attempt, as_fated, ended_by, is_closed, put_off, slowed_down
+from horae.runtime.worker.attempts import (
+    Ask,
+    Attempt,
+    check_rate_limits,
+    ended_by,
+    is_closed,
+    resolve_outcome,
+    snooze_unknown_handler,
+)
 from horae.runtime.worker.calls import is_cancelled_from_outside, raised_by_signal
 from horae.runtime.worker.context import Context
 from horae.runtime.worker.executor import Handler, Resolve
@@ -55,7 +63,7 @@ class AttemptRunner:
         outcome: Outcome | None = None
         try:
             outcome = await self._outcome(attempt, ask)
-            if outcome.ending == "succeeded" and not attempt.fate:
+            if outcome.ending == "succeeded" and not attempt.stop_reason:
                 return outcome
         except asyncio.CancelledError:
             log.debug("the attempt at %s was cancelled", attempt.job.id, extra=job_fields(attempt.job))
@@ -67,18 +75,18 @@ class AttemptRunner:
                 "an attempt at %s broke off: %s", *told, exc_info=loggable(problem), extra=job_fields(attempt.job)
             )
             outcome = Outcome("failed", error=error_text(problem))
-        if not attempt.fate and worker is not None and worker.cancelling() and is_cancelled_from_outside():
-            attempt.fate = "released"
-        return ended_by(attempt) if outcome is None else as_fated(attempt, outcome)
+        if not attempt.stop_reason and worker is not None and worker.cancelling() and is_cancelled_from_outside():
+            attempt.stop_reason = "released"
+        return ended_by(attempt) if outcome is None else resolve_outcome(attempt, outcome)
 
     async def _outcome(self, attempt: Attempt, ask: Ask) -> Outcome:
         job, ctx = attempt.job, attempt.ctx
         handler = self._resolve(job.handler)
         if handler is None or is_closed(job, handler):
-            return put_off(job, handler, self._clock.now())
+            return snooze_unknown_handler(job, handler, self._clock.now())
         if job.cancel_requested:  # asked to stop while an earlier attempt was failing
             return Outcome("cancelled", error=job.cancel_reason)
-        waits = await slowed_down(ask, self._rates.get(job.queue), handler.rate_limit)
+        waits = await check_rate_limits(ask, self._rates.get(job.queue), handler.rate_limit)
         if waits is not None:
             return waits
         self._faults.at("run.before")

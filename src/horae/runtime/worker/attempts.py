@@ -35,7 +35,7 @@ class Attempt:
     begun: float = 0.0  # on the monotonic clock
     task: asyncio.Task[None] | None = None
     entered: bool = False  # the task has taken its first step; cancelled before that, it never runs a line
-    fate: str = ""  # why it is being stopped: cancelled, lost, released
+    stop_reason: str = ""  # why it is being stopped: cancelled, lost, released
 
 
 def is_closed(job: Job, handler: Handler) -> bool:
@@ -46,7 +46,7 @@ def is_closed(job: Job, handler: Handler) -> bool:
     return job.owner != SYSTEM and not handler.tenants
 
 
-def put_off(job: Job, handler: Handler | None, now: datetime) -> Outcome:
+def snooze_unknown_handler(job: Job, handler: Handler | None, now: datetime) -> Outcome:
     """A job that nobody here may run: looked at again, less and less often, and saying so."""
     reason = f"no worker here knows the handler {job.handler!r}; deploy it, or cancel the job"
     if handler is not None:
@@ -69,25 +69,25 @@ def for_owner(job: Job, outcome: Outcome, *, is_logged: bool = False) -> Outcome
     return replace(outcome, error=told)
 
 
-def as_fated(attempt: Attempt, outcome: Outcome) -> Outcome:
+def resolve_outcome(attempt: Attempt, outcome: Outcome) -> Outcome:
     """What a handler that was told to stop meant by its ending.
 
     One that saw ``ctx.cancelled`` and returned has stopped early; one that did not see it has done its work.
     """
-    if not attempt.fate or outcome.ending == "cancelled":
+    if not attempt.stop_reason or outcome.ending == "cancelled":
         return outcome
     stopped = attempt.ctx.noticed or not attempt.ctx.in_thread
     if outcome.ending == "succeeded":
         return ended_by(attempt) if attempt.ctx.noticed else outcome
-    if attempt.fate == "cancelled" or (stopped and outcome.ending != "snoozed"):
+    if attempt.stop_reason == "cancelled" or (stopped and outcome.ending != "snoozed"):
         return ended_by(attempt)
     return outcome
 
 
 def ended_by(attempt: Attempt) -> Outcome:
-    if attempt.fate == "cancelled":
+    if attempt.stop_reason == "cancelled":
         return Outcome("cancelled", error="cancelled on request")
-    if attempt.fate == "released":
+    if attempt.stop_reason == "released":
         return Outcome("released", error="its worker shut down")
     return Outcome("failed", error="CancelledError: the handler cancelled itself")
 
@@ -98,7 +98,7 @@ def time_left(attempt: Attempt, handler: Handler | None, now: float) -> timedelt
     return None if limit is None else timedelta(seconds=max(SHORTEST, limit - (now - attempt.begun)))
 
 
-async def slowed_down(ask: Ask, *limiters: Limiter | None) -> Outcome | None:
+async def check_rate_limits(ask: Ask, *limiters: Limiter | None) -> Outcome | None:
     """Put the attempt off where a rate limit of its queue or its definition has no room; None: it may run."""
     for limiter in limiters:
         wait = None if limiter is None else await ask(limiter.try_acquire)

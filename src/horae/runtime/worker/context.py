@@ -19,7 +19,7 @@ from horae.runtime.worker.services import Scope, Services
 T = TypeVar("T")
 
 
-class Desk(Protocol):
+class AttemptPort(Protocol):
     """Who carries out what a context asks for: the worker itself, or a child process through its parent."""
 
     def progress(self, lease: Lease, value: Any) -> None: ...
@@ -32,14 +32,14 @@ class Desk(Protocol):
 class Context:
     """One attempt at a job, as its handler sees it."""
 
-    def __init__(self, job: Job, desk: Desk, services: Services | None = None) -> None:
+    def __init__(self, job: Job, port: AttemptPort, services: Services | None = None) -> None:
         self.claimed = job  # for the runtime: the job as its source returned it
         self.lease = Lease(job.number, job.token)
         self.services = services
         self.problem: BaseException | None = None  # what the handler raised, for those who listen
         self.in_thread = False  # where the handler is now; a thread can only be asked to end
         self.noticed = False  # the handler has seen that it should end, so its return may be an early one
-        self._desk = desk
+        self._port = port
         self._checkpoint = job.checkpoint
         self._stopped = False
         self._wakes: tuple[Callable[[], None], ...] = ()
@@ -144,11 +144,11 @@ class Context:
 
     def progress(self, value: Any) -> None:
         """Show how far this attempt has come: any JSON value."""
-        self._desk.progress(self.lease, value)
+        self._port.progress(self.lease, value)
 
     def checkpoint(self, value: Any) -> None:
         """Save what a later attempt needs to go on from here: any JSON value."""
-        self._desk.checkpoint(self.lease, value)
+        self._port.checkpoint(self.lease, value)
         self._checkpoint = value
 
     def once(self, step: str, work: Callable[[Any], T]) -> T:
@@ -157,17 +157,17 @@ class Context:
         It runs inside the transaction that remembers its result, so keep it short; what it writes through
         *connection* is committed together with the memory of it.
         """
-        result: T = self._desk.once(self.lease, step, work)
+        result: T = self._port.once(self.lease, step, work)
         return result
 
     async def progress_async(self, value: Any) -> None:
-        await self._desk.call(lambda: self.progress(value))
+        await self._port.call(lambda: self.progress(value))
 
     async def checkpoint_async(self, value: Any) -> None:
-        await self._desk.call(lambda: self.checkpoint(value))
+        await self._port.call(lambda: self.checkpoint(value))
 
     async def once_async(self, step: str, work: Callable[[Any], T]) -> T:
-        return await self._desk.call(lambda: self.once(step, work))
+        return await self._port.call(lambda: self.once(step, work))
 
     async def until_cancelled(self) -> None:
         """Wait for the request to stop; for handlers that wait for something else at the same time."""

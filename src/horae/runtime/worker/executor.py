@@ -16,7 +16,7 @@ from datetime import timedelta
 from types import CoroutineType
 from typing import Any, Protocol
 
-from horae.actions.jobs.jobs import shown
+from horae.actions.jobs.jobs import truncate
 from horae.core.jobs.job import Job, Outcome, not_kept
 from horae.core.jobs.outcomes import Cancel, Snooze
 from horae.core.jobs.payloads import encode
@@ -268,7 +268,7 @@ class Executor:
                 raise
             why = str(problem) if isinstance(problem, InvalidPayload) else error_line(problem)
             log.warning("the result of %s is not kept: %s", handler.name, why)
-            return Outcome("succeeded", error=shown(not_kept(why)))
+            return Outcome("succeeded", error=truncate(not_kept(why)))
 
 
 def _called(handler: Handler, ctx: Context, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
@@ -329,7 +329,7 @@ def _result(ended: Ended) -> Any:
 
 def _reason(reason: object) -> str | None:
     """The reason of a snooze or a cancellation, as text that can be stored."""
-    return shown(reason if isinstance(reason, str) else repr(reason)) if reason else None
+    return truncate(reason if isinstance(reason, str) else repr(reason)) if reason else None
 
 
 def ignored(late: asyncio.Future[Any]) -> None:

@@ -15,7 +15,7 @@ from horae.errors import HoraeError, StoreError
 from horae.ports import World
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.worker.attempt_runner import Executes
-from horae.runtime.worker.context import Context, Desk
+from horae.runtime.worker.context import AttemptPort, Context
 from horae.runtime.worker.executor import Resolve
 from horae.runtime.worker.renewer import Renewer
 
@@ -34,7 +34,7 @@ class LocalRuns:
     resolve: Resolve
     executor: Executes
     renewer: Renewer
-    port: Desk
+    port: AttemptPort
     declared: Declared
     node_id: str
     lease: timedelta

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 
-from horae.actions.jobs.jobs import shown
+from horae.actions.jobs.jobs import truncate
 from horae.core.jobs.job import Change, Job, Outcome, not_kept
 from horae.errors import SchemaMissing, SchemaTooNew, ServiceUnavailable, StoreBusy, StoreFull, StoreUnavailable
 from horae.ports import Dice, JobSource
@@ -188,9 +188,9 @@ class Settler:
         log.error(
             "the ending of %s cannot be stored as it is: %s", job.id, why, exc_info=problem, extra=job_fields(job)
         )
-        forms = [Outcome("failed", error=shown(f"its ending ({outcome.ending}) could not be stored: {why}"))]
+        forms = [Outcome("failed", error=truncate(f"its ending ({outcome.ending}) could not be stored: {why}"))]
         if outcome.ending == "succeeded":
-            forms.insert(0, Outcome("succeeded", error=shown(not_kept(why))))
+            forms.insert(0, Outcome("succeeded", error=truncate(not_kept(why))))
         for form in forms:
             try:
                 return await self._database.call(partial(self._source.settle, [(job, form)]))

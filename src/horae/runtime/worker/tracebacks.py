@@ -10,7 +10,7 @@ import os
 import traceback
 from pathlib import Path
 
-from horae.actions.jobs.jobs import shown
+from horae.actions.jobs.jobs import truncate
 from horae.errors import HandlerFailed
 
 OURS = f"{Path(__file__).parents[1]}{os.sep}"
@@ -29,16 +29,16 @@ def error_line(problem: BaseException) -> str:
         text = str(problem)
     except BaseException:  # also SystemExit: an error that ends the process when it is printed
         text = "(its text cannot be shown)"
-    return shown(f"{name}: {text}", LONGEST_LINE)
+    return truncate(f"{name}: {text}", LONGEST_LINE)
 
 
 def error_text(problem: BaseException) -> str:
     """Return ``Type: text`` first, because people read one line, then where it happened."""
     if isinstance(problem, Reported):
-        return shown(str(problem))
+        return truncate(str(problem))
     if isinstance(problem, HandlerFailed):  # said on purpose, to whoever owns the job: our files are not their business
         return error_line(problem)
-    return shown(f"{error_line(problem)}\n\n{trace_of(problem)}")
+    return truncate(f"{error_line(problem)}\n\n{trace_of(problem)}")
 
 
 def trace_of(problem: BaseException) -> str:

@@ -27,7 +27,7 @@ from horae.actions.retention import Retention
 from horae.core.jobs.job import Change, Job, Lease, Outcome
 from horae.core.jobs.machinery import MACHINERY
 from horae.errors import HoraeError, ServiceUnavailable, StoreError
-from horae.ports import Glance, JobSource, Node, World
+from horae.ports import JobSource, Node, Upcoming, World
 from horae.runtime.chores.janitor import Janitor
 from horae.runtime.chores.machinery import Machinery
 from horae.runtime.chores.reaper import Reaper
@@ -232,14 +232,14 @@ class Worker:
             self._expects_work = True
             await self._alarm.sleep(None, LOOK_WHILE_BUSY)
             return
-        glance = await self._look()
+        upcoming = await self._look()
         now = self.world.clock.now()
-        self._machinery.serve(glance, now, self._alarm.ring)
-        if glance.next_expiry_at is not None and glance.next_expiry_at < now and await self._reaper.step():
+        self._machinery.serve(upcoming, now, self._alarm.ring)
+        if upcoming.next_expiry_at is not None and upcoming.next_expiry_at < now and await self._reaper.step():
             return
-        newly_due = glance.next_due_at is not None and glance.next_due_at <= now
+        newly_due = upcoming.next_due_at is not None and upcoming.next_due_at <= now
         if not (claimed and (more or newly_due)):
-            await self._sleep(glance, now)
+            await self._sleep(upcoming, now)
 
     async def _claim_all(self) -> tuple[int, bool]:
         """Claim for every queue with a free slot; how many jobs were started, and may there be more to be had."""
@@ -277,7 +277,7 @@ class Worker:
     def _is_full(self) -> bool:
         return all(self._busy[queue] >= slots for queue, slots in self.settings.queues.items())
 
-    async def _look(self) -> Glance:
+    async def _look(self) -> Upcoming:
         """When is the next thing due, does anybody want a job of ours to stop; and now and then: we are alive."""
         now = self.world.clock.now()
         open_queues = [queue for queue, slots in self.settings.queues.items() if self._busy[queue] < slots]
@@ -285,19 +285,19 @@ class Worker:
         beat = self._beaten_at is None or now - self._beaten_at >= pause
         node = self._node(now) if beat else None
         worker_id = self.node_id if self._held else None
-        glance = await self.database.call(lambda: self.source.peek(open_queues, node=node, worker_id=worker_id))
+        upcoming = await self.database.call(lambda: self.source.peek(open_queues, node=node, worker_id=worker_id))
         self._beaten_at = now if beat else self._beaten_at
         self._looked_at = self.world.clock.monotonic()
-        self._scheduler.expect(glance.next_fire_at)
-        for key in [key for key in self._held if key[0] in glance.cancelled]:
+        self._scheduler.expect(upcoming.next_fire_at)
+        for key in [key for key in self._held if key[0] in upcoming.cancelled]:
             self._stop_attempt(key, "cancelled")
-        return glance
+        return upcoming
 
     def _node(self, now: datetime) -> Node:
         return self.settings.node(self.node_id, self._started_at, now, stopping=self._stopping)
 
-    async def _sleep(self, glance: Glance, now: datetime) -> None:
-        due = glance.next_due_at
+    async def _sleep(self, upcoming: Upcoming, now: datetime) -> None:
+        due = upcoming.next_due_at
         blocked = due is not None and due <= self._claimed_at and self._expects_work
         if blocked:  # due when we claimed, yet not to be had: a limit is full, or somebody else is at it
             due = now + BLOCKED_WAIT
@@ -305,10 +305,10 @@ class Worker:
         if not self.source.hears():
             at_most = min(at_most, self._quiet)
             self._quiet = min(self._quiet * 1.5, QUIET_LAST)
-        expiry = glance.next_expiry_at
+        expiry = upcoming.next_expiry_at
         if expiry is not None and expiry <= now:  # seen to just now
             expiry = now + BLOCKED_WAIT
-        wakes = [moment for moment in (due, expiry, self._machinery.next_look(glance, now)) if moment is not None]
+        wakes = [moment for moment in (due, expiry, self._machinery.next_look(upcoming, now)) if moment is not None]
         rang = await self._alarm.sleep(min(wakes, default=None), at_most)
         due_now = due is not None and due <= self.world.clock.now()
         self._expects_work = due_now or (rang and not self._machinery.takes_hint())
@@ -327,17 +327,17 @@ class Worker:
     async def _attempt(self, attempt: Attempt) -> None:
         job, attempt.entered = attempt.job, True
         try:
-            unwanted = ended_by(attempt) if attempt.fate else None  # stopped before it began
+            unwanted = ended_by(attempt) if attempt.stop_reason else None  # stopped before it began
             outcome = unwanted or await self._runner.run(attempt, self.database.call, self._task)
             outcome = for_owner(job, outcome, is_logged=attempt.ctx.problem is not None)
         except BaseException:  # Ctrl-C: the loop is about to break, and what it runs is given back
             self._settler.add(job, Outcome("released", error="its worker was interrupted"))
             raise
         self.measures.ran(job, outcome.ending, self.world.clock.monotonic() - attempt.begun)
-        if attempt.fate == "lost":
+        if attempt.stop_reason == "lost":
             self._forget(job)
             self.measures.ended(job, "lost")
-        elif attempt.fate != "given back":
+        elif attempt.stop_reason != "given back":
             self._settler.add(job, outcome)
 
     def _settled(self, job: Job, outcome: Outcome, change: Change | None) -> None:
@@ -359,20 +359,20 @@ class Worker:
                 self._alarm.ring()
         return attempt
 
-    def _told_by_renewer(self, job: Job, fate: str) -> None:
+    def _told_by_renewer(self, job: Job, stop_reason: str) -> None:
         """From the renewing thread: the lease is gone, or somebody wants the job to stop."""
         with suppress(RuntimeError):  # the loop has ended, and the attempt with it
-            self._loop.call_soon_threadsafe(self._stop_attempt, (job.number, job.token), fate)
+            self._loop.call_soon_threadsafe(self._stop_attempt, (job.number, job.token), stop_reason)
 
     def _stop_attempts(self) -> None:
         for key in list(self._held):
             self._stop_attempt(key, "released")
 
-    def _stop_attempt(self, key: tuple[int, int], fate: str) -> None:
+    def _stop_attempt(self, key: tuple[int, int], stop_reason: str) -> None:
         attempt = self._held.get(key)
-        if attempt is None or attempt.fate:
+        if attempt is None or attempt.stop_reason:
             return
-        attempt.fate = fate
+        attempt.stop_reason = stop_reason
         attempt.ctx.cancel()
         task = attempt.task
         if task is None or not attempt.entered:
@@ -441,5 +441,5 @@ class Worker:
         for attempt in list(self._held.values()):
             ended = attempt.task is not None and attempt.task.done()
             if not (ended and attempt.entered):  # otherwise its own ending is on its way to the store
-                attempt.fate = "given back"
+                attempt.stop_reason = "given back"
                 self._settler.add(attempt.job, Outcome("released", error="its worker shut down"))

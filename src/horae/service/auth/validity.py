@@ -22,7 +22,7 @@ log = logging.getLogger("horae.service")
 EVERY = timedelta(milliseconds=400)
 
 
-class Waiting:
+class WaitingCaller:
     """One caller who waits, and how to tell it that its token counts no more."""
 
     def __init__(self, world: World, caller: Caller, end: Callable[[], None]) -> None:
@@ -35,7 +35,7 @@ class Watch:
     def __init__(self, every: timedelta = EVERY) -> None:
         self._every = every.total_seconds()
         self._lock = threading.Lock()
-        self._waiting: set[Waiting] = set()
+        self._waiting: set[WaitingCaller] = set()
         self._thread: threading.Thread | None = None
         self._pause = threading.Event()  # nobody sets it
 
@@ -45,7 +45,7 @@ class Watch:
         if caller.token_id is None and caller.expires_at is None:  # nobody was asked for a token
             yield
             return
-        waiting = Waiting(world, caller, end)
+        waiting = WaitingCaller(world, caller, end)
         with self._lock:
             self._waiting.add(waiting)
             if self._thread is None:
@@ -68,7 +68,7 @@ class Watch:
                 self._ask(world, [each for each in waiting if each.world.store is world.store])
             self._pause.wait(self._every)
 
-    def _ask(self, world: World, waiting: list[Waiting]) -> None:
+    def _ask(self, world: World, waiting: list[WaitingCaller]) -> None:
         try:
             invalid = {id(caller) for caller in find_invalid(world, [each.caller for each in waiting])}
         except HoraeError as problem:  # while the store does not answer, nothing is handed out either

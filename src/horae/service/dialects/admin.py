@@ -50,7 +50,7 @@ def list_jobs(
 ) -> list[AdminJob]:
     """In the order of their ids; `after` is the last id of the page before."""
     with world.store.moment():
-        found = schedules.find(world, ScheduleFilter(owner=caller.whose(owner)), limit=limit, after=after)
+        found = schedules.find(world, ScheduleFilter(owner=caller.resolve_owner(owner)), limit=limit, after=after)
         return [AdminJob.of(*pair) for pair in zip(found, declared.statuses(world, found), strict=True)]
 
 
@@ -59,7 +59,7 @@ def list_jobs(
 )
 def get_job(world: Here, caller: Admin, key: JobKey, owner: Tenant = None) -> AdminJobDetail:
     with world.store.moment():
-        found = schedules.get(world, key, owner=caller.whose(owner))
+        found = schedules.get(world, key, owner=caller.resolve_owner(owner))
         return AdminJobDetail.of(found, declared.statuses(world, [found])[0])
 
 
@@ -75,7 +75,7 @@ def trigger_job(
     """Enabled or not. The body holds parameters that win over the stored ones. It obeys overlap, leaves the rhythm
     alone and is not retried.
     """
-    done = fires.trigger(world, key, parameters, owner=caller.whose(owner), actor=caller.actor, reason=reason)
+    done = fires.trigger(world, key, parameters, owner=caller.resolve_owner(owner), actor=caller.actor, reason=reason)
     return TriggeredJob(id=key, triggered=done.ran, jobId=done.job_id, reason=done.fire.reason)
 
 
@@ -92,7 +92,7 @@ def update_status(world: Here, caller: Admin, told: UpdateStatus, owner: Tenant 
         told.id,
         told.enabled,
         ephemeral=told.ephemeral,
-        owner=caller.whose(owner),
+        owner=caller.resolve_owner(owner),
         actor=caller.actor,
         reason=told.reason,
     )
@@ -116,7 +116,7 @@ def page_log(
 ) -> LogPage:
     """Page by number, or with `cursor` as far as you like."""
     wanted = replace(
-        _wanted(world, jobId, caller.among(owner)),
+        _wanted(world, jobId, caller.filter_owner(owner)),
         outcomes=() if status is None else outcomes_of(status),
         started_after=began,
         started_before=to,
@@ -161,7 +161,7 @@ def clean_log(
         raise InvalidInput("Give before or olderThanDays, not both.")
     now = world.clock.now()
     edge = before or now - (logs.KEEP if olderThanDays is None else timedelta(days=olderThanDays))
-    wanted = _wanted(world, jobId, caller.among(owner))
+    wanted = _wanted(world, jobId, caller.filter_owner(owner))
     if before is None and olderThanDays is None and not (dry_run or confirm):
         would = logs.clean(world, edge, wanted)
         raise InvalidInput(

@@ -13,7 +13,7 @@ from horae.core.time.instants import micros
 from horae.core.traces import trace_id_of
 from horae.ports import Logged
 from horae.service.fields import Instant
-from horae.service.inputs import Because
+from horae.service.inputs import ReasonBody
 
 Status = Literal["RUNNING", "SUCCESS", "FAILED", "SKIPPED", "CANCELLED", "SNOOZED", "RELEASED"]
 WORDS: dict[str, Status] = {
@@ -120,7 +120,7 @@ class AdminJobDetail(AdminJob):
         )
 
 
-class UpdateStatus(Because):
+class UpdateStatus(ReasonBody):
     model_config = ConfigDict(json_schema_extra={"examples": [{"id": "clean-expired-tokens", "enabled": False}]})
 
     id: Annotated[str, Field(min_length=1, max_length=200)]

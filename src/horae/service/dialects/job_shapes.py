@@ -16,6 +16,7 @@ from horae.core.jobs.retry import DEFAULT_RETRY, Retry
 from horae.core.traces import trace_id_of
 from horae.errors import InvalidInput
 from horae.service.fields import LONGEST, Body, Instant, Seconds
+from horae.service.inputs import ReasonBody
 
 SCHEDULER = admin.SCHEDULER  # the queue of this door: in-process workers do not serve it unless they are told to
 GOVERN = "govern"
@@ -30,7 +31,6 @@ WORDS: dict[State, Status] = {
 
 
 Text = Annotated[str, Field(max_length=255)]
-Why = Annotated[str, Field(max_length=2000, description="For the audit.")]
 
 
 class RetryShape(Body):
@@ -318,13 +318,7 @@ class Reasons(BaseModel):
         return cls(job_id=job.id, status=WORDS[job.state], reasons=shown)
 
 
-class Because(Body):
-    """An act by hand, and why."""
-
-    reason: Why = ""
-
-
-class RescheduleJob(Because):
+class RescheduleJob(ReasonBody):
     run_at: Instant | None = None
     priority: Literal["low", "medium", "high"] | None = None
 
@@ -335,7 +329,7 @@ class RescheduleJob(Because):
         return self
 
 
-class ReviveJobs(Because):
+class ReviveJobs(ReasonBody):
     """Which dead letters; every word narrows. Counts first: only `dry_run: false` changes anything."""
 
     queue: Annotated[str, Field(max_length=100)] | None = None

@@ -15,7 +15,6 @@ from horae.core.jobs.job import Filter
 from horae.ports import World
 from horae.service.dialects.job_shapes import (
     WORDS,
-    Because,
     Bulk,
     BulkEnqueued,
     EnqueuedJob,
@@ -31,7 +30,7 @@ from horae.service.dialects.job_shapes import (
     Status,
 )
 from horae.service.fields import JobId
-from horae.service.inputs import Tenant
+from horae.service.inputs import ReasonBody, Tenant
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.state import Here, How, Service, needs
@@ -58,7 +57,7 @@ Before = Annotated[
     str | None, Query(pattern=r"^job_[0-9]{1,18}$", description="Only older than this job; a cursor wins over it.")
 ]
 Words = Annotated[list[Status | Literal["dead"]], Query(max_length=10)]
-NOTHING = Because()
+NOTHING = ReasonBody()
 STATES = {word: state for state, word in WORDS.items()} | {"dead": "dead"}  # nothing stays `failed`: see `find_jobs`
 
 
@@ -210,7 +209,7 @@ def revive_many(body: ReviveJobs, world: Here, service: How, caller: Somebody) -
     summary="End a job that is not needed any more",
     responses=refuses(404, 409),
 )
-def cancel(job_id: JobId, world: Here, caller: Somebody, body: Because = NOTHING) -> JobShape:
+def cancel(job_id: JobId, world: Here, caller: Somebody, body: ReasonBody = NOTHING) -> JobShape:
     """A waiting job ends at once; a running one is asked to stop (`cancel_requested` in its renewals)."""
     return JobShape.of(verbs.cancel(world, job_id, actor=caller.actor, reason=body.reason, **caller.reach))
 
@@ -221,7 +220,7 @@ def cancel(job_id: JobId, world: Here, caller: Somebody, body: Because = NOTHING
     summary="Give a dead letter a new life",
     responses=refuses(404, 409),
 )
-def revive(job_id: JobId, world: Here, caller: Somebody, body: Because = NOTHING) -> JobShape:
+def revive(job_id: JobId, world: Here, caller: Somebody, body: ReasonBody = NOTHING) -> JobShape:
     """All its attempts again, due now."""
     return JobShape.of(verbs.revive(world, job_id, actor=caller.actor, reason=body.reason, **caller.reach))
 

@@ -26,7 +26,7 @@ from horae.api.values import to_json
 from horae.core.scheduled_tasks.task import LONGEST_NAME
 from horae.core.schedules.words import Language
 from horae.errors import InvalidInput
-from horae.service.inputs import Because, IfMatch, Tenant, Why, storable
+from horae.service.inputs import IfMatch, ReasonBody, Tenant, Why, storable
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import Asked, answer, may
@@ -42,7 +42,7 @@ Key = Annotated[
 ]
 Count = Annotated[int, Query(ge=1, le=MAX_PREVIEW, description="How many runs.")]
 Reason = Annotated[Why, Query()]
-NO_REASON = Because()
+NO_REASON = ReasonBody()
 _ETAG = re.compile(r'\s*(?:W/)?"([0-9]{1,9})(?:\.[0-9a-f]{1,64})?"\s*')
 AS_STORED: dict[str, Any] = {}
 LONGEST_EXPRESSION = 255
@@ -285,7 +285,7 @@ async def why(task_id: str, rooms: Asked = may(ScheduledTasks.why)) -> Response:
     response_model=ScheduledTask, responses=refuses(404, 409),
 )  # fmt: skip
 async def release(
-    task_id: str, lang: Lang, body: Because = NO_REASON, rooms: Asked = may(ScheduledTasks.release)
+    task_id: str, lang: Lang, body: ReasonBody = NO_REASON, rooms: Asked = may(ScheduledTasks.release)
 ) -> Response:
     """For a lock that will not go away. The task runs again at once; if the worker is alive after all, it runs twice,
     and what the first one says no longer counts.

@@ -120,7 +120,7 @@ def status(world: Here, service: How, caller: Admin) -> SchedulerStatus:
     now = world.clock.now()
     with world.store.moment():
         nodes = world.store.read(lambda tx: tx.nodes.all())
-        mine = schedules.find(world, ScheduleFilter(owner=caller.whose(None), enabled=True), limit=MAX_PAGE)
+        mine = schedules.find(world, ScheduleFilter(owner=caller.resolve_owner(None), enabled=True), limit=MAX_PAGE)
     return SchedulerStatus(
         is_running=any(node.seen_at > now - SILENT for node in nodes),
         jobs=[ScheduledJob.of(each) for each in mine if each.is_active],

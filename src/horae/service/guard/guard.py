@@ -105,7 +105,7 @@ class Guard:
         try:
             self.limits.come_from(None if scope.get("client") is None else scope["client"][0])
         except TooManyRequests as error:
-            return problems.told(Request(scope), error)
+            return problems.response(Request(scope), error)
         if self.options.hosts and host_of(headers.get("host", "")) not in self.options.hosts:
             return problem(421, "wrong_host", "This service is not known under that name. Use the URL it printed.")
         if scope["method"] not in SAFE and self._is_from_elsewhere(headers):
@@ -146,7 +146,7 @@ class Guard:
         try:
             scope[CALLER] = await run_in_threadpool(authenticate, *told) if needs_store else authenticate(*told)
         except HoraeError as error:
-            return problems.told(Request(scope), error)
+            return problems.response(Request(scope), error)
         return None
 
     async def _body(self, headers: Headers, receive: Receive, out: Answering) -> bytes | JSONResponse:

@@ -16,7 +16,7 @@ from horae.api.operation import Page
 from horae.core.access.callers import Scope
 from horae.core.access.owners import MOST_NETWORKS, MOST_PORTS, MOST_TASKS
 from horae.core.access.secrets import LONGEST, SHORTEST
-from horae.service.inputs import Because, Reason
+from horae.service.inputs import Reason, ReasonBody
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import Asked, answer, may
@@ -39,7 +39,7 @@ Overlap = Annotated[
 ]
 
 
-class NewToken(Because):
+class NewToken(ReasonBody):
     """Whose token it is, and what it may do."""
 
     model_config = ConfigDict(
@@ -59,7 +59,7 @@ class NewToken(Because):
     )
 
 
-class PutOwner(Because):
+class PutOwner(ReasonBody):
     """What is special about a tenant; what is left out is as for everybody."""
 
     allow_networks: list[Annotated[str, Field(max_length=60)]] = Field(
@@ -80,7 +80,7 @@ class PutOwner(Because):
     )
 
 
-class PutSecret(Because):
+class PutSecret(ReasonBody):
     """A secret to keep."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
@@ -95,13 +95,13 @@ class PutSecret(Because):
     keep_previous_for: Overlap = 0.0
 
 
-class RotateSecret(Because):
+class RotateSecret(ReasonBody):
     """How long the old secret still signs."""
 
     keep_previous_for: Overlap = OVERLAP.total_seconds()
 
 
-NOTHING, ROTATE = Because(), RotateSecret()
+NOTHING, ROTATE = ReasonBody(), RotateSecret()
 
 
 @router.post(
@@ -180,7 +180,7 @@ async def put_secret(name: SecretName, body: PutSecret, rooms: Asked = may(Secre
     "/secrets/reseal", tags=["secrets"], operation_id="reseal_secrets", summary="Seal all secrets with the current key",
     response_model=Resealed, responses=refuses(409),
 )  # fmt: skip
-async def reseal_secrets(body: Because = NOTHING, rooms: Asked = may(Secrets.reseal)) -> Response:
+async def reseal_secrets(body: ReasonBody = NOTHING, rooms: Asked = may(Secrets.reseal)) -> Response:
     return answer(await rooms.secrets.reseal(reason=body.reason))
 
 

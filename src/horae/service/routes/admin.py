@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from horae.api.admin import SCHEDULER, Admin, Definition, LoggedRun, RunsCleaned
 from horae.api.operation import Page
 from horae.service.fields import Body, Instant, Seconds
-from horae.service.inputs import Because, Line, Tenant, Word
+from horae.service.inputs import Line, ReasonBody, Tenant, Word
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import Asked, answer, may
@@ -25,7 +25,7 @@ RunId = Annotated[str, Path(min_length=1, max_length=50, examples=["job_12.1"])]
 MOST = 1000
 
 
-class CleanRuns(Because):
+class CleanRuns(ReasonBody):
     """Which runs are forgotten: give `before` or `older_than`. Only `dry_run: false` removes anything."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"older_than": 1209600}]})
@@ -46,7 +46,7 @@ class NewDefinition(Body):
     tenants: bool = Field(default=False, description="Whether tenants' jobs may run it.")
 
 
-class StoreDefinitions(Because):
+class StoreDefinitions(ReasonBody):
     """All that one worker can run, or a part of it; what is not named stays as it is."""
 
     model_config = ConfigDict(

@@ -35,7 +35,7 @@ from horae.core.attention.task import HIGHEST, LOWEST, NORMAL, TaskState
 from horae.errors import InvalidInput
 from horae.service.event_stream import JournalStream, begin_at
 from horae.service.fields import MOST, Body, Instant, Seconds
-from horae.service.inputs import Because, Tenant, one_line
+from horae.service.inputs import ReasonBody, Tenant, one_line
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import Asked, answer, caller_of, may
@@ -96,13 +96,13 @@ class NewEvent(Body):
     )
 
 
-class CancelTask(Because):
+class CancelTask(ReasonBody):
     """How a task ends."""
 
     graceful: StrictBool = Field(default=False, description="Let a running task clean up, in a few steps.")
 
 
-class AnswerConfirmation(Because):
+class AnswerConfirmation(ReasonBody):
     """A person's answer."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"approve": True, "reason": "called the customer"}]})
@@ -110,7 +110,7 @@ class AnswerConfirmation(Because):
     approve: StrictBool
 
 
-class SetControl(Because):
+class SetControl(ReasonBody):
     """What an operator forbids; whatever is left out is for the agent's own control to say."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"auto_continue": False, "reason": "release day"}]})
@@ -123,7 +123,7 @@ class SetControl(Because):
     )
 
 
-NOTHING, CANCEL = Because(), CancelTask()
+NOTHING, CANCEL = ReasonBody(), CancelTask()
 
 
 @router.get(
@@ -212,7 +212,7 @@ async def cancel_task(
 async def kill_task(
     lane: LaneName,
     task_id: TaskId,
-    body: Because = NOTHING,
+    body: ReasonBody = NOTHING,
     owner: Tenant = None,
     rooms: Asked = may(Attention.kill),
 ) -> Response:
@@ -354,7 +354,7 @@ async def follow(
     every 15 seconds. The stream ends after 15 minutes; readers come back by themselves and miss nothing. It ends within
     a second when its token is revoked or expires.
     """
-    home = caller.owner if owner is None else caller.whose(owner)
+    home = caller.owner if owner is None else caller.resolve_owner(owner)
     found = await run_in_threadpool(get_lane, world, lane, owner=home)
     return JournalStream(world, found, begin_at(last_event_id, since, found.seq), caller)
 

@@ -17,7 +17,7 @@ from horae.api.operation import Page
 from horae.core.jobs.job import State
 from horae.errors import InvalidInput
 from horae.service.fields import Body, Instant, JobId
-from horae.service.inputs import Because, Tenant, Word
+from horae.service.inputs import ReasonBody, Tenant, Word
 from horae.service.models import Model, model_of, value_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
@@ -41,7 +41,7 @@ CallKey = Annotated[
     ),
 ]
 States = Annotated[list[State], Query(max_length=5)]
-NOTHING = Because()
+NOTHING = ReasonBody()
 
 
 class Batch(Body):
@@ -50,14 +50,14 @@ class Batch(Body):
     jobs: Annotated[list[JobBody], Field(min_length=1, max_length=1000)]
 
 
-class Reschedule(Because):
+class Reschedule(ReasonBody):
     """Where a waiting job is moved to."""
 
     run_at: Instant | None = None
     priority: Literal["high", "medium", "low"] | None = None
 
 
-class Rerun(Because):
+class Rerun(ReasonBody):
     """What the new job gets; without `payload` that of the old one."""
 
     payload: Any = None
@@ -66,7 +66,7 @@ class Rerun(Because):
 AGAIN = Rerun()
 
 
-class ReviveMany(Because):
+class ReviveMany(ReasonBody):
     """Which dead jobs; every word narrows. Only `dry_run: false` changes anything."""
 
     queue: str | None = None
@@ -168,7 +168,7 @@ async def why(job_id: JobId, rooms: Asked = may(Jobs.why)) -> Response:
     "/{job_id}/cancel", operation_id="cancel", summary="End a job that is not needed any more", response_model=Job,
     responses=refuses(404, 409),
 )  # fmt: skip
-async def cancel(job_id: JobId, body: Because = NOTHING, rooms: Asked = may(Jobs.cancel)) -> Response:
+async def cancel(job_id: JobId, body: ReasonBody = NOTHING, rooms: Asked = may(Jobs.cancel)) -> Response:
     """A waiting job ends at once; a running one is asked to stop (`cancel_requested` in its renewals)."""
     return answer(await rooms.jobs.cancel(job_id, reason=body.reason))
 
@@ -177,7 +177,7 @@ async def cancel(job_id: JobId, body: Because = NOTHING, rooms: Asked = may(Jobs
     "/{job_id}/revive", operation_id="revive", summary="Give a dead job a new life", response_model=Job,
     responses=refuses(404, 409),
 )  # fmt: skip
-async def revive(job_id: JobId, body: Because = NOTHING, rooms: Asked = may(Jobs.revive)) -> Response:
+async def revive(job_id: JobId, body: ReasonBody = NOTHING, rooms: Asked = may(Jobs.revive)) -> Response:
     """All its attempts again, due now."""
     return answer(await rooms.jobs.revive(job_id, reason=body.reason))
 

@@ -12,7 +12,7 @@ from horae.api.operation import Page
 from horae.api.queues import Limits, Queue, QueueDetail, Queues, RunningLimit, Worker, Workers
 from horae.core.jobs.job import Order
 from horae.core.jobs.running_limits import MOST
-from horae.service.inputs import Because, Reason, one_line
+from horae.service.inputs import Reason, ReasonBody, one_line
 from horae.service.problems import refuses
 from horae.service.rooms import Asked, answer, may
 
@@ -20,22 +20,22 @@ router = APIRouter(tags=["queues"])
 Name = Annotated[str, Path(min_length=1, max_length=100, examples=["mail"]), AfterValidator(one_line)]
 LimitName = Annotated[str, Path(min_length=1, max_length=200, examples=["group:etl"]), AfterValidator(one_line)]
 Number = Annotated[int, Field(ge=1, le=MOST)]
-NOTHING = Because()
+NOTHING = ReasonBody()
 
 
-class LimitQueue(Because):
+class LimitQueue(ReasonBody):
     """How many jobs of a queue run at once."""
 
     max_running: Number | None = Field(description="null lifts the limit.")
 
 
-class OrderQueue(Because):
+class OrderQueue(ReasonBody):
     """Which job of a queue comes first."""
 
     order: Order
 
 
-class SetLimit(Because):
+class SetLimit(ReasonBody):
     """How many jobs run at once."""
 
     max_running: Number | None = Field(description="null: no limit, whatever code says.")
@@ -64,7 +64,7 @@ async def get(name: Name, rooms: Asked = may(Queues.get)) -> Response:
     "/queues/{name:path}/pause", operation_id="pause_queue", summary="Hand out no more jobs of a queue",
     response_model=Queue, responses=refuses(409),
 )  # fmt: skip
-async def pause(name: Name, body: Because = NOTHING, rooms: Asked = may(Queues.pause)) -> Response:
+async def pause(name: Name, body: ReasonBody = NOTHING, rooms: Asked = may(Queues.pause)) -> Response:
     """Running jobs go on, enqueueing goes on."""
     return answer(await rooms.queues.pause(name, reason=body.reason))
 
@@ -73,7 +73,7 @@ async def pause(name: Name, body: Because = NOTHING, rooms: Asked = may(Queues.p
     "/queues/{name:path}/resume", operation_id="resume_queue", summary="Hand out jobs of a queue again",
     response_model=Queue, responses=refuses(409),
 )  # fmt: skip
-async def resume(name: Name, body: Because = NOTHING, rooms: Asked = may(Queues.resume)) -> Response:
+async def resume(name: Name, body: ReasonBody = NOTHING, rooms: Asked = may(Queues.resume)) -> Response:
     return answer(await rooms.queues.resume(name, reason=body.reason))
 
 

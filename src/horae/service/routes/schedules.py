@@ -25,7 +25,7 @@ from horae.api.schedules.values import (
 )
 from horae.service.addresses import GROUPS, addressable, only_meaning
 from horae.service.fields import Instant, Seconds
-from horae.service.inputs import Because, IfMatch, Key, Tenant, Why, Word, etag, version_from
+from horae.service.inputs import IfMatch, Key, ReasonBody, Tenant, Why, Word, etag, version_from
 from horae.service.models import Model, model_of, value_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
@@ -33,7 +33,7 @@ from horae.service.rooms import Asked, answer, may
 
 router = APIRouter(tags=["schedules"])
 HOURS = LONGEST.total_seconds() / 3600
-NOTHING = Because()
+NOTHING = ReasonBody()
 if TYPE_CHECKING:
     TimingBody = Model
 else:
@@ -67,7 +67,7 @@ class NewSchedule(TimingBody):
     reason: Why = ""
 
 
-class TriggerSchedule(Because):
+class TriggerSchedule(ReasonBody):
     """What the one run gets beside the stored payload."""
 
     parameters: dict[str, Any] | None = Field(default=None, description="They win over the stored payload.")
@@ -76,7 +76,7 @@ class TriggerSchedule(Because):
 AS_STORED = TriggerSchedule()
 
 
-class BackfillRange(Because):
+class BackfillRange(ReasonBody):
     """Which missed fires to make up for. Counts first: only `dry_run: false` enqueues anything."""
 
     model_config = ConfigDict(
@@ -129,7 +129,7 @@ async def create(body: NewSchedule, owner: Tenant = None, rooms: Asked = may(Sch
     response_model=ChangedGroup, responses=refuses(404, 409),
 )  # fmt: skip
 async def pause_group(
-    group: str, body: Because = NOTHING, owner: Tenant = None, rooms: Asked = may(Schedules.pause_group)
+    group: str, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: Asked = may(Schedules.pause_group)
 ) -> Response:
     await only_meaning(rooms, f"the group {group!r}", f"{GROUPS}/{group}", owner)
     return answer(await rooms.schedules.pause_group(group, owner=owner, reason=body.reason))
@@ -140,7 +140,7 @@ async def pause_group(
     summary="Resume a group of schedules", response_model=ChangedGroup, responses=refuses(404, 409),
 )  # fmt: skip
 async def resume_group(
-    group: str, body: Because = NOTHING, owner: Tenant = None, rooms: Asked = may(Schedules.resume_group)
+    group: str, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: Asked = may(Schedules.resume_group)
 ) -> Response:
     await only_meaning(rooms, f"the group {group!r}", f"{GROUPS}/{group}", owner)
     return answer(await rooms.schedules.resume_group(group, owner=owner, reason=body.reason))
@@ -151,7 +151,7 @@ async def resume_group(
     response_model=Schedule, responses=refuses(404),
 )  # fmt: skip
 async def pause(
-    key: Key, body: Because = NOTHING, owner: Tenant = None, rooms: Asked = may(Schedules.pause)
+    key: Key, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: Asked = may(Schedules.pause)
 ) -> Response:  # fmt: skip
     return _tagged(await rooms.schedules.pause(key, owner=owner, reason=body.reason))
 
@@ -161,7 +161,7 @@ async def pause(
     response_model=Schedule, responses=refuses(404),
 )  # fmt: skip
 async def resume(
-    key: Key, body: Because = NOTHING, owner: Tenant = None, rooms: Asked = may(Schedules.resume)
+    key: Key, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: Asked = may(Schedules.resume)
 ) -> Response:
     return _tagged(await rooms.schedules.resume(key, owner=owner, reason=body.reason))
 

@@ -16,7 +16,7 @@ from typing import Any
 from horae.core.jobs.job import CLOSED, Job, Lease, Outcome, Settlement, settlement
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.time.instants import instant, micros
-from horae.ports import Claim, Glance, Node, Renewed
+from horae.ports import Claim, Node, Renewed, Upcoming
 from horae.stores.codecs import to_micros
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
@@ -321,7 +321,7 @@ class Hot:
 
     # -- look --------------------------------------------------------------------------------------------------
 
-    def glance(self, driver: Driver, queues: Sequence[str], node: Node | None, worker_id: str | None) -> Glance:
+    def peek(self, driver: Driver, queues: Sequence[str], node: Node | None, worker_id: str | None) -> Upcoming:
         """What a sleeping process wants to know, in one statement; with a node, also its heartbeat."""
         opening, parameters = ("", []) if node is None else self.beat(driver, node)
         parts = []
@@ -346,7 +346,7 @@ class Hot:
         if worker_id is not None:
             sql = "SELECT id FROM horae_jobs WHERE state = 'running' AND worker_id = %s AND cancel_reason IS NOT NULL"
             stopping = frozenset(row[0] for row in driver.rows(sql, [worker_id]))
-        return Glance(
+        return Upcoming(
             next_due_at=None if due is None else instant(due),
             next_expiry_at=None if expiry is None else instant(expiry),
             next_fire_at=None if fire is None else instant(fire),

@@ -21,7 +21,7 @@ from horae.core.jobs.job import OPEN_HANDLERS, PRIORITIES, Job, NewJob, Order, S
 from horae.core.time.instants import instant, micros
 from horae.core.timeouts import Timeouts, client_limit, milliseconds
 from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull
-from horae.ports import Claim, Glance, Node
+from horae.ports import Claim, Node, Upcoming
 from horae.stores.codecs import Json
 from horae.stores.databases.arrays import arrays
 from horae.stores.databases.dialects import POSTGRES
@@ -310,7 +310,7 @@ class PostgresStore(SqlStore):
     def insert_plain(self, jobs: Sequence[NewJob], now: datetime) -> list[int]:
         if len(jobs) != 1:
             return super().insert_plain(jobs, now)
-        return self.persistently(lambda: self._insert_one(new_job_row(jobs[0], now)))
+        return self.run_with_retry(lambda: self._insert_one(new_job_row(jobs[0], now)))
 
     def _insert_one(self, row: Sequence[Any]) -> list[int]:
         with self.direct() as connection:
@@ -326,7 +326,7 @@ class PostgresStore(SqlStore):
         if claim.owner is not None:
             return super().claim(claim, now=now)
         starts = self._hints.starts(claim.queue, micros(now)) if claim.order is None else ()
-        taken, special = self.persistently(lambda: self._claim_at_once(claim, now, starts))
+        taken, special = self.run_with_retry(lambda: self._claim_at_once(claim, now, starts))
         if len(taken) == claim.limit:
             if claim.order is None and self.hears():
                 self._hints.keep(claim.queue, taken, micros(now))
@@ -352,7 +352,7 @@ class PostgresStore(SqlStore):
     def settle(self, settlements: Sequence[Settlement], *, now: datetime) -> set[int]:
         if not settlements or any(not _is_plain(s) for s in settlements):
             return super().settle(settlements, now=now)
-        left = self.persistently(lambda: self._finish_at_once(settlements, now))
+        left = self.run_with_retry(lambda: self._finish_at_once(settlements, now))
         return super().settle([s for s in settlements if s.number in left], now=now) if left else left
 
     def _finish_at_once(self, settlements: Sequence[Settlement], now: datetime) -> set[int]:
@@ -362,8 +362,8 @@ class PostgresStore(SqlStore):
             accepted = {row[0] for row in connection.execute(FINISH, parameters, prepare=True).fetchall()}
         return {s.number for s in settlements} - accepted
 
-    def glance(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Glance:
-        return self._alone(lambda driver: self.hot.glance(driver, queues, node, worker_id))
+    def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
+        return self._alone(lambda driver: self.hot.peek(driver, queues, node, worker_id))
 
     def read_time(self) -> datetime | None:
         return self._alone(lambda driver: instant(driver.rows("SELECT " + self.dialect.time_micros)[0][0]))
@@ -375,7 +375,7 @@ class PostgresStore(SqlStore):
             with self.direct() as connection:
                 return work(Driver(connection))
 
-        return self.persistently(attempt)
+        return self.run_with_retry(attempt)
 
     # -- errors --------------------------------------------------------------------------------------------------
 

@@ -208,7 +208,7 @@ class SqliteStore(SqlStore):
     def insert_plain(self, jobs: Sequence[NewJob], now: datetime) -> list[int]:
         ticket = _Ticket(jobs, now)
         self._waiting.append(ticket)
-        self.persistently(lambda: self._write_waiting(ticket))
+        self.run_with_retry(lambda: self._write_waiting(ticket))
         if ticket.problem is not None:
             raise ticket.problem
         assert ticket.numbers is not None

@@ -37,7 +37,7 @@ from horae.core.jobs.job import CLOSED, Filter, Job, NewJob, Run
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.reasons import Parent
 from horae.core.time.instants import instant, micros
-from horae.ports import Placed, Waiting
+from horae.ports import DueBacklog, Placed
 from horae.stores.databases.dialects import BY_NAME, Dialect
 from horae.stores.databases.driver import Driver
 from horae.stores.declaration import Reader
@@ -182,13 +182,13 @@ class Jobs:
         query = select(*JOBS.select).where(*dead)
         return [JOBS.read(row) for row in self.connection.execute(query.order_by(jobs.c.id.desc()).limit(limit))]
 
-    def waiting(self, due_before: datetime, *, not_in: Iterable[str]) -> list[Waiting]:
+    def waiting(self, due_before: datetime, *, not_in: Iterable[str]) -> list[DueBacklog]:
         """Queues, other than these, with jobs that were due before an instant while none of theirs is running."""
         busy = select(jobs.c.queue).where(jobs.c.state == "running")
         due = (jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at < micros(due_before))
         query = select(jobs.c.queue, func.count(), func.min(jobs.c.run_at)).where(*due, jobs.c.queue.not_in(busy))
         others = query.where(jobs.c.queue.not_in(sorted(not_in))).group_by(jobs.c.queue).order_by(jobs.c.queue)
-        return [Waiting(queue, count, instant(oldest)) for queue, count, oldest in self.connection.execute(others)]
+        return [DueBacklog(queue, count, instant(oldest)) for queue, count, oldest in self.connection.execute(others)]
 
     # -- jobs that wait for others -----------------------------------------------------------------------------
 

@@ -61,12 +61,12 @@ class Links:
         """A schedule fires once all those that it follows have succeeded since it last fired."""
         if not numbers:
             return False
-        among = f"followed_id IN ({marks(len(numbers))})"
-        rows = driver.rows(f"SELECT DISTINCT schedule_id FROM horae_follows WHERE {among}", numbers)
+        condition = f"followed_id IN ({marks(len(numbers))})"
+        rows = driver.rows(f"SELECT DISTINCT schedule_id FROM horae_follows WHERE {condition}", numbers)
         followers = {schedule.number: schedule for schedule in self._schedules(driver, sorted(row[0] for row in rows))}
         if not followers:
             return False
-        driver.change(f"UPDATE horae_follows SET succeeded_at = %s WHERE {among}", [micros(now), *numbers])
+        driver.change(f"UPDATE horae_follows SET succeeded_at = %s WHERE {condition}", [micros(now), *numbers])
         ready = driver.rows(
             f"SELECT schedule_id FROM horae_follows WHERE schedule_id IN ({marks(len(followers))}) "
             "GROUP BY schedule_id HAVING COUNT(*) = COUNT(succeeded_at)",

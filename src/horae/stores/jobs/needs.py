@@ -67,17 +67,17 @@ class Needs:
         """Let run what waited for these jobs, and now for nothing else; answers with their queues."""
         if not numbers:
             return set()
-        among = f"needed_id IN ({marks(len(numbers))})"
-        rows = driver.rows(f"SELECT job_id, state FROM horae_needs WHERE {among}", numbers)
+        condition = f"needed_id IN ({marks(len(numbers))})"
+        rows = driver.rows(f"SELECT job_id, state FROM horae_needs WHERE {condition}", numbers)
         if not rows:
             return set()
         waiting = sorted({row[0] for row in rows})
         there = self._lock_jobs(driver, waiting)
         cancelled = sorted({number for number, state in rows if state == "revived" and number not in there})
         for chunk in _chunks(cancelled):
-            sql = f"UPDATE horae_needs SET state = 'met' WHERE {among} AND job_id IN ({marks(len(chunk))})"
+            sql = f"UPDATE horae_needs SET state = 'met' WHERE {condition} AND job_id IN ({marks(len(chunk))})"
             driver.change(sql, [*numbers, *chunk])
-        driver.change(f"DELETE FROM horae_needs WHERE {among} AND state <> 'met'", numbers)
+        driver.change(f"DELETE FROM horae_needs WHERE {condition} AND state <> 'met'", numbers)
         return self._free(driver, waiting)
 
     def _lock_jobs(self, driver: Driver, numbers: Sequence[int]) -> set[int]:
@@ -177,10 +177,10 @@ class Needs:
             return []
         self._change_rows(driver, "UPDATE horae_needs SET state = 'open'", rows)
         children = sorted({row[0] for row in rows})
-        among = f"({marks(len(children))})"
-        there = {row[0] for row in driver.rows(f"SELECT id FROM horae_jobs WHERE id IN {among}", children)}
+        condition = f"({marks(len(children))})"
+        there = {row[0] for row in driver.rows(f"SELECT id FROM horae_jobs WHERE id IN {condition}", children)}
         # All rows of a child are locked: two parents that are revived at once must not each take the other for lost.
-        sql = f"SELECT job_id, state FROM horae_needs WHERE job_id IN {among} ORDER BY job_id, needed_id"
+        sql = f"SELECT job_id, state FROM horae_needs WHERE job_id IN {condition} ORDER BY job_id, needed_id"
         lost = {row[0] for row in driver.rows(sql + self._dialect.waiting_lock, children) if row[1] != "open"}
         limits = {row[0]: row[3] for row in rows}
         wanted = [number for number in children if number not in there and number not in lost]

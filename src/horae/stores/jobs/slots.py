@@ -54,20 +54,22 @@ class Slots:
         if places:
             driver.many("INSERT INTO horae_slots (name, place, job_id) VALUES (%s, %s, %s)", places)
         for name, numbers in held.items():
-            among = marks(len(numbers))
-            driver.change(f"UPDATE horae_jobs SET held = 'slot', held_for = %s WHERE id IN ({among})", [name, *numbers])
+            placeholders = marks(len(numbers))
+            driver.change(
+                f"UPDATE horae_jobs SET held = 'slot', held_for = %s WHERE id IN ({placeholders})", [name, *numbers]
+            )
         return granted, {place[2] for place in places}, bool(held) and full is None and len(granted) < room
 
     def give_back(self, driver: Driver, numbers: Sequence[int]) -> set[str]:
         """Free the places of these jobs and let held ones in; answers with the queues that may have work now."""
         if not numbers:
             return set()
-        among = f"job_id IN ({marks(len(numbers))})"
-        names = {row[0] for row in driver.rows(f"SELECT DISTINCT name FROM horae_slots WHERE {among}", numbers)}
+        condition = f"job_id IN ({marks(len(numbers))})"
+        names = {row[0] for row in driver.rows(f"SELECT DISTINCT name FROM horae_slots WHERE {condition}", numbers)}
         if not names:
             return set()
         self.lock(driver, names)
-        driver.change(f"DELETE FROM horae_slots WHERE {among}", numbers)
+        driver.change(f"DELETE FROM horae_slots WHERE {condition}", numbers)
         return self.let_in(driver, names)
 
     def let_in(self, driver: Driver, names: Iterable[str]) -> set[str]:
@@ -87,9 +89,10 @@ class Slots:
             taken = len(self._taken(driver, name))
             let = _next_of_each_queue(waiting, limits.get(name), taken)
             if let:
-                among = marks(len(let))
+                placeholders = marks(len(let))
                 driver.change(
-                    f"UPDATE horae_jobs SET held = '', held_for = NULL WHERE id IN ({among})", [row[0] for row in let]
+                    f"UPDATE horae_jobs SET held = '', held_for = NULL WHERE id IN ({placeholders})",
+                    [row[0] for row in let],
                 )
                 queues |= {row[1] for row in let}
         return queues

@@ -62,10 +62,10 @@ class DatabaseCalls:
         self._know = KNOW.format(*store.dialect.insert_ignore)
 
     def take(self, limit: Limit, ticket: str, *, stay: bool, ahead: int = 0) -> float:
-        return self._store.driven(lambda driver: self._take(driver, limit, ticket, stay, ahead))
+        return self._store.with_driver(lambda driver: self._take(driver, limit, ticket, stay, ahead))
 
     def drop(self, limit: Limit, ticket: str) -> None:
-        self._store.driven(lambda driver: driver.change(DROP, (ticket, limit.name)))
+        self._store.with_driver(lambda driver: driver.change(DROP, (ticket, limit.name)))
 
     def _take(self, driver: Driver, limit: Limit, ticket: str, stay: bool, ahead: int) -> float:
         self._hold_limit(driver, limit)

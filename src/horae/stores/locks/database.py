@@ -43,21 +43,21 @@ class DatabaseLocks(Locks):
                 return True
             return driver.change(self._insert, (key, token, until, self._holder)) == 1
 
-        return self._store.driven(write)
+        return self._store.with_driver(write)
 
     def move(self, key: str, token: str, ttl: timedelta) -> bool:
         now = self._clock.steady()
         parameters = (micros(now + ttl), key, token, micros(now))
-        return self._store.driven(lambda driver: driver.change(MOVE, parameters) == 1)
+        return self._store.with_driver(lambda driver: driver.change(MOVE, parameters) == 1)
 
     def remove(self, key: str, token: str) -> bool:
         parameters = (key, token, micros(self._clock.steady()))
-        return self._store.driven(lambda driver: driver.change(REMOVE, parameters) == 1)
+        return self._store.with_driver(lambda driver: driver.change(REMOVE, parameters) == 1)
 
     def peek(self, key: str) -> str | None:
-        found = self._store.driven(lambda driver: driver.rows(PEEK, (key, micros(self._clock.now()))))
+        found = self._store.with_driver(lambda driver: driver.rows(PEEK, (key, micros(self._clock.now()))))
         return found[0][0] if found else None
 
     def swap(self, key: str, seen: str, token: str, ttl: timedelta) -> bool:
         parameters = (token, micros(self._clock.now() + ttl), self._holder, key, seen)
-        return self._store.driven(lambda driver: driver.change(SWAP, parameters) == 1)
+        return self._store.with_driver(lambda driver: driver.change(SWAP, parameters) == 1)

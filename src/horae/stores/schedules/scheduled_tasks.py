@@ -49,9 +49,11 @@ class ScheduledTasks:
         if queues:
             query = query.where(c.queue.in_(sorted(queues)))
         if after is not None:
-            whose, changed, number = after
+            owned_by, changed, number = after
             earlier = or_(c.updated_at < changed, and_(c.updated_at == changed, c.id < number))
-            query = query.where(earlier if owner is not None else or_(c.owner < whose, and_(c.owner == whose, earlier)))
+            query = query.where(
+                earlier if owner is not None else or_(c.owner < owned_by, and_(c.owner == owned_by, earlier))
+            )
         return [SCHEDULES.read(row) for row in self.connection.execute(query)]
 
     def count_enabled(self, owner: str) -> int:
@@ -104,8 +106,8 @@ class ScheduledTasks:
                  for kind in ("manual", "backfill")]  # fmt: skip
         if not spots:
             return {}
-        among = tuple_(fires.c.schedule_id, fires.c.kind, fires.c.fire_at).in_(spots)
-        query = select(fires.c.job_id, fires.c.kind).where(among, fires.c.job_id.is_not(None))
+        condition = tuple_(fires.c.schedule_id, fires.c.kind, fires.c.fire_at).in_(spots)
+        query = select(fires.c.job_id, fires.c.kind).where(condition, fires.c.job_id.is_not(None))
         return {row[0]: row[1] for row in self.connection.execute(query)}
 
 

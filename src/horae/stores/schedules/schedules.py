@@ -190,8 +190,8 @@ class Schedules:
                 spots.append((number, kind, moment))
         if not spots:
             return set()
-        among = tuple_(fires.c.schedule_id, fires.c.kind, fires.c.fire_at).in_(spots)
-        found = self.connection.execute(select(fires.c.schedule_id).where(among, fires.c.verdict == "skipped"))
+        condition = tuple_(fires.c.schedule_id, fires.c.kind, fires.c.fire_at).in_(spots)
+        found = self.connection.execute(select(fires.c.schedule_id).where(condition, fires.c.verdict == "skipped"))
         return set(found.scalars())
 
     def tallies(self, numbers: Iterable[int]) -> dict[int, Tally]:

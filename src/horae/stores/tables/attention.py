@@ -182,7 +182,7 @@ JOURNAL = Declaration(
     Field("before", text(12), column="state_before"),
     Field("after", text(12), column="state_after"),
     Field("changes", _CHANGES, required=True),
-    Field("told", _FACTS, required=True),
+    Field("details", _FACTS, column="told", required=True),
     Field("control", text(64), required=True),
     Field("epoch", NUMBER, required=True),
     Field("hash", text(64)),

@@ -102,8 +102,8 @@ JOBS = Declaration(
 jobs = JOBS.table
 
 # What every run row copies from the job, and what the final one copies beyond that.
-_EVERY = {each.name: each.copy(required=each.required) for each in JOBS.marked(EVERY_RUN)}
-_FINAL = {each.name: each.copy() for each in JOBS.marked(FINAL_RUN)}
+_EVERY = {each.name: each.copy(required=each.required) for each in JOBS.condition(EVERY_RUN)}
+_FINAL = {each.name: each.copy() for each in JOBS.condition(FINAL_RUN)}
 ATTEMPT = tuple(each.column for each in _EVERY.values())
 SNAPSHOT = tuple(each.column for each in _FINAL.values())
 # Where copied columns stand in the table, as it has grown; a new one is the last.
@@ -195,7 +195,7 @@ needs = Table(
     Index("horae_needs_state", "state"),
 )
 
-_NEW = Writer(JOBS.marked(INSERTED))
+_NEW = Writer(JOBS.condition(INSERTED))
 INSERT_COLUMNS = (*_NEW.columns, "state", "created_at")
 
 

@@ -74,9 +74,9 @@ class AccessConformance:
 
     def test_a_token_is_revoked_once(self, store: Store) -> None:
         store.transact(lambda tx: tx.tokens.add(a_token()))
-        told = [store.transact(lambda tx: tx.tokens.revoke("a1", actor="op", now=NOON)) for _ in range(2)]
+        verdicts = [store.transact(lambda tx: tx.tokens.revoke("a1", actor="op", now=NOON)) for _ in range(2)]
 
-        assert told == [True, False]
+        assert verdicts == [True, False]
         assert store.read(lambda tx: tx.tokens.get("a1")) == a_token(revoked_at=NOON, revoked_by="op")
 
     def test_the_last_use_of_a_token_is_noted(self, store: Store) -> None:

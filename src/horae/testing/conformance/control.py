@@ -103,9 +103,9 @@ class ControlConformance:
         [late] = put(store, a_new_job(), now=NOON + SECOND)
         end(store, take(store, 1)[0])
 
-        told = find(store, created_after=NOON + SECOND), find(store, created_before=NOON + SECOND)
+        verdicts = find(store, created_after=NOON + SECOND), find(store, created_before=NOON + SECOND)
 
-        assert told == ([late], [early])
+        assert verdicts == ([late], [early])
 
     def test_pages_follow_each_other_without_gap_or_repetition(self, store: Store) -> None:
         given = put(store, *(a_new_job() for _ in range(25)))

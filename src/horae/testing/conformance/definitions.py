@@ -37,7 +37,7 @@ class DefinitionConformance:
 
         assert take(store) == []
         assert hold_of(store, number) == ("closed", "greet")
-        assert store.glance(["default"]).next_due_at is None, "it has left the claim index"
+        assert store.peek(["default"]).next_due_at is None, "it has left the claim index"
 
     def test_a_tenants_job_for_an_open_handler_is_claimed_like_any_other(self, store: Store) -> None:
         declare(store)
@@ -134,7 +134,7 @@ class DefinitionConformance:
         job = look(store, number)
         store.transact(lambda tx: tx.jobs.requeue(job, run_at=later, attempt=0, band=None, now=NOON))
 
-        assert store.glance(["default"]).next_due_at == later, "so that its tenant's worker wakes for it"
+        assert store.peek(["default"]).next_due_at == later, "so that its tenant's worker wakes for it"
         assert take(store, now=later) == []
         assert hold_of(store, number) == ("closed", "greet")
 

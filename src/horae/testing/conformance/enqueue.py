@@ -33,8 +33,17 @@ class EnqueueConformance:
 
         job = look(store, put(store, new)[0])
 
-        told = (job.handler, job.queue, job.owner, job.priority, job.payload, job.tags, job.max_attempts, job.timeout)
-        assert told == ("mail", "mail", "ann", "low", {"to": "you"}, ("a", "b"), 7, timedelta(seconds=5))
+        verdicts = (
+            job.handler,
+            job.queue,
+            job.owner,
+            job.priority,
+            job.payload,
+            job.tags,
+            job.max_attempts,
+            job.timeout,
+        )
+        assert verdicts == ("mail", "mail", "ann", "low", {"to": "you"}, ("a", "b"), 7, timedelta(seconds=5))
         assert (job.run_at, job.planned_at, job.created_at) == (NOON + timedelta(microseconds=1), NOON, NOON)
         assert (job.key, job.unique, job.concurrency_key, job.trace_id) == ("k", "u", "c", "t")
         assert (job.object_type, job.object_id, job.action) == ("memory", "o", "verify")

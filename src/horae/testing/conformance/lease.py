@@ -122,7 +122,7 @@ class LeaseConformance:
     # -- glance ------------------------------------------------------------------------------------------------------
 
     def test_an_empty_store_has_nothing_to_wake_for(self, store: Store) -> None:
-        found = store.glance(["default"])
+        found = store.peek(["default"])
 
         assert (found.next_due_at, found.next_expiry_at) == (None, None)
 
@@ -131,7 +131,7 @@ class LeaseConformance:
         put(store, a_new_job(run_at=NOON + SECOND, queue="other"))
 
         def first(*queues: str) -> datetime | None:
-            return store.glance(queues).next_due_at
+            return store.peek(queues).next_due_at
 
         assert (first("default"), first("default", "other"), first()) == (NOON + 5 * SECOND, NOON + SECOND, None)
 
@@ -139,29 +139,29 @@ class LeaseConformance:
         put(store, a_new_job())
         configure(store, paused_at=NOON)
 
-        assert store.glance(["default"]).next_due_at is None
+        assert store.peek(["default"]).next_due_at is None
 
     def test_held_jobs_wake_nobody(self, store: Store) -> None:
         put(store, *(a_new_job(concurrency_key="c") for _ in range(3)))
         take(store)
 
-        assert store.glance(["default"]).next_due_at is None
+        assert store.peek(["default"]).next_due_at is None
 
     def test_a_glance_tells_the_first_lease_to_run_out(self, store: Store) -> None:
         put(store, a_new_job(), a_new_job())
         take(store, 1, lease=9 * SECOND)
         take(store, 1, lease=5 * SECOND)
 
-        assert store.glance(["default"]).next_expiry_at == NOON + 5 * SECOND
+        assert store.peek(["default"]).next_expiry_at == NOON + 5 * SECOND
 
     def test_a_glance_with_a_node_is_its_heartbeat(self, store: Store) -> None:
-        store.glance(["default"], node=NODE)
-        store.glance(["default"], node=replace(NODE, seen_at=LATER))
+        store.peek(["default"], node=NODE)
+        store.peek(["default"], node=replace(NODE, seen_at=LATER))
 
         assert store.read(lambda tx: tx.nodes.all()) == [replace(NODE, seen_at=LATER)]
 
     def test_a_first_heartbeat_from_many_threads_is_one_node(self, store: Store) -> None:
-        at_once(6, lambda _: store.glance(["default"], node=NODE))
+        at_once(6, lambda _: store.peek(["default"], node=NODE))
 
         assert store.read(lambda tx: tx.nodes.all()) == [NODE]
 
@@ -172,7 +172,7 @@ class LeaseConformance:
         store.transact(lambda tx: tx.jobs.ask_to_cancel(mine, reason=""))
         store.transact(lambda tx: tx.jobs.ask_to_cancel(theirs, reason=""))
 
-        assert store.glance(["default"], worker_id="n1").cancelled == {mine.number}
+        assert store.peek(["default"], worker_id="n1").cancelled == {mine.number}
 
     def test_a_silent_node_is_forgotten(self, store: Store) -> None:
         store.transact(lambda tx: tx.nodes.put(NODE))
@@ -192,6 +192,6 @@ class LeaseConformance:
 
     def test_the_store_tells_its_time_or_leaves_it_to_the_system(self, store: Store) -> None:
         """C-36: where several hosts share a store, its clock rules."""
-        told = store.read_time()
+        verdicts = store.read_time()
 
-        assert told is None or abs(told - datetime.now(UTC)) < timedelta(minutes=1)
+        assert verdicts is None or abs(verdicts - datetime.now(UTC)) < timedelta(minutes=1)

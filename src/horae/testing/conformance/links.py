@@ -19,7 +19,7 @@ from horae.ports import World
 from horae.testing.builders import LEASE, a_request, a_schedule
 from horae.testing.clock import NOON, VirtualClock
 from horae.testing.conformance.support import at_once, end, take
-from horae.testing.conformance.world import InVirtualTime, job_of, run, told
+from horae.testing.conformance.world import InVirtualTime, job_of, run, verdicts
 
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
@@ -130,7 +130,7 @@ class LinkConformance(InVirtualTime):
             assert run(world).fire_at == clock.now()
             clock.advance(MINUTE)
 
-        assert told(world, "both") == [("ran", None, 1)] * 2
+        assert verdicts(world, "both") == [("ran", None, 1)] * 2
 
     def test_leaders_that_end_at_the_same_moment_fire_their_follower_once(self, world: World) -> None:
         for place in range(4):

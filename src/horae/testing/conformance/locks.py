@@ -17,7 +17,7 @@ from horae.ports import World
 from horae.testing.builders import a_schedule
 from horae.testing.clock import VirtualClock
 from horae.testing.conformance.support import take
-from horae.testing.conformance.world import InVirtualTime, job_of, run, told
+from horae.testing.conformance.world import InVirtualTime, job_of, run, verdicts
 
 MINUTE = timedelta(minutes=1)
 KEY = "job:minutely"
@@ -46,7 +46,7 @@ class LockConformance(InVirtualTime):
         clock.advance(MINUTE)
         fires.fire_due(world)
 
-        assert told(world, "minutely") == [("ran", None, 1), ("ran", None, 1)]
+        assert verdicts(world, "minutely") == [("ran", None, 1), ("ran", None, 1)]
         assert job_of(world, "minutely").id != waits.id
         assert occurrence_of(world, waits).is_replaced
 
@@ -57,7 +57,7 @@ class LockConformance(InVirtualTime):
         fires.fire_due(world)
         job = run(world, "skipped", error="lock")
 
-        assert told(world, "minutely") == [("skipped", "lock", 1)]
+        assert verdicts(world, "minutely") == [("skipped", "lock", 1)]
         assert [entry.outcome for entry in verbs.runs(world, job.id)] == ["skipped"]
         assert world.store.read(lambda tx: tx.schedules.skipped([number])) == {number}
 
@@ -70,7 +70,7 @@ class LockConformance(InVirtualTime):
         run(world, "failed", error="Boom")
         run(world, "skipped", error="lock")
 
-        assert told(world, "minutely") == [("ran", None, 1)]
+        assert verdicts(world, "minutely") == [("ran", None, 1)]
 
     def test_what_a_person_asked_for_does_not_yield(self, world: World, clock: VirtualClock) -> None:
         schedules.create(world, a_schedule("minutely"))
@@ -81,7 +81,7 @@ class LockConformance(InVirtualTime):
         clock.advance(MINUTE)
         fires.fire_due(world)
 
-        assert told(world, "minutely")[-1] == ("skipped", "running", 1)
+        assert verdicts(world, "minutely")[-1] == ("skipped", "running", 1)
 
     def test_waiting_for_the_lock_ends_with_the_next_ending_of_another_kind(
         self, world: World, clock: VirtualClock

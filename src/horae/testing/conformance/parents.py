@@ -58,15 +58,15 @@ class ParentConformance(InVirtualTime):
 
     # -- the policies --------------------------------------------------------------------------------------------
 
-    @pytest.mark.parametrize(("how", "told"), [("dead", "is dead"), ("cancelled", "was cancelled")])
-    def test_a_child_is_cancelled_with_its_parent(self, world: World, how: str, told: str) -> None:
+    @pytest.mark.parametrize(("how", "verdicts"), [("dead", "is dead"), ("cancelled", "was cancelled")])
+    def test_a_child_is_cancelled_with_its_parent(self, world: World, how: str, verdicts: str) -> None:
         parent = enqueue(world)
         child = enqueue(world, parent)
 
         lose_parent(world, parent, how)
 
         ended = verbs.get(world, child.id)
-        assert (ended.state, ended.cancel_reason) == ("cancelled", f"{parent.id}, which it waited for, {told}")
+        assert (ended.state, ended.cancel_reason) == ("cancelled", f"{parent.id}, which it waited for, {verdicts}")
         assert [attempt.outcome for attempt in verbs.runs(world, child.id)] == ["cancelled"]
         assert take(world.store) == []
 
@@ -122,8 +122,8 @@ class ParentConformance(InVirtualTime):
         child = enqueue(world, *parents, concurrency_key="k")
         take(world.store)
 
-        told = f"it waits for {parents[0].id} (running), {parents[1].id} (queued) to succeed"
-        assert reasons(world, child) == [("held", told)]
+        verdicts = f"it waits for {parents[0].id} (running), {parents[1].id} (queued) to succeed"
+        assert reasons(world, child) == [("held", verdicts)]
 
     # -- chains --------------------------------------------------------------------------------------------------
 

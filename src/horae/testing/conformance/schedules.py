@@ -23,7 +23,7 @@ from horae.ports import ScheduleFilter, World
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, VirtualClock
 from horae.testing.conformance.support import HOSTILE, at_once, end, lease_of, lose, take
-from horae.testing.conformance.world import InVirtualTime, run, told
+from horae.testing.conformance.world import InVirtualTime, run, verdicts
 
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
@@ -186,7 +186,7 @@ class ScheduleConformance(InVirtualTime):
 
         firing.fire_due(world)
 
-        assert told(world, "minutely") == [("ran", None, 1)]
+        assert verdicts(world, "minutely") == [("ran", None, 1)]
         assert verbs.counts(world)["default"]["queued"] == 1
         after = schedules.get(world, "minutely")
         assert (after.next_fire_at, after.fire_count) == (NOON + 2 * MINUTE, 1)
@@ -205,7 +205,7 @@ class ScheduleConformance(InVirtualTime):
         firing.fire_due(world)
 
         assert fired == ["sound"]
-        assert told(world, "broken") == [("skipped", "changed", 1), ("ran", None, 1)]
+        assert verdicts(world, "broken") == [("skipped", "changed", 1), ("ran", None, 1)]
 
     def test_missed_fires_are_one_record(self, world: World, clock: VirtualClock) -> None:
         schedules.create(world, a_schedule())
@@ -213,7 +213,7 @@ class ScheduleConformance(InVirtualTime):
 
         firing.fire_due(world)
 
-        assert told(world, "minutely") == [("merged", "misfire", 3 * 1440 - 1), ("ran", None, 1)]
+        assert verdicts(world, "minutely") == [("merged", "misfire", 3 * 1440 - 1), ("ran", None, 1)]
         [(last, _), (merged, _)] = schedules.history(world, "minutely")
         assert (merged.fire_at, merged.last_at, merged.merged_into) == (
             NOON + MINUTE,
@@ -236,7 +236,7 @@ class ScheduleConformance(InVirtualTime):
         clock.advance(MINUTE)
         firing.fire_due(world)
 
-        assert told(world, "minutely") == [
+        assert verdicts(world, "minutely") == [
             ("ran", None, 1),
             ("skipped", "running", 1),
             ("skipped", "running", 1),
@@ -259,7 +259,7 @@ class ScheduleConformance(InVirtualTime):
             ["failed", "cancelled"],
         )
         assert dropped.cancel_reason is not None
-        assert told(world, "minutely") == [("ran", None, 1), ("ran", None, 1)]
+        assert verdicts(world, "minutely") == [("ran", None, 1), ("ran", None, 1)]
 
     def test_a_job_that_lost_its_worker_and_is_due_again_does_not_yield(
         self, world: World, clock: VirtualClock
@@ -276,7 +276,7 @@ class ScheduleConformance(InVirtualTime):
         firing.fire_due(world)
 
         assert [job.number for job in take(world.store, now=clock.now())] == [lost.number]
-        assert told(world, "minutely") == [("ran", None, 1), ("skipped", "running", 1)]
+        assert verdicts(world, "minutely") == [("ran", None, 1), ("skipped", "running", 1)]
 
     def test_one_waits_behind_the_running_one_and_never_beside_it(self, world: World, clock: VirtualClock) -> None:
         schedules.create(world, a_schedule(overlap="queue_one"))
@@ -290,7 +290,7 @@ class ScheduleConformance(InVirtualTime):
         assert take(world.store, now=clock.now()) == []
         end(world.store, running, now=clock.now())
         assert len(take(world.store, now=clock.now())) == 1
-        assert told(world, "minutely") == [("ran", None, 1), ("ran", None, 1), ("skipped", "running", 1)]
+        assert verdicts(world, "minutely") == [("ran", None, 1), ("ran", None, 1), ("skipped", "running", 1)]
 
     def test_fires_that_are_made_up_for_do_not_overlap_either(self, world: World, clock: VirtualClock) -> None:
         """S3-24: each takes longer than the spreading allows, so each waits for the one before."""
@@ -317,12 +317,12 @@ class ScheduleConformance(InVirtualTime):
         claims.checkpoint(world, lease_of(silent), {"page": 7})
         clock.advance(10 * MINUTE)
         firing.fire_due(world)
-        refused = told(world, "minutely")[-1]
+        refused = verdicts(world, "minutely")[-1]
         clock.advance(MINUTE)
 
         firing.fire_due(world)
 
-        assert (refused, told(world, "minutely")[-1]) == (("skipped", "running", 1), ("ran", None, 1))
+        assert (refused, verdicts(world, "minutely")[-1]) == (("skipped", "running", 1), ("ran", None, 1))
         with pytest.raises(LeaseLost):
             endings.ack(world, silent.id, silent.token)
         closed = verbs.get(world, silent.id)
@@ -346,7 +346,7 @@ class ScheduleConformance(InVirtualTime):
         act(0)  # a schedule that was being triggered when it came to its turn was passed over
 
         for number in range(10):
-            assert Counter(verdict for verdict, _, _ in told(world, f"s{number}")) == {"ran": 1, "skipped": 1}
+            assert Counter(verdict for verdict, _, _ in verdicts(world, f"s{number}")) == {"ran": 1, "skipped": 1}
 
     def test_two_triggers_in_the_same_microsecond_are_two_fires(self, world: World) -> None:
         schedules.create(world, a_schedule(overlap="allow"))
@@ -381,7 +381,7 @@ class ScheduleConformance(InVirtualTime):
         schedules.delete(world, "s")
 
         assert run(world).id == job_id
-        assert world.store.glance([]).next_fire_at is None
+        assert world.store.peek([]).next_fire_at is None
 
 
 def _record(tx: Any, number: int, fire: Fire) -> None:

@@ -37,9 +37,9 @@ class SettleConformance:
         """S0-14, S0-15, S0-16."""
         put(store, a_new_job({"a": 1}, tags=("t",), key="k", trace_id="trace"))
         [job] = take(store)
-        told: dict[str, Any] = {"result": '{"b":2}', "next_action_at": NOON + SECOND, "audit_event_id": "aud_1"}
+        verdicts: dict[str, Any] = {"result": '{"b":2}', "next_action_at": NOON + SECOND, "audit_event_id": "aud_1"}
 
-        end(store, job, now=NOON + SECOND, **told)
+        end(store, job, now=NOON + SECOND, **verdicts)
 
         done = look(store, job.number)
         assert (done.state, done.result, done.finished_at, done.payload) == (
@@ -131,8 +131,8 @@ class SettleConformance:
 
         [job] = take(store)
 
-        told = [run.outcome for run in attempts(store, job.number)]
-        assert told == ["failed", "snoozed", "timed_out", "running"]
+        verdicts = [run.outcome for run in attempts(store, job.number)]
+        assert verdicts == ["failed", "snoozed", "timed_out", "running"]
 
     def test_a_large_batch_of_every_ending_is_settled_at_once(self, store: Store) -> None:
         put(store, *(a_new_job(max_attempts=1 if place % 2 else 3) for place in range(1000)))
@@ -143,8 +143,8 @@ class SettleConformance:
         assert store.settle(written, now=NOON) == set()
 
         counts = store.read(lambda tx: tx.jobs.counts(None, None))
-        told = {state: counts.get(("default", state), 0) for state in ("succeeded", "cancelled", "dead", "queued")}
-        assert told == {"succeeded": 200, "cancelled": 200, "dead": 100, "queued": 500}
+        verdicts = {state: counts.get(("default", state), 0) for state in ("succeeded", "cancelled", "dead", "queued")}
+        assert verdicts == {"succeeded": 200, "cancelled": 200, "dead": 100, "queued": 500}
 
     def test_nothing_to_settle_is_no_trouble(self, store: Store) -> None:
         assert store.settle([], now=NOON) == set()
@@ -207,7 +207,7 @@ class SettleConformance:
 
         accepted = at_once(4, lambda index: [end(store, job, result=str(index)) for job in taken])
 
-        assert [sum(told) for told in zip(*accepted, strict=True)] == [1] * 10
+        assert [sum(verdicts) for verdicts in zip(*accepted, strict=True)] == [1] * 10
 
     # -- lost leases: C-24 -----------------------------------------------------------------------------------------
 
@@ -284,8 +284,8 @@ class SettleConformance:
 
         store.transact(write)
 
-        told = store.read(lambda tx: [tx.ledger.get(job.number, step) for step in ("charge", "Charge")])
-        assert told == ['"receipt"', None]
+        verdicts = store.read(lambda tx: [tx.ledger.get(job.number, step) for step in ("charge", "Charge")])
+        assert verdicts == ['"receipt"', None]
 
     def test_a_stale_token_cannot_write_to_the_ledger(self, store: Store) -> None:
         put(store, a_new_job())

@@ -52,9 +52,9 @@ def take(
     return store.claim(Claim(queue, limit, worker, lease, order, owner), now=now)
 
 
-def end(store: Store, job: Job, ending: Ending = "succeeded", *, now: datetime = NOON, **told: Any) -> bool:
+def end(store: Store, job: Job, ending: Ending = "succeeded", *, now: datetime = NOON, **verdicts: Any) -> bool:
     """Settle one job; true when its token was still current."""
-    outcome = Outcome(ending, **told)
+    outcome = Outcome(ending, **verdicts)
     return not store.settle([settlement(job, outcome, now=now, roll=0.5)], now=now)
 
 

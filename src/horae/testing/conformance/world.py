@@ -26,7 +26,7 @@ class InVirtualTime:
         return World(store, clock, LoadedDice(), tzdata="2030a")
 
 
-def told(world: World, key: str) -> list[tuple[str, str | None, int]]:
+def verdicts(world: World, key: str) -> list[tuple[str, str | None, int]]:
     """Verdict, reason and count of each record, the oldest first."""
     rows = reversed(schedules.history(world, key, limit=1000))
     return [(fire.verdict, fire.reason, fire.count) for fire, _ in rows]
