@@ -97,10 +97,10 @@ def gathered(
     points: Iterable[tuple[tuple[str, ...], float]], merge: Callable[[float, float], float] = lambda a, b: a + b
 ) -> dict[tuple[str, ...], float]:
     """Values under their labels; those that share labels are merged."""
-    told: dict[tuple[str, ...], float] = {}
+    values: dict[tuple[str, ...], float] = {}
     for labels, value in points:
-        told[labels] = merge(told[labels], value) if labels in told else value
-    return told
+        values[labels] = merge(values[labels], value) if labels in values else value
+    return values
 
 
 def merged(families: Sequence[Family]) -> list[Family]:

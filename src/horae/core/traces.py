@@ -29,10 +29,10 @@ class Parent:
 
 def parent_of(text: str | None) -> Parent | None:
     """What a ``traceparent`` says; None for anything else. A later version than ours is read as far as we know it."""
-    told = text.strip() if text else ""
-    if len(told) > 55 and told[2:3] == "-" and told[55:56] == "-" and not told.startswith(("00", "ff")):
-        told = "00" + told[2:55]
-    found = _PARENT.fullmatch(told)
+    header = text.strip() if text else ""
+    if len(header) > 55 and header[2:3] == "-" and header[55:56] == "-" and not header.startswith(("00", "ff")):
+        header = "00" + header[2:55]
+    found = _PARENT.fullmatch(header)
     return None if found is None else Parent(found[1], found[2], int(found[3], 16))
 
 

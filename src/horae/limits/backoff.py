@@ -51,13 +51,13 @@ def http_status(error: BaseException) -> int | None:
 def retry_after(error: BaseException, clock: Clock) -> timedelta | None:
     """How long the server asks to wait, in its ``Retry-After`` header: seconds, or a date."""
     headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None)
-    told = _header(headers, "retry-after")
-    if told is None:
+    header = _header(headers, "retry-after")
+    if header is None:
         return None
-    if re.fullmatch(r"\d+(\.\d+)?", told):
-        return timedelta(seconds=min(float(told), LONGEST))
+    if re.fullmatch(r"\d+(\.\d+)?", header):
+        return timedelta(seconds=min(float(header), LONGEST))
     try:
-        return max(timedelta(0), aware(parsedate_to_datetime(told)) - clock.now())
+        return max(timedelta(0), aware(parsedate_to_datetime(header)) - clock.now())
     except ValueError:
         return None  # neither a number nor a date: as if it were not there
 
@@ -151,8 +151,8 @@ class Backoff:
             )
             return None
         seconds = max(wait, asked or timedelta(0)).total_seconds()
-        told = (_name(function), tried + 1, self.retries, seconds, type(error).__name__, _words(error))
-        log.warning("%s: limit exceeded, retry %d of %d in %.3g s: %s: %s", *told)
+        facts = (_name(function), tried + 1, self.retries, seconds, type(error).__name__, _words(error))
+        log.warning("%s: limit exceeded, retry %d of %d in %.3g s: %s: %s", *facts)
         return seconds
 
 

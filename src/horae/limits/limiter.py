@@ -67,12 +67,12 @@ class RateLimiter:
         cls, name: str = "default", environment: Mapping[str, str] | None = None, **options: Any
     ) -> Self:
         """A limiter as the environment sets it: ``HORAE_RATE_LIMIT_MAX_CALLS``, ``HORAE_RATE_LIMIT_WINDOW_SECONDS``."""
-        told = os.environ if environment is None else environment
-        max_calls = _number(told, MAX_CALLS_NAMES, MAX_CALLS)
+        variables = os.environ if environment is None else environment
+        max_calls = _number(variables, MAX_CALLS_NAMES, MAX_CALLS)
         if max_calls != int(max_calls):
             names = " or ".join(MAX_CALLS_NAMES)
             raise ConfigurationError("rate_setting_not_whole", names=names, value=max_calls)
-        return cls(int(max_calls), _number(told, WINDOW_NAMES, WINDOW), name=name, **options)
+        return cls(int(max_calls), _number(variables, WINDOW_NAMES, WINDOW), name=name, **options)
 
     @property
     def counts_in_database(self) -> bool:
@@ -267,14 +267,14 @@ def _settle(turn: asyncio.Future[None]) -> None:
         turn.set_result(None)
 
 
-def _number(told: Mapping[str, str], names: tuple[str, ...], default: float) -> float:
-    name = next((name for name in names if told.get(name)), None)
+def _number(variables: Mapping[str, str], names: tuple[str, ...], default: float) -> float:
+    name = next((name for name in names if variables.get(name)), None)
     if name is None:
         return default
     try:
-        number = float(told[name])
+        number = float(variables[name])
         if not 0 < number < 10**9:
             raise ValueError(number)
     except ValueError:
-        raise ConfigurationError("rate_setting_not_positive", name=name, value=told[name]) from None
+        raise ConfigurationError("rate_setting_not_positive", name=name, value=variables[name]) from None
     return number

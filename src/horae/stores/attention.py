@@ -84,8 +84,8 @@ class Attention:
     def lane_by_number(self, number: int, *, lock: bool = False) -> Lane | None:
         return self._lane(LANE_BY_NUMBER_LOCKED if lock else LANE_BY_NUMBER, {"id": number})
 
-    def _lane(self, query: Select[Any], told: dict[str, Any]) -> Lane | None:
-        row = self.connection.execute(query, told).first()
+    def _lane(self, query: Select[Any], parameters: dict[str, Any]) -> Lane | None:
+        row = self.connection.execute(query, parameters).first()
         return None if row is None else LANES.read(row)
 
     def lanes(self, owner: str | None, *, limit: int, after: int) -> list[Lane]:
@@ -131,12 +131,12 @@ class Attention:
 
     def tasks(self, lane: int, *, states: Iterable[str] = (), limit: int, before: int | None = None) -> list[Task]:
         """Newest first, a page at a time."""
-        wanted = [tasks.c.lane_id == lane]
-        if told := tuple(states):
-            wanted.append(tasks.c.state.in_(told))
+        conditions = [tasks.c.lane_id == lane]
+        if listed := tuple(states):
+            conditions.append(tasks.c.state.in_(listed))
         if before is not None:
-            wanted.append(tasks.c.id < before)
-        query = select(*TASKS.select).where(*wanted).order_by(tasks.c.id.desc()).limit(limit)
+            conditions.append(tasks.c.id < before)
+        query = select(*TASKS.select).where(*conditions).order_by(tasks.c.id.desc()).limit(limit)
         return self._find(Task, query)
 
     def wait(self, number: int) -> TaskWait | None:
@@ -192,12 +192,12 @@ class Attention:
             "fact": list(self._find(StoredFact, ALL[StoredFact], lane_id=lane)),
         }
 
-    def _find(self, kind: type[K], query: Select[Any], **told: Any) -> list[K]:
+    def _find(self, kind: type[K], query: Select[Any], **parameters: Any) -> list[K]:
         kept: Declaration[K] = KEPT[kind]
-        return [_read(kept, row) for row in self.connection.execute(query, told)]
+        return [_read(kept, row) for row in self.connection.execute(query, parameters)]
 
-    def _first(self, kind: type[K], query: Select[Any], **told: Any) -> K | None:
-        return next(iter(self._find(kind, query, **told)), None)
+    def _first(self, kind: type[K], query: Select[Any], **parameters: Any) -> K | None:
+        return next(iter(self._find(kind, query, **parameters)), None)
 
     # -- the journal ---------------------------------------------------------------------------------------------
 
@@ -224,9 +224,9 @@ class Attention:
 
     def seal(self, lane: int, hashes: Mapping[int, str]) -> None:
         """Give lines their hashes, by their numbers."""
-        told = [{"lane": lane, "line": seq, "hash": hash_text} for seq, hash_text in hashes.items()]
-        if told:
-            self.connection.execute(SEAL, told)
+        rows = [{"lane": lane, "line": seq, "hash": hash_text} for seq, hash_text in hashes.items()]
+        if rows:
+            self.connection.execute(SEAL, rows)
 
 
 def _is_kept(number: ColumnElement[Any]) -> ColumnElement[bool]:

@@ -43,7 +43,7 @@ class Logs:
 
     def find(self, wanted: LogFilter, *, limit: int, before: tuple[int, int] | None) -> list[Logged]:
         """A page of runs; *before* is (job, token) of the last one of the page before."""
-        told: dict[tuple[int, int], Logged] = {}
+        found: dict[tuple[int, int], Logged] = {}
         for source in _sources(wanted):
             query = _narrowed(_lines(source), source, wanted)
             number, token = _name(source)
@@ -51,8 +51,8 @@ class Logs:
                 earlier = and_(number == before[0], token < before[1])
                 query = query.where(or_(number < before[0], earlier))
             rows = self.connection.execute(query.order_by(number.desc(), token.desc()).limit(limit))
-            told |= {(row.job_id, row.token): _logged(row) for row in rows}  # an ended one wins: it is read last
-        page = [told[name] for name in sorted(told, reverse=True)[:limit]]
+            found |= {(row.job_id, row.token): _logged(row) for row in rows}  # an ended one wins: it is read last
+        page = [found[name] for name in sorted(found, reverse=True)[:limit]]
         return self._with_triggers(page)
 
     def get(self, number: int, token: int) -> Logged | None:
@@ -120,21 +120,21 @@ def _name(source: Any) -> tuple[ColumnElement[int], ColumnElement[int]]:
 
 def _lines(source: Any) -> Select[Any]:
     """What a line of the log tells; payloads and results stay where they are."""
-    columns = [_told(source, name) for name in LOGGED.columns]
+    columns = [_column(source, name) for name in LOGGED.columns]
     chosen: Select[Any] = select(*columns, schedules.c.schedule_key.label("schedule_key"))
     return chosen.select_from(source.outerjoin(schedules, schedules.c.id == source.c.schedule_id))
 
 
-def _told(source: Any, name: str) -> ColumnElement[Any]:
+def _column(source: Any, name: str) -> ColumnElement[Any]:
     if source is runs:
-        told: ColumnElement[Any] = runs.c[name]
+        column: ColumnElement[Any] = runs.c[name]
     elif name == "job_id":
-        told = jobs.c.id.label(name)
+        column = jobs.c.id.label(name)
     elif name == "outcome":
-        told = literal(RUNNING).label(name)
+        column = literal(RUNNING).label(name)
     else:
-        told = literal_column("NULL").label(name) if name in UNKNOWN else jobs.c[name]
-    return told
+        column = literal_column("NULL").label(name) if name in UNKNOWN else jobs.c[name]
+    return column
 
 
 def _narrowed(query: Select[Any], source: Any, wanted: LogFilter) -> Select[Any]:

@@ -52,7 +52,7 @@ def in_our_words(function: Callable[P, T]) -> Callable[P, T]:
     """Tell the client's errors as ours."""
 
     @wraps(function)
-    def told(*args: P.args, **kwargs: P.kwargs) -> T:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return function(*args, **kwargs)
         except (RedisConnectionError, RedisTimeoutError) as problem:
@@ -60,4 +60,4 @@ def in_our_words(function: Callable[P, T]) -> Callable[P, T]:
         except RedisError as problem:
             raise StoreError("redis_refused", problem=str(problem)) from problem
 
-    return told
+    return wrapper

@@ -109,13 +109,13 @@ def _in_our_words() -> Iterator[None]:
     try:
         yield
     except (OperationalError, InterfaceError) as problem:
-        told = f"{problem.orig}".partition("\n\tIs the server running")[0].strip() or type(problem).__name__
-        if "locked" in told:
-            raise StoreBusy("database_locked", problem=told) from problem
+        message = f"{problem.orig}".partition("\n\tIs the server running")[0].strip() or type(problem).__name__
+        if "locked" in message:
+            raise StoreBusy("database_locked", problem=message) from problem
         no_room = getattr(problem.orig, "sqlite_errorcode", None) in NO_ROOM
-        if no_room or "is full" in told or "No space left" in told:
-            raise StoreFull("database_no_room", problem=told) from problem
-        raise StoreUnavailable("database_unreachable", problem=told) from problem
+        if no_room or "is full" in message or "No space left" in message:
+            raise StoreFull("database_no_room", problem=message) from problem
+        raise StoreUnavailable("database_unreachable", problem=message) from problem
 
 
 @contextmanager

@@ -72,7 +72,7 @@ class SqlStore(ABC):
         """Insert jobs without keys; their numbers, in order."""
 
     @abstractmethod
-    def translated(self, problem: Exception, *, sent: bool = True) -> Exception:
+    def translate_error(self, problem: Exception, *, sent: bool = True) -> Exception:
         """A driver's error in our words; what is not the database's fault comes back unchanged.
 
         *sent*: a writing statement was sent, so that a missing answer leaves the outcome unknown.
@@ -161,10 +161,10 @@ class SqlStore(ABC):
                     patience -= self.timeouts.lock if self.is_lock_timeout(cause) else timedelta(0)
                     if patience > self.timeouts.lock:
                         continue
-                told = self.translated(cause, sent=sent)
-                if told is cause:
+                error = self.translate_error(cause, sent=sent)
+                if error is cause:
                     raise
-                raise told from problem
+                raise error from problem
         raise AssertionError("the last round always returns or raises")
 
     def acquire(self, connect: Callable[[], C]) -> C:
@@ -175,10 +175,10 @@ class SqlStore(ABC):
             raise _pool_exhausted() from problem
         except Exception as problem:
             cause = driver_error(problem)
-            told = self.translated(cause, sent=False)
-            if told is cause:
+            error = self.translate_error(cause, sent=False)
+            if error is cause:
                 raise
-            raise told from problem
+            raise error from problem
 
     # -- the hot verbs -------------------------------------------------------------------------------------------
 
@@ -206,8 +206,8 @@ class SqlStore(ABC):
             placed = Jobs(connection).insert(jobs, now)
         except DBAPIError as problem:
             cause = driver_error(problem)
-            told = self.translated(cause, sent=False)  # the transaction is the caller's, and so is its commit
-            raise (problem if told is cause else told) from problem
+            error = self.translate_error(cause, sent=False)  # the transaction is the caller's, and so is its commit
+            raise (problem if error is cause else error) from problem
         self.announce_on(connection, {job.queue for job in jobs})
         return placed
 

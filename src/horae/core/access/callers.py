@@ -167,13 +167,13 @@ def masked_values(value: Any) -> Any:
 
 def scopes_from(words: Iterable[str]) -> tuple[str, ...]:
     """Scopes as written by a person; what is unknown is refused."""
-    told = tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
-    unknown = sorted(set(told) - set(SCOPES))
+    scopes = tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
+    unknown = sorted(set(scopes) - set(SCOPES))
     if unknown:
         raise InvalidInput("scope_unknown", scope=unknown[0], choices=list(SCOPES))
-    if not told:
+    if not scopes:
         raise InvalidInput("scopes_missing", choices=list(SCOPES))
-    return told
+    return scopes
 
 
 def _check(token_id: str, secret: str) -> str:

@@ -36,14 +36,14 @@ class OwnerSettings:
 
     def into(self, stored: Mapping[str, Any]) -> dict[str, Any]:
         """The JSON to store: these settings in place of earlier ones, beside whatever else is kept there."""
-        told: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "allow_networks": list(self.allow_networks),
             "allow_http": self.allow_http,
             "ports": list(self.ports),
         }
         if self.max_enabled_tasks is not None:
-            told["max_enabled_tasks"] = self.max_enabled_tasks
-        return {key: value for key, value in stored.items() if key != "max_enabled_tasks"} | told
+            settings["max_enabled_tasks"] = self.max_enabled_tasks
+        return {key: value for key, value in stored.items() if key != "max_enabled_tasks"} | settings
 
     @property
     def rules(self) -> Rules:
@@ -65,10 +65,10 @@ def _ports(given: Any) -> tuple[int, ...]:
     return tuple(sorted(set(numbers)))
 
 
-def _listed(given: Any, kind: type, most: int, told: str) -> Sequence[Any]:
+def _listed(given: Any, kind: type, most: int, expected: str) -> Sequence[Any]:
     fits = given is None or (isinstance(given, list | tuple) and all(type(each) is kind for each in given))
     if not fits or len(given or ()) > most:
-        raise InvalidInput("owner_list_unreadable", expected=told, most=most)
+        raise InvalidInput("owner_list_unreadable", expected=expected, most=most)
     return given or ()
 
 

@@ -243,11 +243,11 @@ def change(table: str, before: Kept | None, after: Kept) -> list[Any] | None:
 
 def fold(lines: Iterable[Line]) -> dict[str, dict[int, dict[str, Any]]]:
     """The tables as the journal tells them."""
-    told: dict[str, dict[int, dict[str, Any]]] = {table: {} for table in TABLES}
+    folded: dict[str, dict[int, dict[str, Any]]] = {table: {} for table in TABLES}
     for line in lines:
         for table, number, new in line.changes:
-            told[table].setdefault(int(number), {}).update(new)
-    return told
+            folded[table].setdefault(int(number), {}).update(new)
+    return folded
 
 
 def chained(previous: str, line: Line) -> str:
@@ -266,9 +266,9 @@ def complaints(lines: Sequence[Line], tables: Mapping[str, Mapping[int, Mapping[
     Lines that have not been sealed yet have no hash; only the last ones may lack it.
     """
     found, previous, unsealed = list[str](), GENESIS, False
-    for place, line in enumerate(lines, 1):
-        if line.seq != place:
-            found.append(f"line {place} is missing: the next one is {line.seq}")
+    for expected, line in enumerate(lines, 1):
+        if line.seq != expected:
+            found.append(f"line {expected} is missing: the next one is {line.seq}")
             break
         if line.hash is None:
             unsealed = True
@@ -277,8 +277,7 @@ def complaints(lines: Sequence[Line], tables: Mapping[str, Mapping[int, Mapping[
         elif line.hash != chained(previous, line):
             found.append(f"line {line.seq} was changed after it was sealed")
         previous = line.hash or previous
-    told = fold(lines)
-    for table, rows in told.items():
+    for table, rows in fold(lines).items():
         real = tables.get(table, {})
         found += [
             f"{table} {number} is in the journal and not in the store" for number in sorted(set(rows) - set(real))

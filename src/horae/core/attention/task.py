@@ -263,8 +263,8 @@ class Rule:
         return {each.name: getattr(self, each.name) for each in fields(self)} | {"payload": dict(self.payload)}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Rule:
-        return cls(**{each.name: told[each.name] for each in fields(cls) if each.name in told})
+    def from_json(cls, stored: Mapping[str, Any]) -> Rule:
+        return cls(**{each.name: stored[each.name] for each in fields(cls) if each.name in stored})
 
 
 def wait_span(timeout: object, policy: Policy) -> timedelta:

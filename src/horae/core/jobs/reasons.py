@@ -119,13 +119,13 @@ def _parents(parents: Sequence[Parent]) -> Iterator[Reason]:
 
 def _lost(parent: Parent) -> str:
     ended = {"dead": "is dead", "cancelled": "was cancelled"}.get(parent.state or "", "is no longer on record")
-    told = f"it waits for {parent.id}, which {ended}"
+    waiting = f"it waits for {parent.id}, which {ended}"
     if parent.policy != "wait":
         follows = "is cancelled for it" if parent.policy == "cancel" else "runs without it"
-        return f"{told}; it {follows} as soon as a worker looks after it"
+        return f"{waiting}; it {follows} as soon as a worker looks after it"
     if parent.state == "dead":
-        return f"{told}, and waits on (on_parent_dead=wait); revive {parent.id}, or cancel this job"
-    return f"{told} and cannot be revived (on_parent_dead=wait); cancel this job"
+        return f"{waiting}, and waits on (on_parent_dead=wait); revive {parent.id}, or cancel this job"
+    return f"{waiting} and cannot be revived (on_parent_dead=wait); cancel this job"
 
 
 def _held(job: Job, around: Around) -> Reason:

@@ -121,25 +121,25 @@ class Retry:
 
     def as_json(self) -> dict[str, Any]:
         """The policy as stored with a job; the number of attempts has a column of its own."""
-        told: dict[str, Any] = {"kind": self.kind, "delay": self.delay.total_seconds()}
+        stored: dict[str, Any] = {"kind": self.kind, "delay": self.delay.total_seconds()}
         if self.kind == "exponential":
-            told |= {"factor": self.factor, "cap": self.cap.total_seconds(), "jitter": self.jitter}
+            stored |= {"factor": self.factor, "cap": self.cap.total_seconds(), "jitter": self.jitter}
         if self.kind == "external":
-            told |= {"deadline": self.deadline.total_seconds(), "gives_up": self.gives_up}
-        return told
+            stored |= {"deadline": self.deadline.total_seconds(), "gives_up": self.gives_up}
+        return stored
 
     @classmethod
-    def from_json(cls, told: dict[str, Any], attempts: int) -> Self:
+    def from_json(cls, stored: dict[str, Any], attempts: int) -> Self:
         """Read a stored policy. What an older version accepted is brought within bounds: the job must be readable."""
         return cls(
-            kind=told["kind"],
+            kind=stored["kind"],
             attempts=min(attempts, MAX_ATTEMPTS),
-            delay=_bounded(told.get("delay", 0)),
-            factor=told.get("factor", 2.0),
-            cap=_bounded(told.get("cap", 3600)),
-            jitter=told.get("jitter", True),
-            deadline=_bounded(told.get("deadline", 30)),
-            gives_up=told.get("gives_up", False),
+            delay=_bounded(stored.get("delay", 0)),
+            factor=stored.get("factor", 2.0),
+            cap=_bounded(stored.get("cap", 3600)),
+            jitter=stored.get("jitter", True),
+            deadline=_bounded(stored.get("deadline", 30)),
+            gives_up=stored.get("gives_up", False),
         )
 
 

@@ -79,13 +79,13 @@ def verify(
     tolerance: timedelta = TOLERANCE,
 ) -> str:
     """The id of a message that one of these secrets signed, lately; whoever acts on it does so once for each id."""
-    told = {name.lower(): value for name, value in headers.items()}
-    message_id, seconds = told.get(ID, ""), told.get(TIMESTAMP, "")
-    if not _ID.fullmatch(message_id) or not _SECONDS.fullmatch(seconds) or not told.get(SIGNATURE):
+    lowered = {name.lower(): value for name, value in headers.items()}
+    message_id, seconds = lowered.get(ID, ""), lowered.get(TIMESTAMP, "")
+    if not _ID.fullmatch(message_id) or not _SECONDS.fullmatch(seconds) or not lowered.get(SIGNATURE):
         raise SignatureRefused("signature_headers_missing", headers=[ID, TIMESTAMP, SIGNATURE])
     if abs(now - _instant(seconds)) > tolerance:
         raise SignatureRefused("signature_too_old", tolerance=tolerance.total_seconds())
-    given = told[SIGNATURE].split(" ", MOST_SIGNATURES)[:MOST_SIGNATURES]
+    given = lowered[SIGNATURE].split(" ", MOST_SIGNATURES)[:MOST_SIGNATURES]
     expected = [secret.sign(message_id, int(seconds), body) for secret in secrets]
     matches = [hmac.compare_digest(one.encode(), other.encode()) for one in expected for other in given]
     if not any(matches):  # all are compared, so that the time taken tells nothing

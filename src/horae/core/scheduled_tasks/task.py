@@ -256,11 +256,11 @@ def _once(
     if anew and at <= now:
         warnings.append(f"next_run_at {iso(at)} has passed; the task runs at once.")
         at = at if was.last_fire_at is None or at > was.last_fire_at else max(now, was.last_fire_at + MICROSECOND)
-    told = replace(draft, expression=iso(at), starts_at=None, max_fires=1, overlap="queue_one")
+    timed = replace(draft, expression=iso(at), starts_at=None, max_fires=1, overlap="queue_one")
     if anew:
-        told = replace(told, fire_count=0)
+        timed = replace(timed, fire_count=0)
     retimed = anew or draft.is_on != was_on
-    return told, at if retimed and not told.is_spent else None, retimed
+    return timed, at if retimed and not timed.is_spent else None, retimed
 
 
 def _rhythm(

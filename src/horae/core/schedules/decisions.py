@@ -46,11 +46,11 @@ def without(firing: Firing, recorded: Container[datetime]) -> Firing:
     kept = tuple(fire for fire in firing.fires if fire.fire_at not in recorded)
     if len(kept) == len(firing.fires):
         return firing
-    told = replace(firing, fires=kept, fire_count=firing.fire_count - _ran(firing.fires) + _ran(kept))
+    kept_firing = replace(firing, fires=kept, fire_count=firing.fire_count - _ran(firing.fires) + _ran(kept))
     if firing.schedule.rests and not _ran(kept) and not firing.schedule.is_spent:
         follows = next_fire(firing.schedule, firing.fires[-1].fire_at)  # no job will come to an end and say so
-        told = replace(told, next_fire_at=follows, next_due_at=follows)
-    return told
+        kept_firing = replace(kept_firing, next_fire_at=follows, next_due_at=follows)
+    return kept_firing
 
 
 def _ran(fires: Iterable[Fire]) -> int:
@@ -182,27 +182,29 @@ def _by_bound(schedule: Schedule, fires: list[Fire]) -> list[Fire]:
     """No more runs than the schedule may still have."""
     if schedule.max_fires is None:
         return fires
-    left, told = schedule.max_fires - schedule.fire_count, []
+    left, decided = schedule.max_fires - schedule.fire_count, []
     for fire in fires:
         if fire.verdict == "ran":
             left -= 1
-        told.append(fire if fire.verdict != "ran" or left >= 0 else Fire(fire.fire_at, "skipped", reason="max_fires"))
-    return told
+        decided.append(
+            fire if fire.verdict != "ran" or left >= 0 else Fire(fire.fire_at, "skipped", reason="max_fires")
+        )
+    return decided
 
 
 def _by_overlap(schedule: Schedule, fires: list[Fire], unfinished: Unfinished) -> list[Fire]:
     """At most one job at a time: what finds another unfinished is skipped, or waits for it."""
-    told: list[Fire] = []
+    decided: list[Fire] = []
     room = 0 if unfinished.busy else 1
     if schedule.overlap == "queue_one":
         room = 0 if unfinished.waiting else (1 if unfinished.running else 2)
     several = schedule.misfire == "catch_up" and len([fire for fire in fires if fire.verdict == "ran"]) > 1
     for fire in fires:
         if fire.verdict != "ran" or (several and not unfinished.busy):
-            told.append(fire)
+            decided.append(fire)
         elif room > 0:
             room -= 1
-            told.append(fire)
+            decided.append(fire)
         else:
-            told.append(Fire(fire.fire_at, "skipped", fire.kind, reason="running", due_at=fire.due_at))
-    return told
+            decided.append(Fire(fire.fire_at, "skipped", fire.kind, reason="running", due_at=fire.due_at))
+    return decided

@@ -158,20 +158,20 @@ def _text(code: str, language: str, **values: Any) -> str:
 
 
 def _times(readings: Sequence[datetime], day: date, language: str) -> str:
-    told = [_reading(reading, day) for reading in readings]
-    if len(told) <= LISTED:
-        return _listed(told, language)
-    return f"{told[0]}{'、' if language == 'zh' else ', '}{told[1]} … {told[-1]} ({len(told):,})"
+    texts = [_reading(reading, day) for reading in readings]
+    if len(texts) <= LISTED:
+        return _listed(texts, language)
+    return f"{texts[0]}{'、' if language == 'zh' else ', '}{texts[1]} … {texts[-1]} ({len(texts):,})"
 
 
 def _fires(fires: Sequence[datetime], language: str) -> str:
     return _listed([_utc(fire) for fire in fires[:LISTED]], language)
 
 
-def _listed(told: Sequence[str], language: str) -> str:
+def _listed(texts: Sequence[str], language: str) -> str:
     if language == "zh":
-        return "、".join(told)
-    return told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}" if told else ""
+        return "、".join(texts)
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}" if texts else ""
 
 
 def _month(month: int, language: str) -> str:

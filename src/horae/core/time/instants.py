@@ -57,6 +57,5 @@ def from_iso(text: str) -> datetime:
     except ValueError:
         raise InvalidInput("instant_unreadable", name="time", text=text) from None
     if moment.tzinfo is None:
-        told = moment.isoformat()
-        raise InvalidInput("offset_missing", text=text, without_zone=told)
+        raise InvalidInput("offset_missing", text=text, without_zone=moment.isoformat())
     return aware(moment)

@@ -13,7 +13,7 @@ from sqlalchemy import TextClause, text
 
 
 @lru_cache(maxsize=512)
-def translated(sql: str, placeholder: str) -> str:
+def adapt_placeholders(sql: str, placeholder: str) -> str:
     return sql.replace("%s", placeholder)
 
 
@@ -29,7 +29,7 @@ class Driver:
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         cursor = self.connection.cursor()
         try:
-            cursor.execute(translated(sql, self.placeholder), tuple(parameters))
+            cursor.execute(adapt_placeholders(sql, self.placeholder), tuple(parameters))
             return list(cursor.fetchall())
         finally:
             cursor.close()
@@ -38,7 +38,7 @@ class Driver:
         """How many rows the statement touched."""
         cursor = self.connection.cursor()
         try:
-            cursor.execute(translated(sql, self.placeholder), tuple(parameters))
+            cursor.execute(adapt_placeholders(sql, self.placeholder), tuple(parameters))
             return int(cursor.rowcount)
         finally:
             cursor.close()
@@ -46,7 +46,7 @@ class Driver:
     def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         cursor = self.connection.cursor()
         try:
-            cursor.executemany(translated(sql, self.placeholder), list(rows))
+            cursor.executemany(adapt_placeholders(sql, self.placeholder), list(rows))
         finally:
             cursor.close()
 

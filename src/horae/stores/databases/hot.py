@@ -361,8 +361,8 @@ class Hot:
         row = NODES.row(node)
         if driver.change(sql, [row["seen_at"], row["state"], row["id"]]) == 0:
             before, behind = self.dialect.insert_ignore
-            told = f"horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))})"
-            driver.change(f"{before} {told} {behind}", list(row.values()))
+            values = f"horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))})"
+            driver.change(f"{before} {values} {behind}", list(row.values()))
         return "", []
 
 

@@ -182,7 +182,7 @@ class MysqlStore(SqlStore):
         row = f"({marks(len(INSERT_COLUMNS))})"
         sql = INSERT_HEAD + ", ".join([row] * len(rows)) + (" RETURNING id" if self.returns else "")
         cursor = driver.connection.cursor()
-        cursor.execute(sql, [value for told in rows for value in told])
+        cursor.execute(sql, [value for values in rows for value in values])
         answer = [found[0] for found in cursor.fetchall()] if self.returns else []
         first = int(cursor.lastrowid or 0)  # without RETURNING: a multi-row INSERT … VALUES draws consecutive numbers
         cursor.close()
@@ -191,7 +191,7 @@ class MysqlStore(SqlStore):
     def hears(self) -> bool:
         return False
 
-    def translated(self, problem: Exception, *, sent: bool = True) -> Exception:
+    def translate_error(self, problem: Exception, *, sent: bool = True) -> Exception:
         if not isinstance(problem, pymysql.MySQLError):
             return problem
         number = problem.args[0] if problem.args else None

@@ -162,8 +162,8 @@ class PostgresHot(Hot):
     def beat(self, driver: Driver, node: Node) -> tuple[str, list[Any]]:
         row = NODES.row(node)
         kept = "ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, state = excluded.state"
-        told = f"INSERT INTO horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))}) {kept}"
-        return f"WITH beat AS ({told}) ", list(row.values())
+        insert = f"INSERT INTO horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))}) {kept}"
+        return f"WITH beat AS ({insert}) ", list(row.values())
 
 
 RECORD = f"INSERT INTO horae_fires ({', '.join(FIRE_COLUMNS)}) SELECT * FROM unnest({_unnest(fires, FIRE_COLUMNS)})"
@@ -379,7 +379,7 @@ class PostgresStore(SqlStore):
 
     # -- errors --------------------------------------------------------------------------------------------------
 
-    def translated(self, problem: Exception, *, sent: bool = True) -> Exception:
+    def translate_error(self, problem: Exception, *, sent: bool = True) -> Exception:
         if isinstance(problem, pg.UndefinedTable | pg.UndefinedColumn):
             text = str(problem).splitlines()[0]
             return SchemaMissing("tables_missing", problem=text)

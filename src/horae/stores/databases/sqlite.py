@@ -115,8 +115,8 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        told = problem.strerror or type(problem).__name__
-        raise StoreUnavailable("folder_unmakable", folder=str(folder), problem=told) from problem
+        description = problem.strerror or type(problem).__name__
+        raise StoreUnavailable("folder_unmakable", folder=str(folder), problem=description) from problem
 
 
 class _Ticket:
@@ -251,7 +251,7 @@ class SqliteStore(SqlStore):
             if not isinstance(problem, Exception):
                 raise
             if len(group) == 1:
-                group[0].problem = self.translated(problem)
+                group[0].problem = self.translate_error(problem)
             else:
                 for ticket in group:
                     self._write_group([ticket])
@@ -291,7 +291,7 @@ class SqliteStore(SqlStore):
                 finally:
                     driver.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
         except OperationalError as problem:
-            if isinstance(self.translated(driver_error(problem)), StoreBusy):
+            if isinstance(self.translate_error(driver_error(problem)), StoreBusy):
                 return None
             raise
         finally:
@@ -299,7 +299,7 @@ class SqliteStore(SqlStore):
 
     # -- errors --------------------------------------------------------------------------------------------------
 
-    def translated(self, problem: Exception, *, sent: bool = True) -> Exception:
+    def translate_error(self, problem: Exception, *, sent: bool = True) -> Exception:
         if not isinstance(problem, sqlite3.Error):
             return problem
         text = str(problem)

@@ -194,7 +194,7 @@ class Insertion:
             for job, number in zip(new, numbers, strict=True)
         ]
         try:
-            told = [
+            final = [
                 where if winner is None else _deduplicated(job, *winner)
                 for job, where, winner in zip(new, placed, winners, strict=True)
             ]
@@ -202,7 +202,7 @@ class Insertion:
             self._withdraw(numbers)
             raise
         self._withdraw([number for number, winner in zip(numbers, winners, strict=True) if winner is not None])
-        return told
+        return final
 
     def _withdraw(self, numbers: Sequence[int]) -> None:
         for start in range(0, len(numbers), CHUNK):
@@ -217,9 +217,9 @@ class Insertion:
         taken = 0
         for start in range(0, len(rows), CHUNK):
             chunk = rows[start : start + CHUNK]
-            told = ", ".join("(" + ", ".join(f":{name}{place}" for name in names) + ")" for place in range(len(chunk)))
-            values = {f"{name}{place}": value for place, row in enumerate(chunk) for name, value in row.items()}
-            statement = text(f"{before} horae_keys ({', '.join(names)}) VALUES {told} {behind}")
+            slots = ", ".join("(" + ", ".join(f":{name}{index}" for name in names) + ")" for index in range(len(chunk)))
+            values = {f"{name}{index}": value for index, row in enumerate(chunk) for name, value in row.items()}
+            statement = text(f"{before} horae_keys ({', '.join(names)}) VALUES {slots} {behind}")
             taken += self.connection.execute(statement, values).rowcount
         return taken
 
@@ -227,10 +227,10 @@ class Insertion:
 def chunks(new: Sequence[NewJob], most: int, most_text: int = 4_000_000) -> Iterator[Sequence[NewJob]]:
     """Cut a batch so that no statement outgrows what a database accepts in one packet."""
     start = size = 0
-    for place, job in enumerate(new):
-        if place > start and (place - start == most or size + len(job.payload) > most_text):
-            yield new[start:place]
-            start, size = place, 0
+    for index, job in enumerate(new):
+        if index > start and (index - start == most or size + len(job.payload) > most_text):
+            yield new[start:index]
+            start, size = index, 0
         size += len(job.payload)
     if start < len(new):
         yield new[start:]
@@ -246,8 +246,8 @@ def _hash_behind(name: Name, job: NewJob) -> str:
 
 
 def _names(job: NewJob) -> list[Name]:
-    told = (("key", job.key), ("unique", job.unique))
-    return [(scope, job.owner, name) for scope, name in told if name is not None]
+    names = (("key", job.key), ("unique", job.unique))
+    return [(scope, job.owner, name) for scope, name in names if name is not None]
 
 
 def _typed(job: NewJob) -> list[Name]:

@@ -120,9 +120,9 @@ class Jobs:
         """Every attempt, the oldest first; the one under way comes last."""
         job = self.get(number)
         query = select(*RUNS.select).where(runs.c.job_id == number).order_by(runs.c.token)
-        told = [RUNS.read(row) for row in self.connection.execute(query)]
-        under_way = job is not None and job.state == "running" and job.token not in {run.token for run in told}
-        return [*told, running_run(job)] if job is not None and under_way else told
+        ended = [RUNS.read(row) for row in self.connection.execute(query)]
+        under_way = job is not None and job.state == "running" and job.token not in {run.token for run in ended}
+        return [*ended, running_run(job)] if job is not None and under_way else ended
 
     def counts(self, queue: str | None, owner: str | None, machinery: bool = False) -> dict[tuple[str, str], int]:
         """How many jobs are in which (queue, state)."""
@@ -251,8 +251,8 @@ class Jobs:
 
     def _let_next_in(self, job: Job) -> None:
         """A waiting job that leaves the line must not take with it the turn of those behind it."""
-        told = (("key", job.concurrency_key), ("group", job.group))
-        names = [f"{kind}:{name}" for kind, name in told if name is not None]
+        lines = (("key", job.concurrency_key), ("group", job.group))
+        names = [f"{kind}:{name}" for kind, name in lines if name is not None]
         if names:
             driver, slots = self._driver(), Slots(self._dialect)
             slots.lock(driver, names)

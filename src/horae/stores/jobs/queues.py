@@ -25,8 +25,9 @@ class Queues:
         return replace(QUEUES.read(row), max_running=limit)
 
     def all(self) -> list[Queue]:
-        told = self.limits()
-        limited = {name.removeprefix("queue:"): limit for name, limit in told.items() if name.startswith("queue:")}
+        limited = {
+            name.removeprefix("queue:"): limit for name, limit in self.limits().items() if name.startswith("queue:")
+        }
         known = {row.name: QUEUES.read(row) for row in self.connection.execute(select(*QUEUES.select))}
         named = {name: known.get(name, Queue(name)) for name in {*known, *limited}}
         return [replace(queue, max_running=limited.get(name)) for name, queue in named.items()]
@@ -45,6 +46,6 @@ class Queues:
     def _upsert(self, table: Table, row: dict[str, Any]) -> None:
         """Two people may set up the same new queue at once: then the later one wins, and neither fails."""
         before, behind = BY_NAME[self.connection.dialect.name].insert_ignore
-        told = ", ".join(f":{name}" for name in row)
-        self.connection.execute(text(f"{before} {table.name} ({', '.join(row)}) VALUES ({told}) {behind}"), row)
+        values = ", ".join(f":{name}" for name in row)
+        self.connection.execute(text(f"{before} {table.name} ({', '.join(row)}) VALUES ({values}) {behind}"), row)
         self.connection.execute(update(table).where(table.c.name == row["name"]).values(row))

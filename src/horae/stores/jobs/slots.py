@@ -115,9 +115,9 @@ class Slots:
         return self.let_in(driver, names)
 
     def _taken_of(self, driver: Driver, names: Iterable[str]) -> dict[str, set[int]]:
-        told = list(names)
-        self.lock(driver, told)
-        return {name: self._taken(driver, name) for name in told}
+        listed = list(names)
+        self.lock(driver, listed)
+        return {name: self._taken(driver, name) for name in listed}
 
     def _taken(self, driver: Driver, name: str) -> set[int]:
         sql = f"SELECT place FROM horae_slots WHERE name = %s AND place <> {LOCK}"
@@ -133,8 +133,8 @@ class Slots:
 
 def _names(row: Row, queue: str, limits: dict[str, int]) -> dict[str, int]:
     """The places one job needs and how many there are; whole queues first, because a full one ends the claim."""
-    wanted = ("global", f"queue:{queue}", *([] if row[GROUP] is None else [f"group:{row[GROUP]}"]))
-    names = {name: limits[name] for name in wanted if name in limits}
+    places = ("global", f"queue:{queue}", *([] if row[GROUP] is None else [f"group:{row[GROUP]}"]))
+    names = {name: limits[name] for name in places if name in limits}
     return names if row[KEY] is None else names | {f"key:{row[KEY]}": row[LIMIT]}
 
 
@@ -152,7 +152,7 @@ def _next_of_each_queue(waiting: Sequence[Row], limit: int | None, taken: int) -
     """
     let: dict[str, list[Row]] = {}
     for row in waiting:
-        mine = let.setdefault(row[1], [])
-        if len(mine) + taken < (row[2] if limit is None else limit):
-            mine.append(row)
+        of_queue = let.setdefault(row[1], [])
+        if len(of_queue) + taken < (row[2] if limit is None else limit):
+            of_queue.append(row)
     return [row for rows in let.values() for row in rows]

@@ -66,9 +66,9 @@ class Firings:
         found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
         for schedule_id, *job in self.live(driver, numbers) if numbers else ():
             found[schedule_id].append(tuple(job))
-        told = {number: unfinished_from(jobs) for number, jobs in found.items()}
-        yielding = [job for each in told.values() for job in (*each.retrying, *each.locked_out)]
-        return self._as_held(driver, told, yielding) if yielding else told
+        unfinished = {number: unfinished_from(jobs) for number, jobs in found.items()}
+        yielding = [job for each in unfinished.values() for job in (*each.retrying, *each.locked_out)]
+        return self._as_held(driver, unfinished, yielding) if yielding else unfinished
 
     def live(self, driver: Driver, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
         """The waiting and running jobs of these schedules."""
@@ -78,7 +78,9 @@ class Firings:
             rows += driver.rows(f"{LIVE_JOBS} AND schedule_id IN ({marks(len(chunk))})", chunk)
         return rows
 
-    def _as_held(self, driver: Driver, told: dict[int, Unfinished], yielding: Sequence[int]) -> dict[int, Unfinished]:
+    def _as_held(
+        self, driver: Driver, unfinished: dict[int, Unfinished], yielding: Sequence[int]
+    ) -> dict[int, Unfinished]:
         """Hold the jobs that may have to yield; one that is being claimed just now does not wait any more."""
         held: set[int] = set()
         for start in range(0, len(yielding), CHUNK):
@@ -92,7 +94,7 @@ class Firings:
                 retrying={job: run_at for job, run_at in each.retrying.items() if job in held},
                 locked_out=tuple(job for job in each.locked_out if job in held),
             )
-            for number, each in told.items()
+            for number, each in unfinished.items()
         }
 
     def _new_ones(

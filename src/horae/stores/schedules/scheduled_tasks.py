@@ -88,11 +88,11 @@ class ScheduledTasks:
         if before is not None:
             earlier = and_(runs.c.job_id == before[0], runs.c.token < before[1])
             query = query.where(or_(runs.c.job_id < before[0], earlier))
-        told = {
+        found = {
             run.id: run for run in map(running_run, self._running(number)) if before is None or _place(run) < before
         }
-        told |= {run.id: run for run in map(RUNS.read, self.connection.execute(query.limit(limit)))}
-        page = sorted(told.values(), key=_place, reverse=True)[:limit]
+        found |= {run.id: run for run in map(RUNS.read, self.connection.execute(query.limit(limit)))}
+        page = sorted(found.values(), key=_place, reverse=True)[:limit]
         kinds = self._set_off(page)
         return [ScheduledTaskRun(run, kinds.get(run.job_number, "schedule")) for run in page]
 
