@@ -76,7 +76,7 @@ VERBS: dict[str, Callable[[SqlStore], object]] = {
     "claim": take,
     "renew": lambda store: store.renew([Lease(1, 1)], until=NOON),
     "look": lambda store: store.peek(["default"]),
-    "expired": lambda store: store.expired(now=NOON, limit=10),
+    "expired": lambda store: store.find_expired(now=NOON, limit=10),
     "time": lambda store: store.read_time(),
     "read": lambda store: store.read(lambda tx: tx.jobs.get(1)),
     "transact": lambda store: store.transact(lambda tx: tx.queues.all()),
@@ -205,7 +205,7 @@ def test_a_statement_of_ours_that_takes_too_long_is_stopped(store: SqlStore) -> 
 
 def test_a_statement_on_a_lent_connection_may_take_as_long_as_its_job_may(store: SqlStore) -> None:
     def write(tx: Transaction) -> object:
-        with tx.lent(timedelta(seconds=30)) as connection:
+        with tx.lend_connection(timedelta(seconds=30)) as connection:
             return connection.execute(text(sleeps(store, 2))).scalar()  # longer than a statement of ours may
 
     store.transact(write)
@@ -213,7 +213,7 @@ def test_a_statement_on_a_lent_connection_may_take_as_long_as_its_job_may(store:
 
 def test_a_statement_on_a_lent_connection_ends_with_its_jobs_time_limit(store: SqlStore) -> None:
     def write(tx: Transaction) -> object:
-        with tx.lent(timedelta(seconds=0.5)) as connection:
+        with tx.lend_connection(timedelta(seconds=0.5)) as connection:
             return connection.execute(text(sleeps(store, 30))).scalar()
 
     with pytest.raises((StoreBusy, StoreUnavailable)):
@@ -222,7 +222,7 @@ def test_a_statement_on_a_lent_connection_ends_with_its_jobs_time_limit(store: S
 
 def test_our_own_limits_hold_again_when_a_connection_was_lent(store: SqlStore) -> None:
     def lend(tx: Transaction) -> None:
-        with tx.lent() as connection:
+        with tx.lend_connection() as connection:
             connection.execute(text("SELECT 1"))
 
     store.transact(lend)

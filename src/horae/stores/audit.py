@@ -56,8 +56,8 @@ class Audit:
         return (0, GENESIS) if row is None else (row.seq, row.hash)
 
     def seal(self, number: int, owner: str, seq: int, hash_text: str) -> None:
-        mine = (audit.c.id == number, audit.c.chain_seq.is_(None))
-        self.connection.execute(update(audit).where(*mine).values(chain_seq=seq, hash=hash_text))
+        conditions = (audit.c.id == number, audit.c.chain_seq.is_(None))
+        self.connection.execute(update(audit).where(*conditions).values(chain_seq=seq, hash=hash_text))
         self._begin(owner)
         self.connection.execute(update(chains).where(chains.c.owner == owner).values(seq=seq, hash=hash_text))
 
@@ -68,10 +68,10 @@ class Audit:
 
     def chain(self, owner: str, *, after: int, limit: int) -> list[tuple[int, int, str, Entry]]:
         """Sealed entries of an owner in their order: place, number, hash, entry."""
-        mine = (audit.c.owner == owner, audit.c.chain_seq > after)
+        conditions = (audit.c.owner == owner, audit.c.chain_seq > after)
         query = (
             select(*NUMBERED, audit.c.chain_seq, audit.c.hash)
-            .where(*mine)
+            .where(*conditions)
             .order_by(audit.c.chain_seq, audit.c.id)
             .limit(limit)
         )

@@ -45,13 +45,13 @@ class Logs:
         """A page of runs; *before* is (job, token) of the last one of the page before."""
         found: dict[tuple[int, int], Logged] = {}
         for source in _sources(wanted):
-            query = _narrowed(_lines(source), source, wanted)
+            query = _apply_filter(_lines(source), source, wanted)
             number, token = _name(source)
             if before is not None:
                 earlier = and_(number == before[0], token < before[1])
                 query = query.where(or_(number < before[0], earlier))
             rows = self.connection.execute(query.order_by(number.desc(), token.desc()).limit(limit))
-            found |= {(row.job_id, row.token): _logged(row) for row in rows}  # an ended one wins: it is read last
+            found |= {(row.job_id, row.token): _read_logged(row) for row in rows}  # an ended one wins: it is read last
         page = [found[name] for name in sorted(found, reverse=True)[:limit]]
         return self._with_triggers(page)
 
@@ -63,24 +63,24 @@ class Logs:
                 query = query.where(jobs.c.state == RUNNING)
             row = self.connection.execute(query).first()
             if row is not None:
-                return self._with_triggers([_logged(row)])[0]
+                return self._with_triggers([_read_logged(row)])[0]
         return None
 
     def count(self, wanted: LogFilter) -> int:
         return sum(
-            int(self.connection.execute(_narrowed(select(func.count()), source, wanted)).scalar_one())
+            int(self.connection.execute(_apply_filter(select(func.count()), source, wanted)).scalar_one())
             for source in _sources(wanted)
         )
 
     def count_old(self, wanted: LogFilter, before: datetime) -> int:
         """How many ended runs of finished jobs ended before an instant."""
-        query = _narrowed(select(func.count()), runs, wanted).where(*_forgettable(before))
+        query = _apply_filter(select(func.count()), runs, wanted).where(*_forgettable(before))
         return int(self.connection.execute(query).scalar_one())
 
     def remove_old(self, wanted: LogFilter, before: datetime, *, limit: int) -> int:
         """Remove a few of them; how many there were. They stay counted."""
         columns = [runs.c[name] for name in ("job_id", "token", *COUNTED)]
-        query = _narrowed(select(*columns), runs, wanted).where(*_forgettable(before))
+        query = _apply_filter(select(*columns), runs, wanted).where(*_forgettable(before))
         query = query.order_by(runs.c.finished_at).limit(limit).with_for_update(skip_locked=True)
         rows = self.connection.execute(query).all()
         if rows:
@@ -137,7 +137,7 @@ def _column(source: Any, name: str) -> ColumnElement[Any]:
     return column
 
 
-def _narrowed(query: Select[Any], source: Any, wanted: LogFilter) -> Select[Any]:
+def _apply_filter(query: Select[Any], source: Any, wanted: LogFilter) -> Select[Any]:
     c = source.c
     query = query.where(*(JOBS if source is jobs else LOGGED).equal(wanted))
     if wanted.schedule_id is None and wanted.handler is None:
@@ -160,6 +160,6 @@ def _forgettable(before: datetime) -> tuple[ColumnElement[bool], ...]:
     return runs.c.finished_at < micros(before), ~exists().where(jobs.c.id == runs.c.job_id)
 
 
-def _logged(row: Any) -> Logged:
+def _read_logged(row: Any) -> Logged:
     run = LOGGED.read(row)
     return Logged(run, row.schedule_key, "job" if run.schedule_id is None else "schedule")

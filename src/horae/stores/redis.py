@@ -17,7 +17,7 @@ try:
 except ImportError as missing:
     raise MissingExtra("redis_client_missing") from missing
 
-__all__ = ["Redis", "Script", "in_our_words", "redis_client"]
+__all__ = ["Redis", "Script", "redis_client", "translate_errors"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Script:
             return client.eval(self.text, len(keys), *keys, *arguments)
 
 
-def in_our_words(function: Callable[P, T]) -> Callable[P, T]:
+def translate_errors(function: Callable[P, T]) -> Callable[P, T]:
     """Tell the client's errors as ours."""
 
     @wraps(function)

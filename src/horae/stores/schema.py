@@ -42,7 +42,7 @@ class Schema:
 
 def inspect_schema(engine: Engine) -> Schema:
     """Which version the tables have; None where there are none. A newer one is refused."""
-    with _in_our_words(), engine.connect().execution_options(horae_reading=True) as connection:
+    with _translate_errors(), engine.connect().execution_options(horae_reading=True) as connection:
         found = _version(connection)  # reading: an app may be opened first inside its own write transaction
     if found is not None and found not in KNOWN:
         raise SchemaTooNew("tables_too_new", version=found, known=HEAD)
@@ -62,7 +62,7 @@ def migrate(engine: Engine) -> Schema:
     before = inspect_schema(engine)
     if before.is_current:
         return before
-    with _in_our_words(), _locked(engine) as connection:
+    with _translate_errors(), _lock_migrations(engine) as connection:
         found = _version(connection)
         if found != HEAD:
             _upgrade(connection)
@@ -105,7 +105,7 @@ def _upgrade(connection: Connection) -> None:
 
 
 @contextmanager
-def _in_our_words() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except (OperationalError, InterfaceError) as problem:
@@ -119,16 +119,16 @@ def _in_our_words() -> Iterator[None]:
 
 
 @contextmanager
-def _locked(engine: Engine) -> Iterator[Connection]:
+def _lock_migrations(engine: Engine) -> Iterator[Connection]:
     """A connection on which nobody else migrates; the transaction, where DDL has one, covers the whole upgrade."""
     name = BY_NAME[engine.dialect.name].name
     with engine.connect() as connection:
         if name == "postgresql":
-            with connection.begin(), unbounded(connection):
+            with connection.begin(), lift_timeouts(connection):
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
                 yield connection
         elif name == "mysql":
-            with unbounded(connection):
+            with lift_timeouts(connection):
                 if connection.execute(text(f"SELECT GET_LOCK('{LOCK}', 600)")).scalar() != 1:
                     raise StoreBusy("migration_too_long")
                 try:
@@ -142,7 +142,7 @@ def _locked(engine: Engine) -> Iterator[Connection]:
 
 
 @contextmanager
-def unbounded(connection: Connection) -> Iterator[None]:
+def lift_timeouts(connection: Connection) -> Iterator[None]:
     """Lift all timeouts of a connection of Horae: a migration may have to wait for other sessions.
 
     On PostgreSQL the settings end with the transaction; on MariaDB the connection is closed afterwards.

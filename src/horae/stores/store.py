@@ -19,14 +19,14 @@ from horae.core.time.boots import Boot, LeaseLine
 from horae.core.time.instants import instant
 from horae.core.timeouts import Timeouts
 from horae.errors import StoreBusy, StoreUnavailable
-from horae.ports import Claim, Node, Placed, Renewed, Upcoming, make_placed
+from horae.ports import Claim, Decide, Node, Placed, Renewed, Upcoming, make_placed
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver
 from horae.stores.databases.hot import Hot
 from horae.stores.jobs.insertion import chunks
 from horae.stores.jobs.jobs import Jobs
 from horae.stores.retention import forget
-from horae.stores.schedules.fires import Decide, Firings
+from horae.stores.schedules.fires import Firings
 from horae.stores.schema import require_current
 from horae.stores.transaction import Transaction
 
@@ -121,7 +121,7 @@ class SqlStore(ABC):
             with self.reading() as connection, self.lend(connection, None) if unbounded else nullcontext():
                 return work(Transaction(connection))
 
-        joins = attempt if moment is None else lambda: moment.look(work)
+        joins = attempt if moment is None else lambda: moment.read(work)
         return self.run_with_retry(joins, self.timeouts.statement, sent=False)
 
     @contextmanager
@@ -229,8 +229,8 @@ class SqlStore(ABC):
         answer = self.with_driver(lambda driver: self.hot.renew(driver, list(asked.values()), until))
         busy = sorted(answer.busy)
         self._turn += 1  # start at another row each time, so that none is always left out
-        for place in range(min(len(busy), MAX_PATIENCE)):
-            number = busy[(self._turn + place) % len(busy)]
+        for offset in range(min(len(busy), MAX_PATIENCE)):
+            number = busy[(self._turn + offset) % len(busy)]
             same = [lease for lease in asked.values() if lease.job_number == number]
             answer = self._renew_patiently(answer, same, until)
         return answer
@@ -246,13 +246,15 @@ class SqlStore(ABC):
             now = self.run_with_retry(attempt, timedelta(0))
         except StoreBusy:
             return answer  # still locked: the reaper cannot hand the job on either
-        mine = {lease.job_number for lease in leases}
+        again = {lease.job_number for lease in leases}
         return Renewed(
-            answer.held - mine | now.held, answer.cancelled - mine | now.cancelled, answer.busy - mine | now.busy
+            answer.held - again | now.held,
+            answer.cancelled - again | now.cancelled,
+            answer.busy - again | now.busy,
         )
 
-    def expired(self, *, now: datetime, limit: int) -> list[Job]:
-        return self.with_driver(lambda driver: self.hot.expired(driver, now, limit))
+    def find_expired(self, *, now: datetime, limit: int) -> list[Job]:
+        return self.with_driver(lambda driver: self.hot.find_expired(driver, now, limit))
 
     def fire(self, decide: Decide, *, now: datetime, limit: int) -> list[tuple[Firing, list[int]]]:
         return self.with_driver(lambda driver: self.firings.fire(driver, decide, now, limit))
@@ -269,14 +271,14 @@ class SqlStore(ABC):
         return self.with_driver(lambda driver: forget(driver, self.dialect, table, before, limit))
 
     def let_in_forgotten(self) -> set[str]:
-        queues = self.with_driver(self.hot.slots.forgotten)
+        queues = self.with_driver(self.hot.slots.let_in_forgotten)
         queues |= self.with_driver(lambda driver: self.hot.admission.release(driver, INSERT_CHUNK))[1]
         self.wake(queues)
         return queues
 
     def settle_children(self, *, now: datetime, limit: int) -> int:
         needs = self.hot.links.needs
-        done, queues = self.with_driver(lambda driver: needs.go_on(driver, now, limit))
+        done, queues = self.with_driver(lambda driver: needs.settle_pending(driver, now, limit))
         self.wake(queues)
         return done
 
@@ -335,7 +337,7 @@ class _Moment:
         self._open: ExitStack | None = None
         self._transaction: Transaction | None = None
 
-    def look(self, work: Callable[[Transaction], T]) -> T:
+    def read(self, work: Callable[[Transaction], T]) -> T:
         if self._transaction is None:
             opened = ExitStack()
             self._transaction = Transaction(opened.enter_context(self._reading()))
@@ -352,11 +354,11 @@ class _Moment:
             opened.close()
 
 
-def unavailable(product: str, said: str, *, sent: bool) -> StoreUnavailable:
+def unavailable(product: str, problem: str, *, sent: bool) -> StoreUnavailable:
     """The error for a missing answer; says whether a writing statement had been sent."""
     if not sent:
-        return StoreUnavailable("database_not_reached", product=product, problem=said)
-    return StoreUnavailable("outcome_unknown", product=product, problem=said, outcome_unknown=True)
+        return StoreUnavailable("database_not_reached", product=product, problem=problem)
+    return StoreUnavailable("outcome_unknown", product=product, problem=problem, outcome_unknown=True)
 
 
 def _pool_exhausted() -> StoreBusy:

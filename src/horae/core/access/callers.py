@@ -151,18 +151,18 @@ def is_secret_of(token: Token, secret: str) -> bool:
     return hmac.compare_digest(token.digest, digest_of(secret))
 
 
-def masked(text: str) -> str:
+def mask_tokens(text: str) -> str:
     """The text with whatever looks like a token of ours made unreadable, for logs and errors."""
     return _TOKEN.sub(lambda found: f"{PREFIX}_{found[1]}_…", text)
 
 
-def masked_values(value: Any) -> Any:
+def mask_token_values(value: Any) -> Any:
     """Return a JSON value with every text in it masked: callers send their tokens in the wrong places too."""
     if isinstance(value, dict):
-        return {name: masked_values(each) for name, each in value.items()}
+        return {name: mask_token_values(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [masked_values(each) for each in value]
-    return masked(value) if isinstance(value, str) else value
+        return [mask_token_values(each) for each in value]
+    return mask_tokens(value) if isinstance(value, str) else value
 
 
 def scopes_from(words: Iterable[str]) -> tuple[str, ...]:

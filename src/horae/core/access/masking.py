@@ -37,15 +37,15 @@ class TooTangled(Exception):
     """So much of the text looks like a secret that finding out what is one would take too long."""
 
 
-def hidden(text: str, secrets: Iterable[str]) -> str:
+def hide_secrets(text: str, secrets: Iterable[str]) -> str:
     """The text without these secrets, also where they are encoded or cut in two."""
     forms = {form: may_be_cut for secret in secrets for form, may_be_cut in _forms(secret)}
     data = text.encode("utf-8", "surrogatepass")
     try:
-        spans = list(_found(View(data), forms)) if forms else []
+        spans = list(_find_form(View(data), forms)) if forms else []
     except TooTangled:
         return MASK
-    return _without(data, spans).decode("utf-8", "surrogatepass")
+    return _mask(data, spans).decode("utf-8", "surrogatepass")
 
 
 # -- views ---------------------------------------------------------------------------------------------------------
@@ -80,16 +80,16 @@ class View:
 def _views(view: View, deep: int = 0) -> Iterator[View]:
     """The text itself, and every way of undoing what encodings it shows."""
     yield view
-    squeezed = _decoded(view, _SPACE, lambda _: b"")
+    squeezed = _decode(view, _SPACE, lambda _: b"")
     if squeezed is not None:
         yield squeezed
     for pattern, decode in ((_PERCENT, _percent), (_ESCAPE, _escape)) if deep < DEEPEST else ():
-        inner = _decoded(view, pattern, decode)
+        inner = _decode(view, pattern, decode)
         if inner is not None:
             yield from _views(inner, deep + 1)
 
 
-def _decoded(view: View, pattern: re.Pattern[bytes], decode: Callable[[re.Match[bytes]], bytes]) -> View | None:
+def _decode(view: View, pattern: re.Pattern[bytes], decode: Callable[[re.Match[bytes]], bytes]) -> View | None:
     """None where there is nothing to undo."""
     parts: list[bytes] = []
     starts: list[int] = []
@@ -149,15 +149,15 @@ def _base64(plain: bytes) -> Iterator[bytes]:
 # -- finding -------------------------------------------------------------------------------------------------------
 
 
-def _found(text: View, forms: Mapping[bytes, bool]) -> Iterator[Span]:
+def _find_form(text: View, forms: Mapping[bytes, bool]) -> Iterator[Span]:
     """Where a form stands in the text: whole, in parts, or cut off at one of its ends."""
     patience = Patience()
     for view in _views(text):
         cut = _CUT.search(view.data, max(0, len(view.data) - LONGEST_CUT))
         ending = len(view.data) if cut is None else cut.start()
         for form, may_be_cut in forms.items():
-            places = _parts(view.data, form, ending, patience) if may_be_cut else _whole(view.data, form, patience)
-            yield from map(view.origin, places)
+            matches = _parts(view.data, form, ending, patience) if may_be_cut else _whole(view.data, form, patience)
+            yield from map(view.origin, matches)
 
 
 def _whole(data: bytes, form: bytes, patience: Patience) -> Iterator[Span]:
@@ -228,7 +228,7 @@ class Patience:
             raise TooTangled
 
 
-def _without(data: bytes, spans: Iterable[Span]) -> bytes:
+def _mask(data: bytes, spans: Iterable[Span]) -> bytes:
     """One mask for each stretch, however many forms were found in it."""
     kept, last = [], -1
     for start, end in sorted(spans):

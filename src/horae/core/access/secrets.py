@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from horae.core.access.masking import MASK as MASK
-from horae.core.access.masking import hidden as hidden
+from horae.core.access.masking import hide_secrets as hide_secrets
 from horae.errors import InvalidInput, InvalidName
 
 REFERENCE = "$secret"
@@ -53,14 +53,14 @@ def references(value: Any) -> list[str]:
     return names
 
 
-def resolved(value: Any, texts: Mapping[str, str]) -> Any:
+def resolve_references(value: Any, texts: Mapping[str, str]) -> Any:
     """The value with every reference replaced by the secret it names."""
     name = reference_of(value)
     if name is not None:
         return texts[name]
     if isinstance(value, dict):
-        return {key: resolved(each, texts) for key, each in value.items()}
-    return [resolved(each, texts) for each in value] if isinstance(value, list) else value
+        return {key: resolve_references(each, texts) for key, each in value.items()}
+    return [resolve_references(each, texts) for each in value] if isinstance(value, list) else value
 
 
 def _references(value: Any) -> Iterator[str]:

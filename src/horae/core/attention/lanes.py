@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from horae.core.attention.directives import MERGED, Effect, Fact, FactKind
 from horae.core.attention.task import Phase, TaskState, Weighed
-from horae.core.audit.chain import GENESIS, linked
+from horae.core.audit.chain import GENESIS, hash_link
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.payloads import decode, name
 from horae.core.time.instants import iso
@@ -250,14 +250,14 @@ def fold(lines: Iterable[Line]) -> dict[str, dict[int, dict[str, Any]]]:
     return folded
 
 
-def chained(previous: str, line: Line) -> str:
+def hash_line(previous: str, line: Line) -> str:
     """The hash of a line: it holds every line before it in place."""
     body = {
         "lane": line.lane, "seq": line.seq, "at": iso(line.at), "cause": line.cause, "task": line.task,
         "before": line.before, "after": line.after, "changes": list(line.changes), "told": dict(line.details),
         "control": line.control, "epoch": line.epoch,
     }  # fmt: skip
-    return linked(previous, body)
+    return hash_link(previous, body)
 
 
 def complaints(lines: Sequence[Line], tables: Mapping[str, Mapping[int, Mapping[str, Any]]]) -> list[str]:
@@ -274,7 +274,7 @@ def complaints(lines: Sequence[Line], tables: Mapping[str, Mapping[int, Mapping[
             unsealed = True
         elif unsealed:
             found.append(f"line {line.seq} is sealed although one before it is not")
-        elif line.hash != chained(previous, line):
+        elif line.hash != hash_line(previous, line):
             found.append(f"line {line.seq} was changed after it was sealed")
         previous = line.hash or previous
     for table, rows in fold(lines).items():

@@ -116,7 +116,7 @@ class Retry:
             return self.delay
         ceiling = self.cap
         if failures < 64:  # beyond that the power overflows a timedelta long after any cap has been reached
-            ceiling = min(self.cap, _scaled(self.delay, self.factor ** (failures - 1), self.cap))
+            ceiling = min(self.cap, _scale(self.delay, self.factor ** (failures - 1), self.cap))
         return ceiling * roll if self.jitter else ceiling
 
     def as_json(self) -> dict[str, Any]:
@@ -134,20 +134,20 @@ class Retry:
         return cls(
             kind=stored["kind"],
             attempts=min(attempts, MAX_ATTEMPTS),
-            delay=_bounded(stored.get("delay", 0)),
+            delay=_clamp(stored.get("delay", 0)),
             factor=stored.get("factor", 2.0),
-            cap=_bounded(stored.get("cap", 3600)),
+            cap=_clamp(stored.get("cap", 3600)),
             jitter=stored.get("jitter", True),
-            deadline=_bounded(stored.get("deadline", 30)),
+            deadline=_clamp(stored.get("deadline", 30)),
             gives_up=stored.get("gives_up", False),
         )
 
 
-def _bounded(seconds: float) -> timedelta:
+def _clamp(seconds: float) -> timedelta:
     return timedelta(seconds=min(seconds, LONGEST.total_seconds()))
 
 
-def _scaled(base: timedelta, factor: float, cap: timedelta) -> timedelta:
+def _scale(base: timedelta, factor: float, cap: timedelta) -> timedelta:
     seconds = base.total_seconds() * factor
     return cap if seconds >= cap.total_seconds() else timedelta(seconds=seconds)
 

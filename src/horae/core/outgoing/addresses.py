@@ -45,7 +45,7 @@ class Address:
     def __str__(self) -> str:
         if self.bits == V4_BITS:
             return ".".join(str(self.number >> shift & 0xFF) for shift in (24, 16, 8, 0))
-        return _squeezed([self.number >> shift & 0xFFFF for shift in range(112, -1, -16)])
+        return _compress([self.number >> shift & 0xFFFF for shift in range(112, -1, -16)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def _v6(text: str) -> int | None:
     return int("".join(group.zfill(4) for group in groups), 16)
 
 
-def _squeezed(groups: list[int]) -> str:
+def _compress(groups: list[int]) -> str:
     """RFC 5952: the longest run of two or more zero groups, the first of equals, becomes ``::``."""
     text = ":".join(f"{group:x}" for group in groups)
     runs = sorted(re.finditer(r"(?<![0-9a-f])0(?::0)+(?![0-9a-f])", text), key=lambda run: -len(run[0]))

@@ -55,7 +55,7 @@ class Circuit:
     until: datetime | None = None  # open: closed to all before that; half-open: the probe counts until then
 
 
-def asked(circuit: Circuit, patience: Patience, *, now: datetime) -> tuple[Circuit, timedelta | None]:
+def request_call(circuit: Circuit, patience: Patience, *, now: datetime) -> tuple[Circuit, timedelta | None]:
     """A call is wanted: None lets it through, a duration says how long to wait before asking again."""
     if circuit.state == "closed":
         return circuit, None

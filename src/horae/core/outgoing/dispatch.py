@@ -29,7 +29,7 @@ class Routing:
     mode: str = "hybrid"
 
 
-def without_routing(payload: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def drop_routing(payload: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The payload without the keys that would override routing, and a warning for each that was there."""
     kept = {key: value for key, value in payload.items() if key not in ROUTING}
     warnings = [
@@ -85,7 +85,7 @@ def answer_of(body: bytes) -> dict[str, Any]:
     return answer
 
 
-def kept(answer: Mapping[str, Any], most: int = KEPT_BYTES) -> dict[str, Any]:
+def truncate_answer(answer: Mapping[str, Any], most: int = KEPT_BYTES) -> dict[str, Any]:
     """As much of an answer as is stored with the run: all of it, or the beginning of what it says."""
     if len(encode(answer, "answer", 1 << 30).encode()) <= most:
         return dict(answer)

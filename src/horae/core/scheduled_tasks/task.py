@@ -19,10 +19,17 @@ from horae.core.attention.task import NORMAL, base_priority
 from horae.core.jobs.job import SYSTEM, Job, Run
 from horae.core.jobs.payloads import label, name
 from horae.core.jobs.retry import Retry
-from horae.core.outgoing.dispatch import Routing, question, without_routing
+from horae.core.outgoing.dispatch import Routing, drop_routing, question
 from horae.core.outgoing.targets import Rules
 from horae.core.outgoing.webhooks import WEBHOOK, check_webhook
-from horae.core.scheduled_tasks.rules import PREFIX, day_match_of, expression_of, is_task, raised, why_raised
+from horae.core.scheduled_tasks.rules import (
+    PREFIX,
+    apply_shortest_interval,
+    day_match_of,
+    explain_interval,
+    expression_of,
+    is_task,
+)
 from horae.core.schedules.schedule import Kind, Schedule
 from horae.core.time.instants import EPOCH, MICROSECOND, from_iso, iso
 from horae.core.time.readings import instant_from, second_of
@@ -102,12 +109,12 @@ class Facts:
     @property
     def effective(self) -> Schedule:
         """The schedule at which it runs (S1-29)."""
-        return raised(self.schedule, self.shortest)
+        return apply_shortest_interval(self.schedule, self.shortest)
 
     @property
     def notices(self) -> tuple[str, ...]:
         """What its user should know whenever the task is shown."""
-        text = why_raised(self.schedule, self.shortest)
+        text = explain_interval(self.schedule, self.shortest)
         return () if text is None else (text,)
 
     @property
@@ -283,7 +290,9 @@ def _rhythm(
     if asked is None and same_rule and was.starts_at is not None and was.starts_at > now:
         asked = was.starts_at  # its first run was named and has not come yet
     if asked is None and draft.kind == "every":
-        asked = now + timedelta(seconds=int(raised(draft, shortest).expression))  # S1-29: after + seconds
+        asked = now + timedelta(
+            seconds=int(apply_shortest_interval(draft, shortest).expression)
+        )  # S1-29: after + seconds
     if asked is not None and asked <= now:
         warnings.append(f"next_run_at {iso(asked)} has passed; the task runs at once.")
         asked = now if was.last_fire_at is None else max(now, was.last_fire_at + MICROSECOND)
@@ -301,7 +310,7 @@ def check_payload(handler: str, payload: Mapping[str, Any], rules: Rules) -> tup
         check_attended(payload)
     if handler != DISPATCH:
         return dict(payload), ()
-    kept, warnings = without_routing(payload)
+    kept, warnings = drop_routing(payload)
     try:
         question(kept, Routing(), {})
     except InvalidPayload as problem:

@@ -110,7 +110,7 @@ def say(note: Note, language: Language = "en") -> str:
     """A note as a sentence."""
     values = dict(note.values)
     if "months" in values and not isinstance(values["months"], int):
-        values["months"] = _listed([_month(month, language) for month in values["months"]], language)
+        values["months"] = _join([_month(month, language) for month in values["months"]], language)
     return _text(note.code, language, **values)
 
 
@@ -160,15 +160,15 @@ def _text(code: str, language: str, **values: Any) -> str:
 def _times(readings: Sequence[datetime], day: date, language: str) -> str:
     texts = [_reading(reading, day) for reading in readings]
     if len(texts) <= LISTED:
-        return _listed(texts, language)
+        return _join(texts, language)
     return f"{texts[0]}{'、' if language == 'zh' else ', '}{texts[1]} … {texts[-1]} ({len(texts):,})"
 
 
 def _fires(fires: Sequence[datetime], language: str) -> str:
-    return _listed([_utc(fire) for fire in fires[:LISTED]], language)
+    return _join([_utc(fire) for fire in fires[:LISTED]], language)
 
 
-def _listed(texts: Sequence[str], language: str) -> str:
+def _join(texts: Sequence[str], language: str) -> str:
     if language == "zh":
         return "、".join(texts)
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}" if texts else ""

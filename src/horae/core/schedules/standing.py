@@ -34,7 +34,7 @@ def standing(schedule: Schedule) -> Standing:
     return "resting" if schedule.rests else "ended"
 
 
-def described(schedule: Schedule) -> str:
+def describe_or_explain(schedule: Schedule) -> str:
     """In words; a rule that this host cannot read, such as a zone it does not know, must not hide the others."""
     try:
         return schedule.describe()

@@ -107,10 +107,10 @@ def parse(expression: str, *, lenient: bool = False) -> Parsed:
     any_weekday = weekdays == WEEKDAY.full and columns[5][0] in "*?"
     fixed_time = columns[1][0] != "*" and columns[2][0] != "*"
     parsed = Parsed(seconds, minutes, hours, days, months, weekdays, has_seconds, fixed_time, any_day, any_weekday)
-    return _marked(parsed, set(marks)) if marks else parsed
+    return _with_marks(parsed, set(marks)) if marks else parsed
 
 
-def _marked(parsed: Parsed, marks: set[_Mark]) -> Parsed:
+def _with_marks(parsed: Parsed, marks: set[_Mark]) -> Parsed:
     return parsed._replace(
         last_day=("last day", 0, 0) in marks,
         last_workday=("last workday", 0, 0) in marks,
@@ -173,7 +173,7 @@ def _read_item(field: Field, item: str, lenient: bool) -> int:
         return 1 << int(item)
     match = _ITEM.fullmatch(item)
     if match is None:
-        raise _strange(field, item, lenient)
+        raise _explain_item(field, item, lenient)
     start, stop, step = match.groups()
     low, high = field.low, field.high
     if start is not None:
@@ -249,7 +249,7 @@ def _one_weekday(text: str, item: str) -> int:
     return _value(WEEKDAY, text, 0, True) % 7
 
 
-def _strange(field: Field, item: str, lenient: bool) -> _Mistake:
+def _explain_item(field: Field, item: str, lenient: bool) -> _Mistake:
     """The best account of text that fits no form at all."""
     if item == "":
         return _Mistake(0, "nothing", "Two commas in a row, or a comma at an end, leave a gap in the list.")

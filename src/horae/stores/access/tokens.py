@@ -50,9 +50,9 @@ class Tokens:
             found |= set(self.connection.execute(query).scalars())
         return found
 
-    def used(self, token_id: str, *, address: str | None, now: datetime) -> None:
-        mine = update(tokens).where(tokens.c.id == token_id)
-        self.connection.execute(mine.values(used_at=micros(now), used_from=address))
+    def mark_used(self, token_id: str, *, address: str | None, now: datetime) -> None:
+        statement = update(tokens).where(tokens.c.id == token_id)
+        self.connection.execute(statement.values(used_at=micros(now), used_from=address))
 
 
 def batched(ids: Sequence[str], size: int) -> Iterator[Sequence[str]]:

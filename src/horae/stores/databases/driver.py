@@ -68,8 +68,8 @@ class CallerDriver(Driver):
 def _bound(sql: str, parameters: Sequence[Any]) -> tuple[TextClause, dict[str, Any]]:
     """A statement with named parameters, which SQLAlchemy translates for every driver."""
     first, *rest = sql.split("%s")
-    named = first + "".join(f":p{place}{part}" for place, part in enumerate(rest))
-    return text(named), {f"p{place}": value for place, value in enumerate(parameters)}
+    named = first + "".join(f":p{index}{part}" for index, part in enumerate(rest))
+    return text(named), {f"p{index}": value for index, value in enumerate(parameters)}
 
 
 def marks(count: int) -> str:

@@ -39,7 +39,7 @@ INSERT_HEAD = f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES "
 def _paths(columns: Iterable[Column[Any]]) -> str:
     """The columns of a JSON_TABLE over lists of their values, in this order."""
     kinds = ((column.name, column.type.compile(dialect=mysql.dialect())) for column in columns)
-    return ", ".join(f"{name} {kind} PATH '$[{place}]'" for place, (name, kind) in enumerate(kinds))
+    return ", ".join(f"{name} {kind} PATH '$[{index}]'" for index, (name, kind) in enumerate(kinds))
 
 
 _ENDED = _paths([job_table.c.id, *(runs.c[name] for name in (*ENDING, "state"))])

@@ -184,10 +184,10 @@ class PostgresFirings(Firings):
     def live(self, driver: Driver, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
         return driver.rows(f"{LIVE_JOBS} AND schedule_id = ANY(%s::bigint[])", [list(numbers)])
 
-    def recorded(self, driver: Driver, pairs: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+    def find_recorded(self, driver: Driver, pairs: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
         return set(driver.rows(RECORDED, [list(column) for column in zip(*pairs, strict=True)]))
 
-    def followed(self, driver: Driver, numbers: Sequence[int]) -> set[int]:
+    def find_followed(self, driver: Driver, numbers: Sequence[int]) -> set[int]:
         sql = "SELECT DISTINCT followed_id FROM horae_follows WHERE followed_id = ANY(%s::bigint[])"
         return {row[0] for row in driver.rows(sql, [list(numbers)])}
 
@@ -434,11 +434,11 @@ class PostgresStore(SqlStore):
 def in_order(jobs: Sequence[Job], order: Order | None) -> list[Job]:
     """Claimed jobs as their queue serves them; a queue with an order of its own never comes here."""
 
-    def place(job: Job) -> tuple[Any, ...]:
+    def sort_key(job: Job) -> tuple[Any, ...]:
         band = PRIORITIES.index(job.priority)
         return (job.run_at, band, job.number) if order == "run_at" else (band, job.run_at, job.number)
 
-    return sorted(jobs, key=place)
+    return sorted(jobs, key=sort_key)
 
 
 def _is_stale(connection: psycopg.Connection[Any]) -> bool:

@@ -18,7 +18,7 @@ from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from horae.core.timeouts import Timeouts, client_limit, milliseconds
-from horae.stores.databases.isolation import says_everybody
+from horae.stores.databases.isolation import act_for_all_tenants
 
 T = TypeVar("T")
 INTERVAL = 0.1  # seconds between two looks of psycopg at a silent connection
@@ -43,13 +43,13 @@ class BoundedConnection(psycopg.Connection[Any]):
         if self.limit is None:
             return super().wait(gen, interval, *more, **options)
         try:
-            return super().wait(_counting(gen, interval, self.limit), interval, *more, **options)
+            return super().wait(_count_silence(gen, interval, self.limit), interval, *more, **options)
         except Silent:
             self.close()  # a late answer must not be taken for the answer to another statement
             raise
 
 
-def _counting(gen: PQGen[T], interval: float, limit: float) -> Generator[Any, Any, T]:
+def _count_silence(gen: PQGen[T], interval: float, limit: float) -> Generator[Any, Any, T]:
     """Wrap psycopg's generator; raise once the intervals without data add up to the limit.
 
     Count intervals instead of measuring time, so that a process that was stopped itself does not time out on resuming.
@@ -94,7 +94,7 @@ def create_postgres_engine(url: str, timeouts: Timeouts) -> Engine:
         connection.commit()
 
     bound_pool(engine, timeouts)
-    says_everybody(engine)
+    act_for_all_tenants(engine)
     return engine
 
 

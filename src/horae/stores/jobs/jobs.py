@@ -105,11 +105,11 @@ class Jobs:
         """Newest first, live and finished together, a page at a time."""
         found: dict[int, Job] = {}
         if not wanted.states or set(wanted.states) - set(FINISHED):
-            live = _narrowed(select(*JOBS.select), JOBS, wanted).order_by(jobs.c.id.desc()).limit(limit)
+            live = _apply_filter(select(*JOBS.select), JOBS, wanted).order_by(jobs.c.id.desc()).limit(limit)
             live = live if before is None else live.where(jobs.c.id < before)
             found |= {row[0]: JOBS.read(row) for row in self.connection.execute(live)}
         if not wanted.states or set(wanted.states) & set(FINISHED):
-            ended = _narrowed(select(*FINISHED_JOBS.select).where(runs.c.state.is_not(None)), FINISHED_JOBS, wanted)
+            ended = _apply_filter(select(*FINISHED_JOBS.select).where(runs.c.state.is_not(None)), FINISHED_JOBS, wanted)
             ended = ended.order_by(runs.c.job_id.desc()).limit(limit)
             ended = ended if before is None else ended.where(runs.c.job_id < before)
             for row in self.connection.execute(ended):  # one that ended between the looks is found twice
@@ -142,14 +142,14 @@ class Jobs:
 
     def metrics(self, *, now: datetime, since: datetime, owner: str | None) -> dict[str, Any]:
         """The raw figures behind S0-29 to S0-33; finished jobs count from *since* on."""
-        mine = [jobs.c.queue != MACHINERY, *([jobs.c.owner == owner] if owner is not None else [])]
+        conditions = [jobs.c.queue != MACHINERY, *([jobs.c.owner == owner] if owner is not None else [])]
         due = and_(jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at <= micros(now))
         due_count, oldest = self.connection.execute(
-            select(func.count(), func.min(jobs.c.run_at)).where(due, *mine)
+            select(func.count(), func.min(jobs.c.run_at)).where(due, *conditions)
         ).one()
         dead = self.connection.execute(
             select(func.count(), func.coalesce(func.sum(case((jobs.c.finished_at >= micros(since), 1), else_=0)), 0))
-            .where(jobs.c.state == "dead", *mine)
+            .where(jobs.c.state == "dead", *conditions)
         ).one()  # fmt: skip
         recent = [runs.c.finished_at >= micros(since), runs.c.queue != MACHINERY]
         recent += [runs.c.owner == owner] if owner is not None else []
@@ -162,7 +162,7 @@ class Jobs:
         ).one()
         live = self.connection.execute(
             select(func.count(), func.coalesce(func.sum(case((jobs.c.attempt > 0, 1), else_=0)), 0))
-            .where(jobs.c.created_at >= micros(since), *mine)
+            .where(jobs.c.created_at >= micros(since), *conditions)
         ).one()  # fmt: skip
         return {
             "due": due_count,
@@ -243,7 +243,7 @@ class Jobs:
                 return False
         if job.held in ("", "slot", CLOSED):
             values |= {"held": "", "held_for": None}  # its turn is decided again when its new time has come
-        changed = self._guarded(job, values)
+        changed = self._update_guarded(job, values)
         if changed and job.state == "dead" and job.linked:
             Links(self._dialect).needs.revive(self._driver(), [job.number], now)
         self._let_next_in(job)
@@ -288,18 +288,18 @@ class Jobs:
             self.connection.execute(delete(needs).where(needs.c.job_id == job.number))
         self._let_next_in(job)
         if job.linked:
-            Links(self._dialect).after(self._driver(), [Ended(job.number, job.schedule_id, False)], now)
+            Links(self._dialect).settle(self._driver(), [Ended(job.number, job.schedule_id, False)], now)
         return True
 
     def ask_to_cancel(self, job: Job, *, reason: str) -> bool:
         """A running job is asked; its worker obeys at the next safe moment."""
-        return self._guarded(job, {"cancel_reason": reason})
+        return self._update_guarded(job, {"cancel_reason": reason})
 
     def move(self, job: Job, queue: str) -> bool:
         """Put a waiting or dead job into another queue."""
-        return self._guarded(job, {"queue": queue})
+        return self._update_guarded(job, {"queue": queue})
 
-    def _guarded(self, job: Job, values: dict[str, Any]) -> bool:
+    def _update_guarded(self, job: Job, values: dict[str, Any]) -> bool:
         return self.connection.execute(update(jobs).where(*_guard(job)).values(values)).rowcount == 1
 
     # -- new ones -----------------------------------------------------------------------------------------------
@@ -315,15 +315,15 @@ class Jobs:
     def unfinished(self, owner: str, at_most: int) -> int:
         """How many jobs of an owner wait or run; nobody counts further than *at_most*."""
         live = (jobs.c.owner == owner, jobs.c.state.in_(("queued", "running")), jobs.c.queue != MACHINERY)
-        mine = select(jobs.c.id).where(*live)
+        conditions = select(jobs.c.id).where(*live)
         return int(
-            self.connection.execute(select(func.count()).select_from(mine.limit(at_most).subquery())).scalar_one()
+            self.connection.execute(select(func.count()).select_from(conditions.limit(at_most).subquery())).scalar_one()
         )
 
     def holders(self, concurrency_key: str) -> list[Job]:
         """The running jobs that hold the places of a concurrency key."""
-        places = select(slots.c.job_id).where(slots.c.name == f"key:{concurrency_key}", slots.c.job_id.is_not(None))
-        query = select(*JOBS.select).where(jobs.c.id.in_(places), jobs.c.state == "running")
+        holders = select(slots.c.job_id).where(slots.c.name == f"key:{concurrency_key}", slots.c.job_id.is_not(None))
+        query = select(*JOBS.select).where(jobs.c.id.in_(holders), jobs.c.state == "running")
         return [JOBS.read(row) for row in self.connection.execute(query)]
 
 
@@ -347,7 +347,7 @@ def _lost_above(number: int) -> Select[tuple[int, int]]:
     return found.where(needs.c.state == "settled").group_by(up.c.parent)
 
 
-def _narrowed(query: Select[Any], reader: Reader[Job], wanted: Filter) -> Select[Any]:
+def _apply_filter(query: Select[Any], reader: Reader[Job], wanted: Filter) -> Select[Any]:
     """Keep what the filter wants: by equal values where it has a field of the job's, else as said here."""
     query = query.where(*reader.equal(wanted))
     if wanted.queue is None and not wanted.machinery:

@@ -33,7 +33,7 @@ class Links:
         self._dialect = dialect
         self.needs = Needs(dialect)
 
-    def after(self, driver: Driver, ended: Sequence[Ended], now: datetime) -> set[str]:
+    def settle(self, driver: Driver, ended: Sequence[Ended], now: datetime) -> set[str]:
         """Tell everybody concerned; answers with the queues that may have work now."""
         if not ended:
             return set()

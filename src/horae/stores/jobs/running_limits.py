@@ -29,12 +29,12 @@ class RunningLimits:
         query = query.where(*LIMIT_SOURCES.equal({"name": name, "app": app}))
         return [LIMIT_SOURCES.read(row) for row in self.connection.execute(query)]
 
-    def say(self, said: LimitSource) -> None:
+    def put_source(self, source: LimitSource) -> None:
         """Write what a source says; the name is locked."""
-        self.unsay(said.name, said.app)
-        self.connection.execute(insert(limit_sources), LIMIT_SOURCES.row(said))
+        self.remove_source(source.name, source.app)
+        self.connection.execute(insert(limit_sources), LIMIT_SOURCES.row(source))
 
-    def unsay(self, name: str, app: str) -> None:
+    def remove_source(self, name: str, app: str) -> None:
         self.connection.execute(
             delete(limit_sources).where(and_(limit_sources.c.name == name, limit_sources.c.app == app))
         )
@@ -49,7 +49,7 @@ class RunningLimits:
             added = text(f"{before} horae_limits (name, max_running) VALUES (:name, :max_running) {behind}")
             self.connection.execute(added, row)
             self.connection.execute(update(limits).where(limits.c.name == name).values(max_running=max_running))
-        self._slots.changed(self._driver(), name)
+        self._slots.apply_limit(self._driver(), name)
 
     def running(self) -> dict[str, int]:
         """How many jobs run under each limit now; only places that a limit gave are counted."""

@@ -69,9 +69,9 @@ class ScheduledTasks:
 
     def live(self, numbers: Iterable[int]) -> dict[int, list[Job]]:
         """What of these tasks waits or runs, the oldest first."""
-        mine = (jobs.c.schedule_id.in_(list(numbers)), jobs.c.state.in_(LIVE))
+        conditions = (jobs.c.schedule_id.in_(list(numbers)), jobs.c.state.in_(LIVE))
         found: dict[int, list[Job]] = {}
-        for row in self.connection.execute(select(*JOBS.select).where(*mine).order_by(jobs.c.id)):
+        for row in self.connection.execute(select(*JOBS.select).where(*conditions).order_by(jobs.c.id)):
             job = JOBS.read(row)
             if job.schedule_id is not None:
                 found.setdefault(job.schedule_id, []).append(job)
@@ -89,18 +89,18 @@ class ScheduledTasks:
             earlier = and_(runs.c.job_id == before[0], runs.c.token < before[1])
             query = query.where(or_(runs.c.job_id < before[0], earlier))
         found = {
-            run.id: run for run in map(running_run, self._running(number)) if before is None or _place(run) < before
+            run.id: run for run in map(running_run, self._running(number)) if before is None or _position(run) < before
         }
         found |= {run.id: run for run in map(RUNS.read, self.connection.execute(query.limit(limit)))}
-        page = sorted(found.values(), key=_place, reverse=True)[:limit]
-        kinds = self._set_off(page)
+        page = sorted(found.values(), key=_position, reverse=True)[:limit]
+        kinds = self._find_triggers(page)
         return [ScheduledTaskRun(run, kinds.get(run.job_number, "schedule")) for run in page]
 
     def _running(self, number: int) -> list[Job]:
         query = select(*JOBS.select).where(jobs.c.schedule_id == number, jobs.c.state == "running")
         return [JOBS.read(row) for row in self.connection.execute(query)]
 
-    def _set_off(self, page: list[Run]) -> dict[int, str]:
+    def _find_triggers(self, page: list[Run]) -> dict[int, str]:
         """What did not come by the clock: set off by hand, or made up for."""
         spots = [(run.schedule_id, kind, micros(run.fire_at)) for run in page if run.fire_at is not None
                  for kind in ("manual", "backfill")]  # fmt: skip
@@ -121,5 +121,5 @@ def _ended(number: int) -> Select[Any]:
     return query.order_by(runs.c.job_id.desc(), runs.c.token.desc())
 
 
-def _place(run: Run) -> tuple[int, int]:
+def _position(run: Run) -> tuple[int, int]:
     return run.job_number, run.token

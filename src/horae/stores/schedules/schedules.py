@@ -82,8 +82,8 @@ class Schedules:
         self.connection.execute(delete(fires).where(fires.c.schedule_id == number))
         either = or_(follows.c.schedule_id == number, follows.c.followed_id == number)
         self.connection.execute(delete(follows).where(either))
-        mine = and_(run_totals.c.scope == SCHEDULE, run_totals.c.name == str(number))
-        self.connection.execute(delete(run_totals).where(mine))
+        of_schedule = and_(run_totals.c.scope == SCHEDULE, run_totals.c.name == str(number))
+        self.connection.execute(delete(run_totals).where(of_schedule))
         self.connection.execute(delete(schedules).where(schedules.c.id == number))
 
     def follow(self, number: int, followed: Iterable[int]) -> None:
@@ -95,8 +95,8 @@ class Schedules:
 
     def followers(self, number: int) -> list[str]:
         """The keys of the schedules that follow this one."""
-        mine = select(follows.c.schedule_id).where(follows.c.followed_id == number)
-        query = select(schedules.c.schedule_key).where(schedules.c.id.in_(mine)).order_by(schedules.c.schedule_key)
+        followers = select(follows.c.schedule_id).where(follows.c.followed_id == number)
+        query = select(schedules.c.schedule_key).where(schedules.c.id.in_(followers)).order_by(schedules.c.schedule_key)
         return list(self.connection.execute(query).scalars())
 
     def unfinished(self, number: int) -> Unfinished:
@@ -132,8 +132,8 @@ class Schedules:
     def record(self, number: int, fire: Fire, job_id: int | None, now: datetime) -> None:
         row = dict(zip(FIRE_COLUMNS, fire_row(number, fire, job_id, micros(now)), strict=True))
         if fire.kind == "manual":  # two hands within one microsecond are still two fires
-            mine = (fires.c.schedule_id == number, fires.c.kind == "manual")
-            last = self.connection.execute(select(func.max(fires.c.fire_at)).where(*mine)).scalar()
+            by_hand = (fires.c.schedule_id == number, fires.c.kind == "manual")
+            last = self.connection.execute(select(func.max(fires.c.fire_at)).where(*by_hand)).scalar()
             row["fire_at"] = max(row["fire_at"], (last or 0) + 1)
         self.connection.execute(insert(fires), row)
 
@@ -149,8 +149,8 @@ class Schedules:
         return {moment for moment in found if moment is not None}
 
     def was_fired(self, number: int, fire_at: datetime, job_id: int) -> bool:
-        mine = (fires.c.schedule_id == number, fires.c.kind == "schedule", fires.c.fire_at == micros(fire_at))
-        query = select(fires.c.job_id).where(*mine, fires.c.job_id == job_id)
+        own_fire = (fires.c.schedule_id == number, fires.c.kind == "schedule", fires.c.fire_at == micros(fire_at))
+        query = select(fires.c.job_id).where(*own_fire, fires.c.job_id == job_id)
         return self.connection.execute(query).first() is not None
 
     def has_fired_since(self, number: int, fire_at: datetime, since: datetime) -> bool:
