@@ -33,7 +33,7 @@ ALL_MINUTES = ",".join(map(str, range(60)))
 
 
 def a_schedule(expression: str = "* * * * *", **fields: Any) -> Schedule:
-    """Every minute, next at noon, unless told otherwise."""
+    """Every minute, next at noon, unless changed."""
     usual: dict[str, Any] = {"kind": "cron", "created_at": NOON - timedelta(days=9), "next_fire_at": NOON}
     return Schedule(key="s", handler="h", expression=expression, number=1, **(usual | fields))
 

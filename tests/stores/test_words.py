@@ -190,7 +190,7 @@ def test_a_postgres_listener_survives_a_restart(own_server: Callable[..., Any]) 
 
 
 def test_a_mysql_engine_with_default_isolation_still_keeps_limits(mysql_database_url: str) -> None:
-    """An application may bring its own engine, which shows each transaction the past unless told otherwise."""
+    """An application may bring its own engine, which shows each transaction the past unless configured otherwise."""
     engine = create_engine(mysql_database_url)
     migrate(engine)
     store = open_store(engine)

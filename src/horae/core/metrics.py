@@ -88,7 +88,7 @@ class Ended:
 
 
 def limit_labels(values: Iterable[str], first: Iterable[str] = (), most: int = MOST) -> Callable[[str], str]:
-    """Which values of a label keep their own name: *first* those, then *values* in their order; others are "other"."""
+    """Return a function that keeps a label's *first* values, then *values* in order, and calls the rest "other"."""
     names = frozenset(list(dict.fromkeys([*first, *values]))[:most])
     return lambda value: value if value in names else OTHER
 
@@ -96,7 +96,7 @@ def limit_labels(values: Iterable[str], first: Iterable[str] = (), most: int = M
 def sum_by_labels(
     points: Iterable[tuple[tuple[str, ...], float]], merge: Callable[[float, float], float] = lambda a, b: a + b
 ) -> dict[tuple[str, ...], float]:
-    """Values under their labels; those that share labels are merged."""
+    """Return values by their labels; merge those that share labels."""
     values: dict[tuple[str, ...], float] = {}
     for labels, value in points:
         values[labels] = merge(values[labels], value) if labels in values else value
@@ -104,7 +104,7 @@ def sum_by_labels(
 
 
 def merge_families(families: Sequence[Family]) -> list[Family]:
-    """One family for each name, with the series of all who tell of it; the first one's words count."""
+    """Merge families of the same name; the text of the first one counts."""
     found: dict[str, Family] = {}
     for family in families:
         known = found.get(family.name)

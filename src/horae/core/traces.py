@@ -28,7 +28,7 @@ class Parent:
 
 
 def parent_of(text: str | None) -> Parent | None:
-    """What a ``traceparent`` says; None for anything else. A later version than ours is read as far as we know it."""
+    """Read a ``traceparent``; None for any other text. A later version is read as far as this one reaches."""
     header = text.strip() if text else ""
     if len(header) > 55 and header[2:3] == "-" and header[55:56] == "-" and not header.startswith(("00", "ff")):
         header = "00" + header[2:55]
@@ -37,13 +37,13 @@ def parent_of(text: str | None) -> Parent | None:
 
 
 def trace_id_of(text: str | None) -> str | None:
-    """The part of a job's trace text that people see."""
+    """Return the part of a job's trace text that people see."""
     parent = parent_of(text)
     return text if parent is None else parent.trace_id
 
 
 def origin_of(text: str | None) -> Parent | None:
-    """Where the runs of a job hang: below whatever enqueued it, or, for a bare trace id, below one point of its own."""
+    """Return the parent of a job's runs: what enqueued it, or, for a bare trace id, one point of its own."""
     if text and _TRACE.fullmatch(text):
         return Parent(text, hashlib.sha256(text.encode()).hexdigest()[:16])
     return parent_of(text)

@@ -101,7 +101,7 @@ class Marks:
 
 
 def is_open_elsewhere(path: Path) -> bool:
-    """Whether any other connection, of whichever process, has the database open."""
+    """Return whether any other connection, of whichever process, has the database open."""
     if not path.exists():
         return False
     with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
@@ -117,7 +117,7 @@ def is_open_elsewhere(path: Path) -> bool:
 
 
 def marks_of(path: Path) -> Marks | None:
-    """What a database has handed out; None when it cannot be read any more."""
+    """Return what a database has handed out; None when it cannot be read any more."""
     try:
         with _connect(path) as connection:
             found = connection.execute(
@@ -170,7 +170,7 @@ def set_aside(live: Path) -> None:
 
 
 def free_name(live: Path) -> Path:
-    """``horae.db.before-restore``, or with a number behind where there are such already."""
+    """Return ``horae.db.before-restore``, with a number behind where that exists."""
     name = live.with_name(live.name + ".before-restore")
     number = 2
     while name.exists():
@@ -198,7 +198,7 @@ def _copy(source: Path, target: Path, progress: Progress | None, *, into_wal: bo
 
 
 def _equal_pages(copy: Path, live: Path) -> None:
-    """A database in WAL mode keeps its page size; a copy with another one is rewritten first."""
+    """Rewrite a copy with another page size: a database in WAL mode keeps its own."""
     with _connect(copy) as theirs, _connect(live) as ours:
         wanted = ours.execute("PRAGMA page_size").fetchone()[0]
         if theirs.execute("PRAGMA page_size").fetchone()[0] != wanted:

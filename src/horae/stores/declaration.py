@@ -84,7 +84,7 @@ class Field:
         return Column(self.column, self.codec.type, nullable=nullable, **self.options)
 
     def copy(self, marks: Mark = Mark.NONE, *, required: bool = False) -> Field:
-        """The same field for another table."""
+        """Return the same field for another table."""
         return Field(self.name, self.codec, marks, column=self.column, required=required)
 
     @property
@@ -103,7 +103,7 @@ class Writer:
         self.values: Callable[..., list[Any]] = _encoder(written)
 
     def row(self, value: Any) -> dict[str, Any]:
-        """The values by the names of their columns."""
+        """Return the values by the names of their columns."""
         return dict(zip(self.columns, self.values(value), strict=True))
 
 
@@ -142,16 +142,16 @@ class Reader(Generic[V]):
         self.read: Callable[[Sequence[Any]], V] = _decoder(make or value, kept, columns, gaps)
 
     def __getitem__(self, name: str) -> Column[Any]:
-        """The column of a field."""
+        """Return the column of a field."""
         return self.table.c[self._fields[name].column]
 
     def sql(self, dialect: Dialect) -> str:
-        """The columns for a select of the driver; JSON is asked for as text, so that no driver parses it by itself."""
+        """Return the columns for a driver's select; JSON is read as text, so that no driver parses it by itself."""
         as_text = dialect.json_as_text.format
         return ", ".join(as_text(each.name) if isinstance(each.type, Json) else each.name for each in self.select)
 
     def equal(self, wanted: Any, *, leave_out: Collection[str] = ()) -> list[ColumnElement[bool]]:
-        """Conditions for every field that a filter and this table both have; None means any value.
+        """Return conditions for every field that a filter and this table both have; None means any value.
 
         *leave_out* names those that the filter means otherwise.
         """
@@ -168,7 +168,7 @@ class Reader(Generic[V]):
         return found
 
     def unreadable(self, row: Sequence[Any]) -> str | None:
-        """The first field whose stored value cannot be read; for those who must say where a row is broken."""
+        """Return the first field whose stored value cannot be read; for those who must say where a row is broken."""
         for each, value in zip(self._fields.values(), row, strict=False):
             if each.codec.read is None or each.codec.beside or value is None:
                 continue
@@ -205,7 +205,7 @@ class Declaration(Reader[V]):
         return tuple(each for each in self.fields if mark in each.marks)
 
     def values(self, value: V) -> list[Any]:
-        """A new row, in the order of ``written``."""
+        """Return a new row, in the order of ``written``."""
         return self._rows.values(value)
 
     @property
@@ -214,11 +214,11 @@ class Declaration(Reader[V]):
         return self._rows.columns
 
     def row(self, value: V) -> dict[str, Any]:
-        """A new row by the names of its columns."""
+        """Return a new row by the names of its columns."""
         return self._rows.row(value)
 
     def changes(self, value: V) -> dict[str, Any]:
-        """The same without what never changes."""
+        """Return a row without the columns that never change."""
         return self._changes.row(value)
 
 

@@ -42,7 +42,7 @@ class Logs:
         self.connection = connection
 
     def find(self, wanted: LogFilter, *, limit: int, before: tuple[int, int] | None) -> list[Logged]:
-        """A page of runs; *before* is (job, token) of the last one of the page before."""
+        """Return a page of runs; *before* is (job, token) of the last one of the page before."""
         found: dict[tuple[int, int], Logged] = {}
         for source in _sources(wanted):
             query = _apply_filter(_lines(source), source, wanted)
@@ -73,7 +73,7 @@ class Logs:
         )
 
     def count_old(self, wanted: LogFilter, before: datetime) -> int:
-        """How many ended runs of finished jobs ended before an instant."""
+        """Return how many ended runs of finished jobs ended before an instant."""
         query = _apply_filter(select(func.count()), runs, wanted).where(*_forgettable(before))
         return int(self.connection.execute(query).scalar_one())
 
@@ -108,7 +108,7 @@ class Logs:
 
 
 def _sources(wanted: LogFilter) -> list[Any]:
-    """Where to look: runs under way are in the job table."""
+    """Return where to look: runs under way are in the job table."""
     is_any = not wanted.outcomes
     under_way = [jobs] if is_any or RUNNING in wanted.outcomes else []
     return under_way + ([runs] if is_any or set(wanted.outcomes) - {RUNNING} else [])
@@ -119,7 +119,7 @@ def _name(source: Any) -> tuple[ColumnElement[int], ColumnElement[int]]:
 
 
 def _lines(source: Any) -> Select[Any]:
-    """What a line of the log tells; payloads and results stay where they are."""
+    """Return what a line of the log tells; payloads and results stay where they are."""
     columns = [_column(source, name) for name in LOGGED.columns]
     chosen: Select[Any] = select(*columns, schedules.c.schedule_key.label("schedule_key"))
     return chosen.select_from(source.outerjoin(schedules, schedules.c.id == source.c.schedule_id))

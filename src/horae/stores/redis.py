@@ -25,7 +25,7 @@ PATIENCE = 5.0  # seconds for an answer
 
 
 def redis_client(server: str | Redis) -> Redis:
-    """A client for a URL; an application's own client is taken as it is."""
+    """Return a client for a URL; an application's own client is taken as it is."""
     if not isinstance(server, str):
         return server
     try:
@@ -49,7 +49,7 @@ class Script:
 
 
 def translate_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Tell the client's errors as ours."""
+    """Raise the client's errors as errors of Horae."""
 
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:

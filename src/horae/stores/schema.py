@@ -41,7 +41,7 @@ class Schema:
 
 
 def inspect_schema(engine: Engine) -> Schema:
-    """Which version the tables have; None where there are none. A newer one is refused."""
+    """Return which version the tables have; None where there are none. A newer one is refused."""
     with _translate_errors(), engine.connect().execution_options(horae_reading=True) as connection:
         found = _version(connection)  # reading: an app may be opened first inside its own write transaction
     if found is not None and found not in KNOWN:
@@ -70,7 +70,7 @@ def migrate(engine: Engine) -> Schema:
 
 
 def create_all(engine: Engine) -> None:
-    """The current tables at once, for a database in memory that nobody will ever migrate."""
+    """Return the current tables at once, for a database in memory that nobody will ever migrate."""
     with engine.begin() as connection:
         if _version(connection) is not None:
             return
@@ -120,7 +120,7 @@ def _translate_errors() -> Iterator[None]:
 
 @contextmanager
 def _lock_migrations(engine: Engine) -> Iterator[Connection]:
-    """A connection on which nobody else migrates; the transaction, where DDL has one, covers the whole upgrade."""
+    """Lock migrations for one connection; the transaction, where DDL has one, covers the whole upgrade."""
     name = BY_NAME[engine.dialect.name].name
     with engine.connect() as connection:
         if name == "postgresql":

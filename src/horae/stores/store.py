@@ -57,15 +57,15 @@ class SqlStore(ABC):
 
     @abstractmethod
     def driving(self) -> AbstractContextManager[Driver]:
-        """A driver connection inside a write transaction, committed at the end."""
+        """Open a driver connection inside a write transaction; commit at the end."""
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Connection]:
-        """An SQLAlchemy connection inside a write transaction."""
+        """Open an SQLAlchemy connection inside a write transaction."""
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Connection]:
-        """An SQLAlchemy connection in a read-only transaction whose statements all see one moment."""
+        """Open an SQLAlchemy connection in a read-only transaction that sees one moment."""
 
     @abstractmethod
     def add_plain(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
@@ -73,17 +73,17 @@ class SqlStore(ABC):
 
     @abstractmethod
     def translate_error(self, problem: Exception, *, sent: bool = True) -> Exception:
-        """A driver's error in our words; what is not the database's fault comes back unchanged.
+        """Return a driver's error as one of Horae; what is not the database's fault comes back unchanged.
 
         *sent*: a writing statement was sent, so that a missing answer leaves the outcome unknown.
         """
 
     @abstractmethod
     def may_retry(self, problem: Exception) -> bool:
-        """Deadlocks and the like: surely rolled back, and worth another try."""
+        """Return whether the work was surely rolled back and is worth another try, as after a deadlock."""
 
     def is_lock_timeout(self, problem: Exception) -> bool:
-        """Whether a retryable problem is a lock timeout, which has cost ``timeouts.lock``."""
+        """Return whether a retryable problem is a lock timeout, which has cost ``timeouts.lock``."""
         return False
 
     def limit(self, connection: Any, limit: timedelta | None) -> None:  # noqa: B027 - a file needs none
@@ -145,7 +145,7 @@ class SqlStore(ABC):
         return self.run_with_retry(attempt)
 
     def run_with_retry(self, attempt: Callable[[], T], limit: timedelta | None = None, *, sent: bool = True) -> T:
-        """Run a transaction; again where it was surely rolled back; in our words where it failed.
+        """Run a transaction; retry where it was surely rolled back; raise Horae's errors where it failed.
 
         Lock timeouts are retried until they have used up *limit* (default: the hot timeout).
         """
@@ -355,7 +355,7 @@ class _Moment:
 
 
 def unavailable(product: str, problem: str, *, sent: bool) -> StoreUnavailable:
-    """The error for a missing answer; says whether a writing statement had been sent."""
+    """Return the error for a missing answer; says whether a writing statement had been sent."""
     if not sent:
         return StoreUnavailable("database_not_reached", product=product, problem=problem)
     return StoreUnavailable("outcome_unknown", product=product, problem=problem, outcome_unknown=True)
@@ -366,6 +366,6 @@ def _pool_exhausted() -> StoreBusy:
 
 
 def driver_error(problem: Exception) -> Exception:
-    """What the driver said, without SQLAlchemy's wrapping."""
+    """Return what the driver said, without SQLAlchemy's wrapping."""
     inner = problem.orig if isinstance(problem, DBAPIError) else None
     return inner if isinstance(inner, Exception) else problem

@@ -26,7 +26,7 @@ class OwnerSettings:
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> OwnerSettings:
-        """From JSON, checked; keys of others are left alone."""
+        """Read and check settings from JSON; ignore unknown keys."""
         return cls(
             allow_networks=_networks(stored.get("allow_networks")),
             allow_http=_flag(stored.get("allow_http")),
@@ -35,7 +35,7 @@ class OwnerSettings:
         )
 
     def merge_into(self, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """The JSON to store: these settings in place of earlier ones, beside whatever else is kept there."""
+        """Return the JSON to store: these settings in place of earlier ones, beside whatever else is kept there."""
         settings: dict[str, Any] = {
             "allow_networks": list(self.allow_networks),
             "allow_http": self.allow_http,

@@ -21,14 +21,14 @@ _NAME = re.compile(r"(?!whsec_)[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 def secret_name(text: Any) -> str:
-    """A name for a secret; a secret in its place is refused."""
+    """Return a name for a secret; a secret in its place is refused."""
     if not isinstance(text, str) or not _NAME.fullmatch(text):
         raise InvalidName("secret_name_unreadable")
     return text
 
 
 def secret_text(text: Any) -> str:
-    """What may be kept as a secret: text that can be sent, long enough to be one."""
+    """Return what may be kept as a secret: text that can be sent, long enough to be one."""
     if not isinstance(text, str) or not SHORTEST <= len(text) <= LONGEST:
         raise InvalidInput("secret_length_outside", least=SHORTEST, most=LONGEST)
     if "\x00" in text or not _is_text(text) or text != text.strip():
@@ -37,7 +37,7 @@ def secret_text(text: Any) -> str:
 
 
 def reference_of(value: Any) -> str | None:
-    """The name in ``{"$secret": "name"}``; None for anything that is no reference."""
+    """Return the name in ``{"$secret": "name"}``; None for anything that is no reference."""
     if not isinstance(value, dict) or REFERENCE not in value:
         return None
     if len(value) > 1:
@@ -46,7 +46,7 @@ def reference_of(value: Any) -> str | None:
 
 
 def references(value: Any) -> list[str]:
-    """The names that a JSON value refers to, each once."""
+    """Return the names that a JSON value refers to, each once."""
     names = list(dict.fromkeys(_references(value)))
     if len(names) > MOST_REFERENCES:
         raise InvalidInput("too_many_references", count=len(names), most=MOST_REFERENCES)
@@ -54,7 +54,7 @@ def references(value: Any) -> list[str]:
 
 
 def resolve_references(value: Any, texts: Mapping[str, str]) -> Any:
-    """The value with every reference replaced by the secret it names."""
+    """Return the value with every reference replaced by the secret it names."""
     name = reference_of(value)
     if name is not None:
         return texts[name]

@@ -28,7 +28,7 @@ class Entry:
 
 
 def hash_entry(previous: str, seq: int, number: int, entry: Entry) -> str:
-    """The hash of an entry at its place: it holds every entry of its owner before it in place."""
+    """Return the hash of an entry at its place: it holds every entry of its owner before it in place."""
     body = {
         "seq": seq, "id": number, "at": iso(entry.at), "actor": entry.actor, "verb": entry.verb,
         "object_type": entry.object_type, "object_id": entry.object_id, "owner": entry.owner, "reason": entry.reason,

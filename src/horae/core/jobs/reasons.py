@@ -54,7 +54,7 @@ class Around:
 
 
 def why(job: Job, around: Around, *, now: datetime) -> tuple[Reason, ...]:
-    """Why the job stands where it stands."""
+    """Explain why the job is in its state."""
     match job.state:
         case "queued":
             return tuple(_waiting(job, around, now))
@@ -106,7 +106,7 @@ def _waiting(job: Job, around: Around, now: datetime) -> Iterator[Reason]:
 
 
 def _parents(parents: Sequence[Parent]) -> Iterator[Reason]:
-    """For whom it waits, those first that will never succeed."""
+    """Name the jobs it waits for, first those that will never succeed."""
     for parent in parents:
         if parent.is_lost:
             yield Reason("parent_dead", _lost(parent))

@@ -20,7 +20,7 @@ LONGEST = timedelta(seconds=10**10)  # some three hundred years: more than any c
 
 
 def span(value: timedelta | float) -> timedelta:
-    """A number is taken as seconds."""
+    """Return a timedelta; a number is taken as seconds."""
     try:
         return value if isinstance(value, timedelta) else timedelta(seconds=value)
     except (TypeError, ValueError, OverflowError):  # text, NaN, infinity or beyond any calendar
@@ -79,12 +79,12 @@ class Retry:
 
     @classmethod
     def none(cls) -> Self:
-        """One attempt; a failure is final."""
+        """Make one attempt; a failure is final."""
         return cls("none", attempts=1, delay=timedelta(0))
 
     @classmethod
     def fixed(cls, delay: timedelta | float = 300, attempts: int = 3) -> Self:
-        """The same wait after each failure."""
+        """Wait equally long after each failure."""
         return cls("fixed", attempts=attempts, delay=span(delay))
 
     @classmethod
@@ -96,14 +96,14 @@ class Retry:
         cap: timedelta | float = 3600,
         jitter: bool = True,
     ) -> Self:
-        """Waits grow by *factor* up to *cap*; with jitter the wait is drawn evenly from zero up to that bound."""
+        """Let waits grow by *factor* up to *cap*; with jitter, draw each evenly from zero up to that bound."""
         return cls("exponential", attempts=attempts, delay=span(first), factor=factor, cap=span(cap), jitter=jitter)
 
     @classmethod
     def external(
         cls, attempts: int = 3, deadline: timedelta | float = 30, default: timedelta | float | None = None
     ) -> Self:
-        """Somebody else decides: the definition's ``decide`` callback is asked and must answer within *deadline*.
+        """Ask the definition's ``decide`` callback, which must answer within *deadline*.
 
         Without an answer the job waits *default*, or, when that is None, counts as given up.
         """
@@ -111,7 +111,7 @@ class Retry:
         return cls("external", attempts=attempts, delay=wait, deadline=span(deadline), gives_up=default is None)
 
     def wait(self, failures: int, roll: float) -> timedelta:
-        """How long to rest after the n-th failure; *roll* is a number in [0, 1)."""
+        """Return how long to rest after the n-th failure; *roll* is a number in [0, 1)."""
         if self.kind != "exponential":
             return self.delay
         ceiling = self.cap
@@ -120,7 +120,7 @@ class Retry:
         return ceiling * roll if self.jitter else ceiling
 
     def as_json(self) -> dict[str, Any]:
-        """The policy as stored with a job; the number of attempts has a column of its own."""
+        """Return the policy as stored with a job; the number of attempts has a column of its own."""
         stored: dict[str, Any] = {"kind": self.kind, "delay": self.delay.total_seconds()}
         if self.kind == "exponential":
             stored |= {"factor": self.factor, "cap": self.cap.total_seconds(), "jitter": self.jitter}
@@ -129,17 +129,17 @@ class Retry:
         return stored
 
     @classmethod
-    def from_json(cls, stored: dict[str, Any], attempts: int) -> Self:
+    def from_json(cls, told: dict[str, Any], attempts: int) -> Self:
         """Read a stored policy. What an older version accepted is brought within bounds: the job must be readable."""
         return cls(
-            kind=stored["kind"],
+            kind=told["kind"],
             attempts=min(attempts, MAX_ATTEMPTS),
-            delay=_clamp(stored.get("delay", 0)),
-            factor=stored.get("factor", 2.0),
-            cap=_clamp(stored.get("cap", 3600)),
-            jitter=stored.get("jitter", True),
-            deadline=_clamp(stored.get("deadline", 30)),
-            gives_up=stored.get("gives_up", False),
+            delay=_clamp(told.get("delay", 0)),
+            factor=told.get("factor", 2.0),
+            cap=_clamp(told.get("cap", 3600)),
+            jitter=told.get("jitter", True),
+            deadline=_clamp(told.get("deadline", 30)),
+            gives_up=told.get("gives_up", False),
         )
 
 

@@ -48,7 +48,7 @@ class Target:
         return self.origin
 
     def with_path(self, path: str) -> Target:
-        """The same place with a path appended to its own."""
+        """Return this target with a path appended to its own."""
         return Target(self.scheme, self.host, self.port, self.path.partition("?")[0].rstrip("/") + path)
 
 

@@ -27,7 +27,7 @@ _ADVICE = (
 
 
 def is_task(schedule: Schedule) -> bool:
-    """Whether a schedule is a user's task (document 001)."""
+    """Return whether a schedule is a user's task (document 001)."""
     return schedule.key.startswith(PREFIX)
 
 

@@ -1,7 +1,7 @@
 """Users' own scheduled tasks: document 001's words on one side, a schedule on the other.
 
 A task is a schedule whose key begins with ``task_``. What a user asks for is a wish; a wish and the task as it was
-make a plan: the schedule to store, its first fire, and what the user should be told.
+make a plan: the schedule to store, its first fire, and what the user should know.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class Facts:
 
 
 def named_first(schedule: Schedule, now: datetime) -> datetime | None:
-    """The first run of a task that its user has named and that lies ahead, whatever its rule says."""
+    """Return the first run of a task that its user has named and that lies ahead, whatever its rule says."""
     starts_at = schedule.starts_at
     return starts_at if is_task(schedule) and starts_at is not None and starts_at > now else None
 
@@ -182,18 +182,18 @@ def is_task_id(text: str) -> bool:
 
 
 def id_for(owner: str, key: str) -> str:
-    """The id of the task that a tenant's idempotency key makes: the same key, the same id."""
+    """Return the id of the task that a tenant's idempotency key makes: the same key, the same id."""
     digest = hashlib.sha256(json.dumps([owner, key]).encode()).hexdigest()
     return PREFIX + digest[:ID_LENGTH]
 
 
 def blank(task_id: str, owner: str = SYSTEM) -> Schedule:
-    """A task before anything was said about it."""
+    """Return a task before anything was said about it."""
     return Schedule(task_id, "", "cron", "", owner=owner, title=NAME, retry=RETRY)
 
 
 def plan(before: Facts, wish: Wish, terms: Terms, rules: Rules, now: datetime) -> Plan:
-    """What a wish makes of a task; whatever cannot be granted is refused in words for its user."""
+    """Return what a wish makes of a task; whatever cannot be granted is refused in words for its user."""
     was = before.schedule
     is_new = was.number == 0
     warnings: list[str] = []
@@ -251,7 +251,7 @@ def _asked_rule(was: Schedule, draft: Schedule, wish: Wish) -> str | None:
 def _once(
     was: Schedule, draft: Schedule, asked: datetime | None, was_on: bool, now: datetime, warnings: list[str]
 ) -> Timed:
-    """A single instant: the one that is asked for, or the one it had, as long as that lies ahead."""
+    """Return a single instant: the one that is asked for, or the one it had, as long as that lies ahead."""
     stored = from_iso(was.expression) if was.kind == "once" else None
     arms = draft.is_on and not was_on
     if asked is None and stored is None:
@@ -300,7 +300,7 @@ def _rhythm(
 
 
 def check_payload(handler: str, payload: Mapping[str, Any], rules: Rules) -> tuple[dict[str, Any], Sequence[str]]:
-    """The payload as it is stored, and what the user should know about it."""
+    """Return the payload as it is stored, and what the user should know about it."""
     taken = next((key for key in RESERVED if key in payload), None)
     if taken is not None:
         raise InvalidPayload("payload_key_reserved", key=taken)
@@ -319,7 +319,7 @@ def check_payload(handler: str, payload: Mapping[str, Any], rules: Rules) -> tup
 
 
 def check_attended(payload: Mapping[str, Any]) -> None:
-    """What an agent is to attend to: each run adds one such task to its lane."""
+    """Return what an agent is to attend to: each run adds one such task to its lane."""
     unknown = next((key for key in payload if key not in ATTENDED), None)
     if unknown is not None:
         raise InvalidPayload("payload_key_unknown", handler=ATTEND, key=unknown, choices=list(ATTENDED))

@@ -22,7 +22,7 @@ MOST_RECORDED = 2**31 - 1  # what the column of a record can hold: three weeks o
 
 
 def decide(schedule: Schedule, now: datetime, unfinished: Unfinished, roll: float) -> Firing:
-    """What becomes of a schedule whose next fire has come."""
+    """Decide what becomes of a schedule whose next fire has come."""
     first = schedule.next_fire_at
     assert first is not None
     count, recent = _find_missed(schedule, first, now)
@@ -59,7 +59,7 @@ def _count_runs(fires: Iterable[Fire]) -> int:
 
 
 def record_undecided(schedule: Schedule, now: datetime, reason: str) -> Fire | None:
-    """Fires that have come but were not decided on before the schedule changed: one record, so that none is missing."""
+    """Record, in one fire, those that came due but were not decided on before the schedule changed."""
     first = schedule.next_fire_at
     if first is None or first > now:
         return None
@@ -72,7 +72,7 @@ def record_undecided(schedule: Schedule, now: datetime, reason: str) -> Fire | N
 
 
 def upcoming_fires(schedule: Schedule, now: datetime) -> Iterator[datetime]:
-    """The fires ahead, as they will run: what has come already is told as its policy will decide on it."""
+    """Yield the fires ahead as they will run; those that are due already as their policy will decide."""
     stored = schedule.next_fire_at if schedule.number and schedule.is_active else None
     fire = stored or first_fire(schedule, now)
     if fire is not None and max(fire, (schedule.next_due_at if stored else None) or fire) <= now:
@@ -86,7 +86,7 @@ def upcoming_fires(schedule: Schedule, now: datetime) -> Iterator[datetime]:
 
 
 def admits(schedule: Schedule, unfinished: Unfinished) -> bool:
-    """Whether a run by hand may join what is unfinished; it does not push a waiting retry aside."""
+    """Return whether a run by hand may join what is unfinished; it does not push a waiting retry aside."""
     if schedule.overlap == "allow":
         return True
     waiting = bool(unfinished.waiting or unfinished.retrying or unfinished.locked_out)
@@ -94,7 +94,7 @@ def admits(schedule: Schedule, unfinished: Unfinished) -> bool:
 
 
 def _find_silent(schedule: Schedule, unfinished: Unfinished, now: datetime) -> tuple[int, ...]:
-    """Running jobs that have shown no progress for longer than the schedule allows."""
+    """Return running jobs that have shown no progress for longer than the schedule allows."""
     allowed = schedule.stale_timeout
     if allowed is None:
         return ()
@@ -102,7 +102,7 @@ def _find_silent(schedule: Schedule, unfinished: Unfinished, now: datetime) -> t
 
 
 def _find_missed(schedule: Schedule, first: datetime, now: datetime) -> tuple[int, tuple[datetime, ...]]:
-    """How many fires lie between the first and now, and the last few of them: one more than may run."""
+    """Return how many fires lie between the first and now, and the last few of them: one more than may run."""
     rule = schedule.rule
     if rule is None or schedule.rests or schedule.kind == "once":
         return 1, (first,)
@@ -113,7 +113,7 @@ def _find_missed(schedule: Schedule, first: datetime, now: datetime) -> tuple[in
 
 @lru_cache(maxsize=4096)
 def _count_cached(rule: Rule, first: datetime, until: datetime, keep: int) -> tuple[int, tuple[datetime, ...]]:
-    """Cached, because thousands of schedules may share a rule and have missed the same time."""
+    """Count, cached: thousands of schedules may share a rule and have missed the same time."""
     if isinstance(rule, Every):
         beyond = max(0, (until - first) // rule.period)
         kept = range(max(0, beyond - keep + 1), beyond + 1)
@@ -125,7 +125,7 @@ def _count_cached(rule: Rule, first: datetime, until: datetime, keep: int) -> tu
 
 
 def _last_fires(rule: Rule, after: datetime, until: datetime, keep: int) -> tuple[datetime, ...]:
-    """The last *keep* fires of a range that has at least so many.
+    """Return the last *keep* fires of a range that has at least so many.
 
     Counting is quick and walking is not, so bisection finds where the last ones begin.
     """
@@ -142,7 +142,7 @@ def _last_fires(rule: Rule, after: datetime, until: datetime, keep: int) -> tupl
 def _apply_misfire(
     schedule: Schedule, first: datetime, recent: tuple[datetime, ...], count: int, now: datetime, roll: float
 ) -> list[Fire]:
-    """Which of the fires that have come are run, and what is recorded of the others."""
+    """Return which of the fires that have come are run, and what is recorded of the others."""
     last = recent[-1]
     if schedule.misfire == "catch_up" and count > 1:
         kept = recent[-schedule.catch_up :]
@@ -159,7 +159,7 @@ def _apply_misfire(
 
 
 def _due_at(schedule: Schedule, last: datetime, count: int, roll: float) -> datetime:
-    """When the job of the last fire may run: as its stored jitter says, or, where nobody could draw any, does now."""
+    """Return when the job of the last fire may run: by its stored jitter, or by one drawn now."""
     due = schedule.next_due_at
     if count > 1 or due is None or due < last:
         return last
@@ -170,7 +170,7 @@ def _due_at(schedule: Schedule, last: datetime, count: int, roll: float) -> date
 def _record_earlier(
     first: datetime, recent: tuple[datetime, ...], count: int, kept: int, verdict: Verdict, into: datetime | None
 ) -> list[Fire]:
-    """One record for all the fires before those that are kept."""
+    """Make one record of all the fires before those that are kept."""
     missed = count - kept
     if missed < 1:
         return []
@@ -180,7 +180,7 @@ def _record_earlier(
 
 
 def _apply_max_fires(schedule: Schedule, fires: list[Fire]) -> list[Fire]:
-    """No more runs than the schedule may still have."""
+    """Skip runs beyond those that the schedule may still have."""
     if schedule.max_fires is None:
         return fires
     left, decided = schedule.max_fires - schedule.fire_count, []
@@ -194,7 +194,7 @@ def _apply_max_fires(schedule: Schedule, fires: list[Fire]) -> list[Fire]:
 
 
 def _apply_overlap(schedule: Schedule, fires: list[Fire], unfinished: Unfinished) -> list[Fire]:
-    """At most one job at a time: what finds another unfinished is skipped, or waits for it."""
+    """Keep to one job at a time: skip a fire that meets an unfinished one, or let it wait."""
     decided: list[Fire] = []
     room = 0 if unfinished.busy else 1
     if schedule.overlap == "queue_one":

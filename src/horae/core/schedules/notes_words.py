@@ -11,7 +11,7 @@ from horae.core.schedules.words import Language, length
 from horae.core.schedules.words_english import MONTHS
 from horae.errors import InvalidInput
 
-LISTED = 4  # more times than this are told by the first, the last and their number
+LISTED = 4  # more times than this are described by the first, the last and their number
 
 TEXTS: dict[str, dict[str, str]] = {
     "en": {
@@ -107,7 +107,7 @@ TEXTS: dict[str, dict[str, str]] = {
 
 
 def say(note: Note, language: Language = "en") -> str:
-    """A note as a sentence."""
+    """Return a note as a sentence."""
     values = dict(note.values)
     if "months" in values and not isinstance(values["months"], int):
         values["months"] = _join([_month(month, language) for month in values["months"]], language)
@@ -115,7 +115,7 @@ def say(note: Note, language: Language = "en") -> str:
 
 
 def say_change(change: Change, language: Language = "en") -> str:
-    """What the clocks do: ``2027-03-28 02:00 → 03:00 …``."""
+    """Return what the clocks do: ``2027-03-28 02:00 → 03:00 …``."""
     low, high = change.readings
     return _text(
         change.kind,
@@ -130,7 +130,7 @@ def say_change(change: Change, language: Language = "en") -> str:
 
 
 def say_effect(effect: Effect, language: Language = "en") -> str:
-    """What becomes of the fires."""
+    """Return what becomes of the fires."""
     change, outcome = effect.change, effect.outcome
     day = change.readings[0].date()
     many = "_many" if len(effect.readings) > 1 else ""
@@ -179,13 +179,13 @@ def _month(month: int, language: str) -> str:
 
 
 def _reading(reading: datetime, day: date | None) -> str:
-    """What a wall clock shows; the date only where it is another than the one already told."""
+    """Return what a wall clock shows; the date only where it differs from *day*."""
     clock = f"{reading:%H:%M:%S}" if reading.second else f"{reading:%H:%M}"
     return clock if reading.date() == day else f"{reading:%Y-%m-%d} {clock}"
 
 
 def _end(reading: datetime, day: date) -> str:
-    """The end of a stretch of readings; a midnight belongs to the day that it ends."""
+    """Return the end of a stretch of readings; a midnight belongs to the day that it ends."""
     at_midnight = reading.time() == time(0) and reading.date() == day + timedelta(days=1)
     return "24:00" if at_midnight else _reading(reading, day)
 

@@ -49,7 +49,7 @@ def status_of(
     run_count: int = 0,
     fail_count: int = 0,
 ) -> JobStatus:
-    """The status of a schedule, given what the history knows of its runs."""
+    """Return the status of a schedule, given what the history knows of its runs."""
     took = duration(started_at, finished_at)
     return JobStatus(
         id=schedule.key,

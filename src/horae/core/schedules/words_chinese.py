@@ -113,7 +113,7 @@ def _dates(dates: Dates) -> str:
 
 
 def _of_months(choice: Choice) -> str:
-    """What stands before a day: 每月15日, 每年2月29日, 每年1月和7月的15日."""
+    """Return what stands before a day: 每月15日, 每年2月29日, 每年1月和7月的15日."""
     if choice == EVERY:
         return "每月"
     single = len(choice) == 1 and isinstance(choice[0], Values) and len(choice[0].values) == 1
@@ -161,7 +161,7 @@ def _ordinals(weekdays: Weekdays, of_month: str) -> list[str]:
 
 
 def _spread(parts: Sequence[Part], render: Callable[[int], str]) -> list[str]:
-    """Every value and every run, each as one text."""
+    """Return every value and every run, each as one text."""
     texts: list[str] = []
     for part in parts:
         match part:
@@ -184,7 +184,7 @@ def _clock(seconds: int) -> str:
 
 
 def length(span: timedelta, *, bare_one: bool = False) -> str:
-    """A duration in its largest units: 1小时30分钟."""
+    """Return a duration in its largest units: 1小时30分钟."""
     total = span // timedelta(milliseconds=1)
     texts = []
     for unit, size in (("天", 86_400_000), ("小时", 3_600_000), ("分钟", 60_000), ("秒", 1000)):

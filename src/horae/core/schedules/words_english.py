@@ -147,7 +147,7 @@ def _ordinals(weekdays: Weekdays) -> list[str]:
 
 
 def _spread(parts: Sequence[Part], render: Callable[[int], str], run: str) -> list[str]:
-    """Every value and every run, each as one text."""
+    """Return every value and every run, each as one text."""
     texts: list[str] = []
     for part in parts:
         match part:
@@ -170,7 +170,7 @@ def _clock(seconds: int) -> str:
 
 
 def length(span: timedelta, *, bare_one: bool = False) -> str:
-    """A duration in its largest units: "1 hour and 30 minutes"."""
+    """Return a duration in its largest units: "1 hour and 30 minutes"."""
     total = span // timedelta(milliseconds=1)
     texts = []
     for unit, size in (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000)):

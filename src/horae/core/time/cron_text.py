@@ -120,7 +120,7 @@ def _with_marks(parsed: Parsed, marks: set[_Mark]) -> Parsed:
 
 
 def _columns(expression: str, lenient: bool) -> list[str]:
-    """The fields as text; nicknames are spelled out."""
+    """Return the fields as text; nicknames are spelled out."""
     if not isinstance(expression, str) or not expression.strip():
         raise _whole(expression, "nothing", 'Write five fields, for example "0 9 * * 1-5" for nine on working days.')
     if len(expression) > MAX_LENGTH:
@@ -149,7 +149,7 @@ def _nickname(expression: str, columns: list[str], lenient: bool) -> list[str]:
 
 @lru_cache(maxsize=4096)  # many schedules, few different fields
 def _read_field(field: Field, text: str, lenient: bool) -> tuple[int, tuple[_Mark, ...]]:
-    """The values and the marks of one column."""
+    """Return the values and the marks of one column."""
     if text == "*" or (text == "?" and lenient and field.marks):
         return field.full, ()
     bits, marks, offset = 0, [], 0
@@ -168,7 +168,7 @@ def _read_field(field: Field, text: str, lenient: bool) -> tuple[int, tuple[_Mar
 
 
 def _read_item(field: Field, item: str, lenient: bool) -> int:
-    """A star, a number or a range, each perhaps with a step."""
+    """Return a star, a number or a range, each perhaps with a step."""
     if item.isdecimal() and item.isascii() and field.low <= int(item[:4]) <= field.high and len(item) <= 4:
         return 1 << int(item)
     match = _ITEM.fullmatch(item)
@@ -204,7 +204,7 @@ def _progression(low: int, high: int, step: int) -> int:
 
 
 def _value(field: Field, text: str, offset: int, lenient: bool) -> int:
-    """A number or, where allowed, a name."""
+    """Return a number or, where allowed, a name."""
     if not text.isdigit():
         name = text.upper()
         if name not in field.names:
@@ -250,7 +250,7 @@ def _one_weekday(text: str, item: str) -> int:
 
 
 def _explain_item(field: Field, item: str, lenient: bool) -> _Mistake:
-    """The best account of text that fits no form at all."""
+    """Return the best account of text that fits no form at all."""
     if item == "":
         return _Mistake(0, "nothing", "Two commas in a row, or a comma at an end, leave a gap in the list.")
     if item == "L" and field is WEEKDAY:

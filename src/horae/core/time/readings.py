@@ -43,7 +43,7 @@ def _instant_in(reading: datetime, zone: str, name: str) -> datetime:
 
 
 def second_of(text: str, zone: str) -> datetime | None:
-    """The later instant of a time that the zone's clocks show twice; None for any other, and for one with an offset."""
+    """Return the later instant of a time that a zone's clocks show twice; None for others and with an offset."""
     reading = datetime.fromisoformat(text)
     if reading.tzinfo is not None:
         return None
@@ -52,6 +52,6 @@ def second_of(text: str, zone: str) -> datetime | None:
 
 
 def local(moment: datetime, zone: str) -> datetime:
-    """The instant as clocks of a zone show it, with its offset."""
+    """Return the instant as clocks of a zone show it, with its offset."""
     local_time = moment.astimezone(zone_named(zone))
     return local_time.replace(tzinfo=timezone(local_time.utcoffset() or timedelta(0)))

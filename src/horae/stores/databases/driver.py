@@ -35,7 +35,7 @@ class Driver:
             cursor.close()
 
     def change(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """How many rows the statement touched."""
+        """Execute a statement; return how many rows it touched."""
         cursor = self.connection.cursor()
         try:
             cursor.execute(adapt_placeholders(sql, self.placeholder), tuple(parameters))
@@ -66,12 +66,12 @@ class CallerDriver(Driver):
 
 
 def _bound(sql: str, parameters: Sequence[Any]) -> tuple[TextClause, dict[str, Any]]:
-    """A statement with named parameters, which SQLAlchemy translates for every driver."""
+    """Return a statement with named parameters, which SQLAlchemy translates for every driver."""
     first, *rest = sql.split("%s")
     named = first + "".join(f":p{index}{part}" for index, part in enumerate(rest))
     return text(named), {f"p{index}": value for index, value in enumerate(parameters)}
 
 
 def marks(count: int) -> str:
-    """``%s,%s,%s`` for an IN list."""
+    """Return ``%s,%s,%s`` for an IN list."""
     return ",".join(["%s"] * count)

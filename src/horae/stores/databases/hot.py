@@ -101,14 +101,14 @@ class Hot:
         return [_lease(row, claim, now, row[0] in placed) for row in taken]
 
     def _read_queue(self, driver: Driver, claim: Claim) -> tuple[str, bool]:
-        """The queue's order, and whether it is paused."""
+        """Return the queue's order, and whether it is paused."""
         found = driver.rows("SELECT sorting, paused_at FROM horae_queues WHERE name = %s", [claim.queue])
         if not found:
             return claim.order or "priority", False
         return claim.order or found[0][0], found[0][1] is not None
 
     def _candidates(self, driver: Driver, claim: Claim, order: str, room: int, now: int) -> list[tuple[Any, ...]]:
-        """One bounded range scan for each band, joined or merged."""
+        """Read candidates by one bounded range scan for each band, joined or merged."""
         found: list[tuple[Any, ...]] = []
         for band in BANDS:
             wanted = room - len(found) if order == "priority" else room
@@ -166,7 +166,7 @@ class Hot:
     def _check_tokens(
         self, driver: Driver, settlements: Sequence[Settlement]
     ) -> tuple[list[Settlement], dict[int, int | None]]:
-        """Whose token is still current; and which of these jobs concern others, with their schedule.
+        """Return whose token is still current, and which of these jobs concern others, with their schedule.
 
         Wait for locked rows, except when all settlements are lost leases: one process that froze with a row locked must
         not keep the reaper from handing on the others.
@@ -187,12 +187,12 @@ class Hot:
                 if concerns:
                     linked[number] = schedule_id
         holding = [s for s in ordered if _still_holds(s, current.get(s.number))]
-        first = {s.number: s for s in reversed(holding)}  # an ending told twice in one batch counts once
+        first = {s.number: s for s in reversed(holding)}  # an ending that comes twice in one batch counts once
         accepted = [s for s in holding if first[s.number] is s]
         return accepted, {s.number: linked[s.number] for s in accepted if s.number in linked}
 
     def write_runs(self, driver: Driver, settlements: Sequence[Settlement], now: datetime, *, final: bool) -> None:
-        """One statement for all that ended alike, as most of a batch did."""
+        """Write run rows, in one statement for all that ended alike, as most of a batch did."""
         sql, at = self.final_run_sql if final else self.run_sql, micros(now)
         alike: dict[tuple[Any, ...], list[int]] = {}
         for done in settlements:
@@ -223,7 +223,7 @@ class Hot:
         self.links.settle(driver, [Ended(number, schedule_id, False) for number, schedule_id in ended], now)
 
     def _requeue(self, driver: Driver, settlements: Sequence[Settlement]) -> None:
-        """Back to the queue with a raised token, so that the old holder's word counts no more."""
+        """Put jobs back into the queue with a raised token, so that the old holder can write no more."""
         if settlements:
             driver.many(
                 "UPDATE horae_jobs SET state = 'queued', token = token + 1, attempt = %s, run_at = %s, "
@@ -244,7 +244,7 @@ class Hot:
             )
 
     def _free_names(self, driver: Driver, numbers: Sequence[int]) -> None:
-        """A unique name is free again as soon as its job has ended."""
+        """Free the unique names of ended jobs."""
         if numbers:
             driver.change(
                 f"DELETE FROM horae_keys WHERE scope = 'unique' AND job_id IN ({marks(len(numbers))})", numbers
@@ -322,7 +322,7 @@ class Hot:
     # -- look --------------------------------------------------------------------------------------------------
 
     def peek(self, driver: Driver, queues: Sequence[str], node: Node | None, worker_id: str | None) -> Upcoming:
-        """What a sleeping process wants to know, in one statement; with a node, also its heartbeat."""
+        """Return what a sleeping process wants to know, in one statement; with a node, also its heartbeat."""
         opening, parameters = ("", []) if node is None else self.beat(driver, node)
         parts = []
         for queue in queues:
@@ -374,7 +374,7 @@ def _still_holds(settlement: Settlement, current: tuple[int, int] | None) -> boo
 
 
 def _lease(row: Sequence[Any], claim: Claim, now: datetime, linked: bool) -> Job:
-    """The candidate as its claim has just written it."""
+    """Return the candidate as its claim has just written it."""
     values = list(row)
     values[STATE] = "running"
     values[TOKEN] += 1

@@ -37,7 +37,7 @@ INSERT_HEAD = f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES "
 
 
 def _paths(columns: Iterable[Column[Any]]) -> str:
-    """The columns of a JSON_TABLE over lists of their values, in this order."""
+    """Return the columns of a JSON_TABLE over lists of their values, in this order."""
     kinds = ((column.name, column.type.compile(dialect=mysql.dialect())) for column in columns)
     return ", ".join(f"{name} {kind} PATH '$[{index}]'" for index, (name, kind) in enumerate(kinds))
 
@@ -66,7 +66,7 @@ WRITE_RUN = {final: _write_run(final) for final in (True, False)}
 
 
 def _packets(texts: Sequence[str], most: int = 4_000_000) -> Iterator[list[str]]:
-    """Endings in portions that fit the server's largest packet (16 MB unless configured)."""
+    """Split endings into portions that fit the server's largest packet (16 MB unless configured)."""
     packet: list[str] = []
     for text in texts:
         if packet and sum(map(len, packet)) + len(text) > most:

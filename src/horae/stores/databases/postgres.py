@@ -54,7 +54,7 @@ MAX_SPARE = 16
 
 
 def _type_of(column: Column[Any]) -> str:
-    """The type of a column's values in an array that is unnested into rows."""
+    """Return the type of a column's values in an array that is unnested into rows."""
     kind = column.type
     if isinstance(kind, Json):
         return "json"
@@ -64,7 +64,7 @@ def _type_of(column: Column[Any]) -> str:
 
 
 def _unnest(table: Table, names: Iterable[str]) -> str:
-    """A parameter for each column, all its values in one array."""
+    """Return a parameter for each column, all its values in one array."""
     return ", ".join(f"%s::{_type_of(table.c[name])}[]" for name in names)
 
 
@@ -219,7 +219,7 @@ class PostgresStore(SqlStore):
 
     @contextmanager
     def direct(self) -> Iterator[psycopg.Connection[Any]]:
-        """A driver connection in autocommit, so that a single statement is a single round trip."""
+        """Lend a driver connection in autocommit, so that a single statement is a single round trip."""
         connection = self._fresh_spare() or self.acquire(self.open_direct)
         try:
             yield connection
@@ -432,7 +432,7 @@ class PostgresStore(SqlStore):
 
 
 def in_order(jobs: Sequence[Job], order: Order | None) -> list[Job]:
-    """Claimed jobs as their queue serves them; a queue with an order of its own never comes here."""
+    """Sort claimed jobs as their queue serves them; a queue with an order of its own never comes here."""
 
     def sort_key(job: Job) -> tuple[Any, ...]:
         band = PRIORITIES.index(job.priority)
@@ -447,7 +447,7 @@ def _is_stale(connection: psycopg.Connection[Any]) -> bool:
 
 
 def _is_plain(settlement: Settlement) -> bool:
-    """Nothing but a run row to write: no retry, no name to free, nobody else concerned, no lease to be looked at."""
+    """Return whether only a run row is to be written: no retry, name, dependent or lease is concerned."""
     ends = settlement.change.state in ("succeeded", "cancelled") and settlement.outcome.ending != "skipped"
     ends = ends and settlement.expired_before is None
     return ends and not settlement.unique and not settlement.linked and settlement.entry is None

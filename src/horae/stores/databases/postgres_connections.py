@@ -113,7 +113,7 @@ def bound_pool(engine: Engine, timeouts: Timeouts) -> None:
 
 
 def _network(timeouts: Timeouts) -> dict[str, int]:
-    """Timeouts that libpq and the kernel enforce: connecting, and a host that vanished."""
+    """Return timeouts that libpq and the kernel enforce: connecting, and a host that vanished."""
     third = max(1, round(timeouts.silence.total_seconds() / 3))
     return {
         "connect_timeout": math.ceil(timeouts.connect.total_seconds()),
@@ -126,7 +126,7 @@ def _network(timeouts: Timeouts) -> dict[str, int]:
 
 
 def _session(timeouts: Timeouts) -> str:
-    """Timeouts that the server enforces: statements, lock waits, idle transactions, vanished clients."""
+    """Return timeouts that the server enforces: statements, lock waits, idle transactions, vanished clients."""
     third = max(1, round(timeouts.silence.total_seconds() / 3))
     settings = {
         "statement_timeout": milliseconds(timeouts.statement),
@@ -141,7 +141,7 @@ def _session(timeouts: Timeouts) -> str:
 
 
 def hot_session(timeouts: Timeouts) -> str:
-    """Session settings of the hot verbs: plans along the index whatever the statistics say, and short timeouts.
+    """Return session settings of the hot verbs: plans along the index in any case, and short timeouts.
 
     Hot transactions never pause between statements: one that is idle belongs to a frozen process.
     """
@@ -158,5 +158,5 @@ def _set(settings: dict[str, int]) -> str:
 
 
 def took_too_long(problem: Exception) -> bool:
-    """Whether the server itself stopped the statement or transaction, so that it is surely rolled back."""
+    """Return whether the server itself stopped the statement or transaction, so that it is surely rolled back."""
     return isinstance(problem, pg.QueryCanceled | pg.IdleInTransactionSessionTimeout)

@@ -134,7 +134,7 @@ class Insertion:
                 Needs(dialect).settle_new(CallerDriver(self.connection), where.number, now)
 
     def _find_cancelled(self, numbers: Sequence[int]) -> set[int]:
-        """Those that were cancelled, among jobs that have ended; what never was cannot be waited for."""
+        """Return those that were cancelled, among jobs that have ended; what never was cannot be waited for."""
         cancelled: set[int] = set()
         for number in numbers:
             final = select(runs.c.state).where(runs.c.job_id == number, runs.c.state.is_not(None))
@@ -146,7 +146,7 @@ class Insertion:
         return cancelled
 
     def _find_holders(self, new: Sequence[NewJob], *, latest: bool = False) -> dict[Name, tuple[int, str]]:
-        """Who has these names; *latest*: also what was committed after this transaction's first look."""
+        """Return the jobs that have these names; *latest*: also those committed since this transaction began."""
         wanted = sorted({name for job in new for name in (*_names(job), *_typed(job))})
         found: dict[Name, tuple[int, str]] = {}
         for scope, owner in sorted({name[:2] for name in wanted}):
@@ -243,7 +243,7 @@ def _by_name(row: dict[str, Any]) -> Name:
 
 
 def _stored_hash(name: Name, job: NewJob) -> str:
-    """Only a key tells requests apart; a unique name does not ask what for."""
+    """Return the request's hash for a key; none for a unique name, which does not compare requests."""
     return job.request_hash if name[0] == "key" else ""
 
 

@@ -219,7 +219,7 @@ class Needs:
     # -- what was left undone ------------------------------------------------------------------------------------
 
     def settle_pending(self, driver: Driver, now: datetime, limit: int) -> tuple[int, set[str]]:
-        """Deal with up to *limit* children that nobody has dealt with yet; how many, and queues to wake."""
+        """Settle up to *limit* children that are still open; return how many, and queues to wake."""
         failed = self._lock_rows(driver, "failed", "", [limit], self._dialect.locking)
         _, queues = self._settle(driver, failed, now)
         revived = self._lock_rows(driver, "revived", "", [limit], self._dialect.locking)
@@ -252,7 +252,7 @@ class Needs:
     def _lock_rows(
         self, driver: Driver, state: str, narrowed: str, parameters: Sequence[Any], lock: str | None = None
     ) -> list[Row]:
-        """Rows in this state, locked: child, parent, policy, and the child's concurrency limit."""
+        """Lock and return rows in this state: child, parent, policy, and the child's concurrency limit."""
         sql = (
             f"SELECT job_id, needed_id, policy, concurrency_limit FROM horae_needs WHERE state = '{state}' {narrowed} "
         )

@@ -24,7 +24,7 @@ class RunningLimits:
         self._slots.lock(self._driver(), [name])
 
     def sources(self, name: str | None = None, *, app: str | None = None) -> list[LimitSource]:
-        """What is said about limits: about one, by one application, or everything."""
+        """Return what is said about limits: about one, by one application, or everything."""
         query = select(*LIMIT_SOURCES.select).order_by(limit_sources.c.name, limit_sources.c.app)
         query = query.where(*LIMIT_SOURCES.equal({"name": name, "app": app}))
         return [LIMIT_SOURCES.read(row) for row in self.connection.execute(query)]
@@ -52,7 +52,7 @@ class RunningLimits:
         self._slots.apply_limit(self._driver(), name)
 
     def running(self) -> dict[str, int]:
-        """How many jobs run under each limit now; only places that a limit gave are counted."""
+        """Return how many jobs run under each limit now; only places that a limit gave are counted."""
         query = select(slots.c.name, func.count()).where(slots.c.place != LOCK).group_by(slots.c.name)
         return {row[0]: int(row[1]) for row in self.connection.execute(query)}
 

@@ -34,7 +34,7 @@ class Slots:
     def take(
         self, driver: Driver, queue: str, rows: Sequence[Row], limits: dict[str, int], room: int
     ) -> tuple[list[Row], set[int], bool]:
-        """Who of the candidates may run; which of them hold a place now; whether others may take the held turns."""
+        """Return which candidates may run, which of them hold a slot now, and whether others may take held turns."""
         wanted = {row[0]: _names(row, queue, limits) for row in rows}
         taken = self._lock_taken(driver, {name for names in wanted.values() for name in names})
         granted: list[Row] = []
@@ -98,7 +98,7 @@ class Slots:
         return queues
 
     def apply_limit(self, driver: Driver, name: str) -> set[str]:
-        """A limit was set anew or lifted: let in whoever it no longer holds; answers with their queues."""
+        """Let in jobs that a changed or lifted limit no longer holds; return their queues."""
         if name in self.limits(driver):
             self.lock(driver, [name])
             return self.let_in(driver, [name])
@@ -108,7 +108,7 @@ class Slots:
         return queues
 
     def let_in_forgotten(self, driver: Driver) -> set[str]:
-        """The net under it all: let in whoever is held although there is room; answers with their queues."""
+        """Let in jobs that are held although there is room, as a safety net; return their queues."""
         rows = driver.rows("SELECT DISTINCT held_for FROM horae_jobs WHERE held = 'slot'")
         names = {row[0] for row in rows if row[0] is not None}
         self.lock(driver, names)
@@ -132,14 +132,14 @@ class Slots:
 
 
 def _names(row: Row, queue: str, limits: dict[str, int]) -> dict[str, int]:
-    """The places one job needs and how many there are; whole queues first, because a full one ends the claim."""
+    """Return the places one job needs and how many there are; whole queues first, because a full one ends the claim."""
     shared = ("global", f"queue:{queue}", *([] if row[GROUP] is None else [f"group:{row[GROUP]}"]))
     names = {name: limits[name] for name in shared if name in limits}
     return names if row[KEY] is None else names | {f"key:{row[KEY]}": row[LIMIT]}
 
 
 def _take_one(taken: set[int]) -> int:
-    """The lowest free place, taken now."""
+    """Take the lowest free slot."""
     slot = next(slot for slot in range(len(taken) + 1) if slot not in taken)
     taken.add(slot)
     return slot

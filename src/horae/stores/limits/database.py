@@ -95,7 +95,7 @@ class DatabaseCalls:
         return _Count(int(made or 0), int(ahead or 0), row_number)
 
     def _nth(self, driver: Driver, limit: Limit, index: int, made: int, now: int) -> int:
-        """The instant of the call to wait for, among the last *max_calls* that count; now, where there is none."""
+        """Return the instant of the call to wait for, among the last *max_calls* that count; now without one."""
         if index >= made:
             return now
         offset = index + max(0, made - limit.max_calls)

@@ -1,6 +1,6 @@
 """Calls counted in Redis: one script, judged by the server's own clock, so that hosts cannot disagree.
 
-The arithmetic is that of ``horae.core.limits``, told in Lua; a test holds the two against each other.
+The arithmetic is that of ``horae.core.limits``, written in Lua; a test holds the two against each other.
 """
 
 from __future__ import annotations
@@ -93,5 +93,5 @@ class RedisCalls:
         DROP.run(self._client, self._keys(limit), [ticket])
 
     def _keys(self, limit: Limit) -> list[str]:
-        """The braces keep the keys of one limit on one node of a Redis cluster."""
+        """Return the braces keep the keys of one limit on one node of a Redis cluster."""
         return [f"{self._prefix}:limit:{{{limit.name}}}:{part}" for part in ("calls", "line", "seen")]

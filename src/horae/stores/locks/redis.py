@@ -46,7 +46,7 @@ class RedisLocks(Locks):
         self._prefix = name(prefix, "prefix of Redis keys")
 
     def entry(self, key: str) -> str:
-        """The Redis key behind a business key."""
+        """Return the Redis key behind a business key."""
         return f"{self._prefix}:lock:{key}"
 
     @translate_errors

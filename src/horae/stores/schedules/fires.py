@@ -71,7 +71,7 @@ class Firings:
         return self._hold_yielding(driver, unfinished, yielding) if yielding else unfinished
 
     def live(self, driver: Driver, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
-        """The waiting and running jobs of these schedules."""
+        """Return the waiting and running jobs of these schedules."""
         rows: list[tuple[Any, ...]] = []
         for start in range(0, len(numbers), CHUNK):
             chunk = numbers[start : start + CHUNK]
@@ -104,7 +104,7 @@ class Firings:
         return {each for each, pair in zip(occurrences, pairs, strict=True) if pair in known} if known else set()
 
     def find_recorded(self, driver: Driver, pairs: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
-        """Which of these occurrences, each a schedule and an instant, have a record."""
+        """Return which of these occurrences, each a schedule and an instant, have a record."""
         known: set[tuple[int, int]] = set()
         for start in range(0, len(pairs), CHUNK):
             chunk = pairs[start : start + CHUNK]
@@ -127,7 +127,7 @@ class Firings:
         ]
 
     def find_followed(self, driver: Driver, numbers: Sequence[int]) -> set[int]:
-        """Which of these schedules others follow."""
+        """Return which of these schedules others follow."""
         sql = f"SELECT DISTINCT followed_id FROM horae_follows WHERE followed_id IN ({marks(len(numbers))})"
         return {row[0] for row in driver.rows(sql, numbers)}
 

@@ -26,7 +26,7 @@ class ScheduledTasks:
         self.connection = connection
 
     def get(self, task_id: str, owner: str | None, *, lock: bool = False) -> Schedule | None:
-        """A task by its id; only for an operator, whose *owner* is None, every tenant is looked through."""
+        """Return a task by its id; only for an operator, whose *owner* is None, every tenant is looked through."""
         query = select(*SCHEDULES.select).where(schedules.c.schedule_key == task_id, _is_task())
         query = query if owner is None else query.where(schedules.c.owner == owner)
         row = self.connection.execute(query.with_for_update() if lock else query).first()
@@ -35,7 +35,7 @@ class ScheduledTasks:
     def find(
         self, owner: str | None, *, limit: int, after: tuple[str, int, int] | None, queues: Collection[str] = ()
     ) -> list[Schedule]:
-        """The last changed first; everybody's go tenant by tenant, along the same index.
+        """Return the last changed first; everybody's go tenant by tenant, along the same index.
 
         *after* is owner, change (in microseconds) and number of the last one of the page before. With *queues*, only
         those that fire into one of them.
@@ -68,7 +68,7 @@ class ScheduledTasks:
         return int(self.connection.execute(query).scalar_one())
 
     def live(self, numbers: Iterable[int]) -> dict[int, list[Job]]:
-        """What of these tasks waits or runs, the oldest first."""
+        """Return what of these tasks waits or runs, the oldest first."""
         conditions = (jobs.c.schedule_id.in_(list(numbers)), jobs.c.state.in_(LIVE))
         found: dict[int, list[Job]] = {}
         for row in self.connection.execute(select(*JOBS.select).where(*conditions).order_by(jobs.c.id)):
@@ -78,12 +78,12 @@ class ScheduledTasks:
         return found
 
     def last_run(self, number: int) -> Run | None:
-        """How the last ended attempt went."""
+        """Return the last ended attempt."""
         row = self.connection.execute(_ended(number).limit(1)).first()
         return None if row is None else RUNS.read(row)
 
     def runs(self, number: int, *, limit: int, before: tuple[int, int] | None) -> list[ScheduledTaskRun]:
-        """The newest first, what is under way among them; *before* is job and token of the last one told."""
+        """Return runs, the newest first, also those under way; *before* is job and token of the last one seen."""
         query = _ended(number)
         if before is not None:
             earlier = and_(runs.c.job_id == before[0], runs.c.token < before[1])
@@ -101,7 +101,7 @@ class ScheduledTasks:
         return [JOBS.read(row) for row in self.connection.execute(query)]
 
     def _find_triggers(self, page: list[Run]) -> dict[int, str]:
-        """What did not come by the clock: set off by hand, or made up for."""
+        """Return what did not come by the clock: set off by hand, or made up for."""
         spots = [(run.schedule_id, kind, micros(run.fire_at)) for run in page if run.fire_at is not None
                  for kind in ("manual", "backfill")]  # fmt: skip
         if not spots:
