@@ -42,7 +42,7 @@
     │   ├── SchemaMissing       has no Horae tables yet, or old ones
     │   └── SchemaTooNew        was migrated by a newer Horae
     ├── SignatureRefused        a message that nobody known signed, or not lately
-    └── HandlerFailed           how a failed attempt is told to the outside
+    └── HandlerFailed           how a failed attempt is reported
         ├── CallFailed          an outgoing call that brought no answer
         ├── DeliveryFailed      a webhook that its target could not take now
         ├── DeliveryRefused     a webhook that cannot be delivered, now or later
@@ -77,7 +77,7 @@ class HoraeError(Exception):
 
     code = "horae_error"
     facts: Mapping[str, Fact] = MappingProxyType({})  # of one error: what its sentence is about, for programs
-    _sentence: str | None = None  # as the service told it
+    _sentence: str | None = None  # as the service sent it
 
     def __init__(self, *args: object, **facts: Fact) -> None:
         super().__init__(*args)
@@ -117,7 +117,7 @@ class HoraeError(Exception):
 
     @classmethod
     def received(cls, sentence: str, reason: str = "", facts: Mapping[str, Fact] | None = None) -> Self:
-        """Make an error as another process told it, around the constructor, which may want what was not told."""
+        """Make an error as another process sent it, without the constructor, whose arguments may be missing."""
         error = cls.__new__(cls)
         Exception.__init__(error, reason or sentence)
         error.reason, error.facts, error._sentence = reason, facts or {}, sentence

@@ -65,6 +65,19 @@ SLEEP = {"time.sleep", "asyncio.sleep", "anyio.sleep", "anyio.sleep_until", "tri
 UNSAFE_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle"}
 UNSAFE_NAMES = {"eval", "exec", "compile", "yaml.load", "yaml.unsafe_load", "yaml.full_load", "os.system", "os.popen"}
 
+# Functions of the core that stores may call: they turn one form of a value into another.
+CODECS = {
+    "jobs.job.make_job", "jobs.payloads.name", "jobs.retry.span", "time.instants", "time.instants.instant",
+    "time.instants.micros", "timeouts.client_limit", "timeouts.milliseconds",
+}  # fmt: skip
+# Stores that still decide, because they do so behind a row lock, in the middle of a transaction. May only become fewer.
+DECIDING_STORES = {
+    "stores/databases/hot.py": {"jobs.job.settlement"},  # a silent job's end, when its schedule fires
+    "stores/jobs/links.py": {"schedules.schedule.after_leaders", "schedules.schedule.next_fire"},  # after a job's end
+    "stores/limits/database.py": {"limits.next_turn"},  # whose turn it is, counted while the limit's row is held
+    "stores/limits/memory.py": {"limits.made_since", "limits.turn_at"},
+}
+
 # Where a vendor may be named: the facts, and migrations, which are frozen and must not follow facts that change later.
 VENDOR_PLACES = ("stores/databases/dialects.py", "stores/migrations/")
 LONGEST = 400  # lines
@@ -186,6 +199,29 @@ def stores_reached_without_a_route(source: Path) -> list[str]:
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Attribute) and node.attr == "store" and not is_routed(node.value)
     ]
+
+
+def decisions_imported_by_stores(source: Path) -> list[str]:
+    """A store decides nothing: it takes values, constants and codecs from the core, and is handed the decisions."""
+    complaints = []
+    for module in modules(source):
+        if module.floor != "stores":
+            continue
+        known = DECIDING_STORES.get(module.place, set())
+        functions = {each.name: each.line for each in module.imports if is_core_function(each.name)}
+        complaints += [
+            f"{module.place}:{line}: {name} is no value and no codec; let the verb decide and hand it to the store"
+            for name, line in functions.items()
+            if name.removeprefix("horae.core.") not in CODECS | known
+        ]
+        unused = known - {name.removeprefix("horae.core.") for name in functions}
+        complaints += [f"{module.place}: no longer imports {name}; take it off the list" for name in sorted(unused)]
+    return complaints
+
+
+def is_core_function(name: str) -> bool:
+    """Classes and constants begin with a capital letter; functions, and whole modules, do not."""
+    return name.startswith("horae.core.") and not name.rpartition(".")[2].lstrip("_")[:1].isupper()
 
 
 def is_routed(node: ast.expr) -> bool:

@@ -80,7 +80,7 @@ def test_lost_leases_are_handed_on_although_the_row_of_one_is_locked(store: SqlS
 
 def test_a_lease_that_is_found_lost_and_locked_a_moment_later_stops_nobody(store: SqlStore, held: list[Job]) -> None:
     world = World(store, VirtualClock(LATER), LoadedDice())
-    found = store.expired(now=LATER, limit=10)
+    found = store.find_expired(now=LATER, limit=10)
     with locked(store, held[1]):
         lost = endings.lose(world, found)
 

@@ -121,8 +121,8 @@ with Horae(f"sqlite:///{folder / 'horae.db'}") as app:
         try:
             enqueue(app.world, Request("fill", {"ballast": "x" * 2000}))
             accepted += 1
-        except StoreError as told:
-            problem = type(told).__name__
+        except StoreError as error:
+            problem = type(error).__name__
     ballast.unlink()
     enqueue(app.world, Request("again", {"ballast": "x" * 2000}))
     found = sum(sum(states.values()) for states in counts(app.world).values())

@@ -143,7 +143,7 @@ class Stories(RuleBasedStateMachine):
 
     @rule()
     def lose_what_has_expired(self) -> None:
-        silent = self.store.expired(now=self.now, limit=100)
+        silent = self.store.find_expired(now=self.now, limit=100)
         expired = {n for n, job in self.known.items() if job.leased_until is not None and job.leased_until < self.now}
         assert {job.number for job in silent} == expired
         done = [settlement(job, Outcome("lost"), now=self.now, roll=0.5) for job in silent]

@@ -69,7 +69,7 @@ def test_ten_thousand_jobs_on_a_callers_connection_are_a_handful_of_statements(s
 
 
 def test_large_payloads_in_one_batch_fit_any_packet(store: SqlStore) -> None:
-    """MariaDB takes 16 MB in one packet unless told otherwise."""
+    """MariaDB takes 16 MB in one packet unless configured otherwise."""
     text_of_a_mebibyte = "x" * 1_000_000
 
     given = put(store, *(a_new_job({"t": text_of_a_mebibyte}) for _ in range(20)))

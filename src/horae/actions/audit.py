@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from horae.core.audit.chain import GENESIS
-from horae.core.audit.entries import Entry, chained
+from horae.core.audit.entries import Entry, hash_entry
 from horae.ports import Tx, World
 
 BATCH = 500
@@ -44,7 +44,7 @@ def seal_audit(world: World, limit: int = BATCH) -> int:
         heads: dict[str, tuple[int, str]] = {}
         for number, entry in found:
             seq, previous = heads.get(entry.owner) or tx.audit.head(entry.owner)
-            link = chained(previous, seq + 1, number, entry)
+            link = hash_entry(previous, seq + 1, number, entry)
             tx.audit.seal(number, entry.owner, seq + 1, link)
             heads[entry.owner] = (seq + 1, link)
         return len(found)
@@ -69,7 +69,7 @@ def _verified(tx: Tx, owner: str) -> Verified:
         for seq, number, link, entry in page:
             if seq != place + 1:
                 told.append(f"before entry {number}: {seq - place - 1} entries are missing")
-            elif link != chained(previous, seq, number, entry):
+            elif link != hash_entry(previous, seq, number, entry):
                 told.append(f"entry {number} was changed, or moved, after it was sealed")
             place, previous = seq, link
     length, head = tx.audit.head(owner)

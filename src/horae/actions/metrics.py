@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from horae.actions.consistency import one_moment
 from horae.actions.jobs.jobs import metrics
-from horae.core.metrics import Backlog, Ended, Family, gathered, kept
+from horae.core.metrics import Backlog, Ended, Family, limit_labels, sum_by_labels
 from horae.ports import Node, Tx, World
 
 RATES_WINDOW = timedelta(hours=1)  # for the rates of S0-31 and S0-32
@@ -76,26 +76,26 @@ def families(told: Survey) -> list[Family]:
     for each in told.endings:
         counted[each.queue] += each.count
         ends[each.handler] += each.count
-    queue_of = kept((name for name, _ in counted.most_common()), first=sorted(told.workers))
-    handler_of = kept(name for name, _ in ends.most_common())
+    queue_of = limit_labels((name for name, _ in counted.most_common()), first=sorted(told.workers))
+    handler_of = limit_labels(name for name, _ in ends.most_common())
     by_run = [((queue_of(each.queue), handler_of(each.handler)), each) for each in told.endings]
-    took = gathered((labels, float(each.took)) for labels, each in by_run)
-    timed = gathered((labels, float(each.timed)) for labels, each in by_run)
-    delay = gathered(((queue_of(each.queue),), float(each.delay)) for each in told.endings)
-    delayed = gathered(((queue_of(each.queue),), float(each.delayed)) for each in told.endings)
+    took = sum_by_labels((labels, float(each.took)) for labels, each in by_run)
+    timed = sum_by_labels((labels, float(each.timed)) for labels, each in by_run)
+    delay = sum_by_labels(((queue_of(each.queue),), float(each.delay)) for each in told.endings)
+    delayed = sum_by_labels(((queue_of(each.queue),), float(each.delayed)) for each in told.endings)
     return [
         *(Family(name, "gauge", text, (), {(): told.five[name]}) for name, text in FIVE.items()),
         Family(
             "horae_queue_depth", "gauge", "Jobs by queue and state: queued, running or dead.", ("queue", "state"),
-            gathered(((queue_of(queue), state), float(count)) for (queue, state), count in told.depths.items()),
+            sum_by_labels(((queue_of(queue), state), float(count)) for (queue, state), count in told.depths.items()),
         ),
         Family(
             "horae_queue_due", "gauge", "Jobs that are due and not running, by queue.", ("queue",),
-            gathered(((queue_of(queue),), float(each.count)) for queue, each in told.waiting.items()),
+            sum_by_labels(((queue_of(queue),), float(each.count)) for queue, each in told.waiting.items()),
         ),
         Family(
             "horae_queue_lag_seconds", "gauge", "How long the oldest due job of a queue has been due.", ("queue",),
-            gathered(
+            sum_by_labels(
                 (((queue_of(queue),), (told.at - each.since).total_seconds()) for queue, each in told.waiting.items()),
                 max,
             ),
@@ -103,7 +103,7 @@ def families(told: Survey) -> list[Family]:
         Family(
             "horae_recent_runs", "gauge", "Attempts that ended in the last five minutes, over all workers.",
             ("queue", "handler", "outcome"),
-            gathered(((*labels, each.outcome), float(each.count)) for labels, each in by_run),
+            sum_by_labels(((*labels, each.outcome), float(each.count)) for labels, each in by_run),
         ),
         Family(
             "horae_recent_run_seconds_mean", "gauge", "How long those attempts took on average.", ("queue", "handler"),
@@ -111,7 +111,7 @@ def families(told: Survey) -> list[Family]:
         ),
         Family(
             "horae_recent_run_seconds_max", "gauge", "How long the longest of them took.", ("queue", "handler"),
-            gathered(((labels, each.longest / MICROS) for labels, each in by_run if each.timed), max),
+            sum_by_labels(((labels, each.longest / MICROS) for labels, each in by_run if each.timed), max),
         ),
         Family(
             "horae_recent_start_delay_seconds_mean", "gauge",
@@ -120,7 +120,7 @@ def families(told: Survey) -> list[Family]:
         ),
         Family(
             "horae_recent_start_delay_seconds_max", "gauge", "The longest such delay.", ("queue",),
-            gathered((((queue_of(e.queue),), e.longest_delay / MICROS) for e in told.endings if e.delayed), max),
+            sum_by_labels((((queue_of(e.queue),), e.longest_delay / MICROS) for e in told.endings if e.delayed), max),
         ),
         Family(
             "horae_recent_fires", "gauge", "Fires of schedules recorded in the last five minutes, by verdict.",
@@ -129,7 +129,7 @@ def families(told: Survey) -> list[Family]:
         Family("horae_workers", "gauge", "Worker processes seen lately.", (), {(): float(told.workers_seen)}),
         Family(
             "horae_queue_workers", "gauge", "Worker processes seen lately, by queue that they serve.", ("queue",),
-            gathered(((queue_of(queue),), float(count)) for queue, count in told.workers.items()),
+            sum_by_labels(((queue_of(queue),), float(count)) for queue, count in told.workers.items()),
         ),
         Family(
             "horae_enqueued_total", "counter", "Job numbers given out by this database since its beginning.", (),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from horae.core.access.callers import masked
+from horae.core.access.callers import mask_tokens
 from horae.core.time.instants import iso
 from horae.errors import InvalidInput
 from horae.settings import LEVELS
@@ -41,7 +41,7 @@ class TextLines(logging.Formatter):
             about.append(record.name)
         line = f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}Z {record.levelname.lower():<7} "
         line += f"{' '.join(about)}: {record.getMessage()}"
-        return masked("\n".join(part for part in (line, trace_in(self, record), record.stack_info) if part))
+        return mask_tokens("\n".join(part for part in (line, trace_in(self, record), record.stack_info) if part))
 
 
 class JsonLines(logging.Formatter):
@@ -62,7 +62,7 @@ class JsonLines(logging.Formatter):
             fields["traceback"] = trace
         if record.stack_info:
             fields["stack"] = record.stack_info
-        return masked(_dumped(fields))
+        return mask_tokens(_dumped(fields))
 
 
 def trace_in(form: logging.Formatter, record: logging.LogRecord) -> str:

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Any
 
 from horae import errors
-from horae.core.access.callers import masked, masked_values
+from horae.core.access.callers import mask_token_values, mask_tokens
 from horae.errors import HoraeError
 
 # By status where the body does not say more, as when a proxy answers in the service's place.
@@ -55,9 +55,9 @@ def error_from(
     detail = told.get("detail") or f"The service answered {status} ({phrase}) to {request}."
     reason, facts = told.get("reason"), told.get("facts")
     error = kind.received(
-        masked(str(detail)),
+        mask_tokens(str(detail)),
         reason if isinstance(reason, str) else "",
-        masked_values(facts) if isinstance(facts, dict) else {},
+        mask_token_values(facts) if isinstance(facts, dict) else {},
     )
     if wait is not None:
         told["retry_after"] = wait

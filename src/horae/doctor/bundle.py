@@ -22,7 +22,7 @@ from typing import Any
 from sqlalchemy import func, make_url, select
 from sqlalchemy.exc import ArgumentError
 
-from horae.core.access.callers import masked
+from horae.core.access.callers import mask_tokens
 from horae.core.time.instants import iso
 from horae.doctor.findings import Finding
 from horae.errors import HoraeError, InvalidInput
@@ -67,7 +67,7 @@ def redacted(text: str, *hide: str) -> str:
     """The text without tokens, logins in URLs, and what stands behind words like password."""
     for each in filter(None, hide):
         text = text.replace(each, "***")
-    return _SECRET.sub(r"\1\2***", _LOGIN.sub(r"\1***@", masked(text)))
+    return _SECRET.sub(r"\1\2***", _LOGIN.sub(r"\1***@", mask_tokens(text)))
 
 
 def _clean(part: Any, hide: str) -> Any:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from horae.api.attention.values import Confirmation, LaneControl, PostedEvent, TaskDetail, Wait
 from horae.api.values import PYDANTIC, Get
 from horae.core.schedules.schedule import Schedule
-from horae.core.schedules.standing import described
+from horae.core.schedules.standing import describe_or_explain
 from horae.core.time.instants import iso
 
 UTC_ONLY = "UTC"
@@ -282,5 +282,5 @@ def schedule_shape(schedule: Schedule) -> ScheduleShape:
         ends_at=None if schedule.ends_at is None else iso(schedule.ends_at),
         max_runs=schedule.max_fires,
         next_run_at=None if schedule.next_fire_at is None else iso(schedule.next_fire_at),
-        in_words=described(schedule),
+        in_words=describe_or_explain(schedule),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from datetime import datetime, timedelta
 
-from horae.core.outgoing.circuits import Circuit, Patience, after_failure, after_nothing, after_success, asked
+from horae.core.outgoing.circuits import Circuit, Patience, after_failure, after_nothing, after_success, request_call
 
 MOST_CIRCUITS = 10_000
 
@@ -22,7 +22,7 @@ class Breakers:
 
     def ask(self, key: tuple[str, str], now: datetime) -> timedelta | None:
         """None when the target may be called, else how long to leave it alone."""
-        circuit, wait = asked(self._get(key), self._patience, now=now)
+        circuit, wait = request_call(self._get(key), self._patience, now=now)
         self._put(key, circuit)
         return wait
 

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import cast
 
-from horae.core.access.masking import hidden
+from horae.core.access.masking import hide_secrets
 from horae.core.outgoing.targets import Rules, Target
 from horae.errors import AddressRefused, CallFailed, MissingExtra
 
@@ -66,7 +66,7 @@ class Answer:
         if self.is_encoded:
             return f"({len(self.body):,} compressed bytes were not unpacked)"
         text = self.body.decode(errors="replace").replace("\x00", "\ufffd")
-        return hidden(text, secrets) + (CUT if self.cut else "")
+        return hide_secrets(text, secrets) + (CUT if self.cut else "")
 
 
 class Calls:

@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from horae.core.access.secrets import references, resolved
+from horae.core.access.secrets import references, resolve_references
 from horae.core.jobs.job import Job
 from horae.core.jobs.outcomes import Snooze
 from horae.core.jobs.payloads import encode
@@ -108,7 +108,7 @@ class Webhooks:
         try:
             content = [url, body, headers]
             texts = {name: self._texts(owner, name)[0] for name in references(content)}
-            url, body, told = resolved(content, texts)
+            url, body, told = resolve_references(content, texts)
             rules = self._rules_for(owner)
             return Letter(
                 target=_target(url, rules, is_secret=url != content[0]),

@@ -19,7 +19,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from horae.core.access.callers import masked, masked_values
+from horae.core.access.callers import mask_token_values, mask_tokens
 from horae.errors import (
     Conflict,
     Forbidden,
@@ -88,7 +88,7 @@ def problem(status: int, code: str, detail: str, headers: dict[str, str] | None 
         "title": HTTPStatus(status).phrase,
         "status": status,
         "code": code,
-        "detail": masked(detail),
+        "detail": mask_tokens(detail),
         **more,
     }
     return JSONResponse(body, status, headers, media_type=MEDIA)
@@ -140,7 +140,7 @@ def response(request: Request, error: HoraeError) -> JSONResponse:
         detail = STORE_SAYS.get(error.code, STORE_DOWN)
     else:
         more |= error.as_json()  # what the database said stays in the log
-    return problem(status, error.code, detail, headers, **masked_values(more))
+    return problem(status, error.code, detail, headers, **mask_token_values(more))
 
 
 def attributes_of(error: HoraeError) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest, start_http_ser
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from horae.core.metrics import Family, Spread, merged
+from horae.core.metrics import Family, Spread, merge_families
 from horae.errors import ConfigurationError
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
@@ -23,7 +23,7 @@ class StoredMetrics(Collector):
         self._tell = tell
 
     def collect(self) -> Iterator[Metric]:
-        for family in merged(list(self._tell())):
+        for family in merge_families(list(self._tell())):
             yield as_metric(family)
 
 

@@ -37,7 +37,7 @@ class Transaction:
         self._lend = lend
 
     @contextmanager
-    def lent(self, limit: timedelta | None = None) -> Iterator[Connection]:
+    def lend_connection(self, limit: timedelta | None = None) -> Iterator[Connection]:
         """Lend the connection to a handler; committing is refused, because the transaction ends with its record.
 
         *limit* bounds each of the handler's statements; without it they are not bounded.

@@ -15,12 +15,12 @@ def set_owner(
 ) -> OwnerSettings:
     """Decide about a tenant; counts from its next call and its next task on."""
     label(owner, "owner")
-    checked = OwnerSettings.read(settings.into({}))
+    checked = OwnerSettings.read(settings.merge_into({}))
     now = world.clock.now()
 
     def write(tx: Tx) -> None:
         before = tx.owners.lock(owner, now)
-        after = checked.into(before)
+        after = checked.merge_into(before)
         if after != before:
             tx.owners.put(owner, after, now)
             why = reason or None

@@ -82,7 +82,7 @@ def recognise(world: World, text: str, *, address: str | None = None) -> Caller:
         raise Unauthorized("token_invalid")
     if token.used_at is None or now - token.used_at >= USED_EVERY:
         with suppress(StoreFull):  # looking must be possible while there is no room to write
-            world.route().store.transact(lambda tx: tx.tokens.used(token.token_id, address=address, now=now))
+            world.route().store.transact(lambda tx: tx.tokens.mark_used(token.token_id, address=address, now=now))
     return token.caller
 
 

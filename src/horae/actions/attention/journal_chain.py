@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from horae.core.attention.lanes import chained
+from horae.core.attention.lanes import hash_line
 from horae.core.audit.chain import GENESIS
 from horae.ports import Tx, World
 
@@ -26,7 +26,7 @@ def seal_within(tx: Tx, lane: int, limit: int = BATCH) -> int:
     lines = tx.attention.lines(lane, since=since, limit=limit)
     hashes: dict[int, str] = {}
     for line in lines:
-        hashes[line.seq] = previous = chained(previous, line)
+        hashes[line.seq] = previous = hash_line(previous, line)
     tx.attention.seal(lane, hashes)
     return len(lines)
 

@@ -388,7 +388,7 @@ def commit_facts(
 def _within(
     writer: LaneWriter, action: Callable[[Any], Found], limit: timedelta | None, held_for: timedelta | None
 ) -> Found:
-    with writer.tx.lent(limit) as connection:
+    with writer.tx.lend_connection(limit) as connection:
         found = action(connection)
     if held_for is not None:
         writer.lane = replace(writer.lane, leased_until=writer.world.clock.steady() + held_for)

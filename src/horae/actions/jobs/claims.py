@@ -117,7 +117,7 @@ def once(
         tx.ledger.begin(lease.job_number, lease.token)
         known = tx.ledger.get(lease.job_number, step)
         if known is None:
-            with tx.lent(limit) as connection:
+            with tx.lend_connection(limit) as connection:
                 known = _result_of(step, work(connection), world.max_payload_bytes)
             tx.ledger.put(lease.job_number, step, known, world.clock.now())
         took = timedelta(seconds=world.clock.monotonic() - began)

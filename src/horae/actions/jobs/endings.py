@@ -122,7 +122,7 @@ def _end(
 
 def lose_expired(world: World, limit: int = 100) -> list[tuple[Job, bool]]:
     """Close attempts whose lease ran out; answers with the jobs as they were and whether each is dead now."""
-    return lose(world, world.route().store.expired(now=world.clock.steady(), limit=limit))
+    return lose(world, world.route().store.find_expired(now=world.clock.steady(), limit=limit))
 
 
 def lose(world: World, silent: Sequence[Job]) -> list[tuple[Job, bool]]:

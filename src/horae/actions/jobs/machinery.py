@@ -42,7 +42,7 @@ def serve_due(world: World, name: str, *, hand_on: bool = True) -> int:
     *hand_on* takes back first what a process that died had taken; workers have a reaper for that.
     """
     if hand_on:
-        left = world.route().store.expired(now=world.clock.steady(), limit=LEFT_BATCH)
+        left = world.route().store.find_expired(now=world.clock.steady(), limit=LEFT_BATCH)
         lose(world, [job for job in left if job.queue == MACHINERY])
     claim = Claim(MACHINERY, SERVED_AT_ONCE, name, LEASE, steady=world.clock.steady())
     taken = world.route().store.claim(claim, now=world.clock.now())

@@ -73,9 +73,9 @@ def write_source(
     tx.limits.lock(name)
     before = RunningLimit(name, tuple(tx.limits.sources(name)))
     if said is None:
-        tx.limits.unsay(name, app)
+        tx.limits.remove_source(name, app)
     else:
-        tx.limits.say(said)
+        tx.limits.put_source(said)
     after = _limit(name, tx.limits.sources(name), tx.limits.running())
     if after.max_running != before.max_running:
         tx.limits.apply(name, after.max_running)

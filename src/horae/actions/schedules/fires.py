@@ -13,13 +13,13 @@ from horae.core.jobs.job import SYSTEM, NewJob, band_of
 from horae.core.jobs.payloads import encode
 from horae.core.jobs.retry import LONGEST, Retry
 from horae.core.outgoing.webhooks import refuse_credentials
-from horae.core.scheduled_tasks.rules import raised
-from horae.core.schedules.decisions import admits, decide
+from horae.core.scheduled_tasks.rules import apply_shortest_interval
+from horae.core.schedules.decisions import admits, decide, drop_recorded
 from horae.core.schedules.rules import Rule
 from horae.core.schedules.schedule import Fire, Firing, Schedule, Unfinished
 from horae.core.time.instants import MICROSECOND, aware, earlier, iso
 from horae.errors import HoraeError, InvalidInput, StoreError
-from horae.ports import ScheduleFilter, Tx, World
+from horae.ports import FindRecorded, Occurrence, ScheduleFilter, Tx, World
 
 log = logging.getLogger("horae.schedules")
 MAX_BACKFILL = 10_000
@@ -54,11 +54,18 @@ def fire_due(world: World, limit: int = FIRE_BATCH) -> list[tuple[Firing, list[s
     """Fire what has come due: job, record and next instant in one transaction for the batch."""
     now = world.clock.now()
 
-    def decided(due: list[Schedule], unfinished: dict[int, Unfinished]) -> list[tuple[Firing, list[NewJob]]]:
+    def decide_all(
+        due: list[Schedule],
+        unfinished: dict[int, Unfinished],
+        find_recorded: FindRecorded,
+    ) -> list[tuple[Firing, list[NewJob]]]:
         read_at = world.clock.now()
-        return [_decided(world, each, now, unfinished.get(each.number, Unfinished()).at(read_at)) for each in due]
+        decided = [_decided(world, each, now, unfinished.get(each.number, Unfinished()).at(read_at)) for each in due]
+        fires = [(firing.schedule.number, fire.fire_at) for firing, _ in decided for fire in firing.fires]
+        recorded = find_recorded(fires)
+        return [_without(firing, jobs, recorded) for firing, jobs in decided] if recorded else decided
 
-    made = world.route().store.fire(decided, now=now, limit=limit)
+    made = world.route().store.fire(decide_all, now=now, limit=limit)
     queues = {firing.schedule.queue for firing, numbers in made if numbers}
     world.route().store.wake(queues)
     return [(firing, [f"job_{number}" for number in numbers]) for firing, numbers in made]
@@ -70,7 +77,7 @@ def _decided(world: World, schedule: Schedule, now: datetime, unfinished: Unfini
     Its fire stays due and is tried again: by a process that can read it, or once somebody has mended it.
     """
     try:
-        here = raised(schedule, world.shortest_interval)
+        here = apply_shortest_interval(schedule, world.shortest_interval)
         here = here if here.tzdata == world.tzdata else replace(here, tzdata=world.tzdata)
         firing = decide(here, now, unfinished, world.dice.roll())
         ran = [fire for fire in firing.fires if fire.verdict == "ran"]
@@ -79,6 +86,13 @@ def _decided(world: World, schedule: Schedule, now: datetime, unfinished: Unfini
         log.error("schedule %s cannot fire and is tried again in %s: %s", schedule.key, UNREADABLE_WAIT, problem,
                   extra={"schedule": schedule.key})  # fmt: skip
         return Firing(schedule, (), schedule.next_fire_at, now + UNREADABLE_WAIT, schedule.fire_count), []
+
+
+def _without(firing: Firing, jobs: list[NewJob], recorded: set[Occurrence]) -> tuple[Firing, list[NewJob]]:
+    """Drop the fires that are on record already, and their jobs."""
+    number = firing.schedule.number
+    instants = {fire.fire_at for fire in firing.fires if (number, fire.fire_at) in recorded}
+    return drop_recorded(firing, instants), [job for job in jobs if job.fire_at not in instants]
 
 
 def trigger(

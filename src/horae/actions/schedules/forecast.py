@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from horae.actions.consistency import one_moment
 from horae.actions.schedules.schedules import every
-from horae.core.scheduled_tasks.rules import raised
+from horae.core.scheduled_tasks.rules import apply_shortest_interval
 from horae.core.schedules.schedule import Schedule, first_fire, next_fire
 from horae.errors import InvalidInput
 from horae.ports import ScheduleFilter, World
@@ -50,7 +50,7 @@ def forecast(
     now = world.clock.now()
     end = now + ahead
     wanted = ScheduleFilter(owner=owner, enabled=True, queues=tuple(sorted(queues)))
-    known = [raised(each, world.shortest_interval) for each in every(world, wanted) if each.is_active]
+    known = [apply_shortest_interval(each, world.shortest_interval) for each in every(world, wanted) if each.is_active]
     coming = [(at, place) for place, each in enumerate(known) if (at := _first(each, now)) is not None and at <= end]
     heapq.heapify(coming)
     told: list[tuple[datetime, Schedule]] = []

@@ -24,9 +24,9 @@ from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.payloads import encode, label, name
 from horae.core.jobs.retry import Retry
 from horae.core.outgoing.webhooks import refuse_credentials
-from horae.core.scheduled_tasks.rules import raised
+from horae.core.scheduled_tasks.rules import apply_shortest_interval
 from horae.core.scheduled_tasks.task import named_first
-from horae.core.schedules.decisions import coming, left_behind
+from horae.core.schedules.decisions import record_undecided, upcoming_fires
 from horae.core.schedules.schedule import Fire, Schedule, check, cycle, due_at, first_fire
 from horae.core.time.instants import MICROSECOND, iso
 from horae.errors import Conflict, InvalidInput, NotFound, VersionConflict
@@ -242,10 +242,12 @@ def preview(world: World, schedule: Schedule, count: int = 5) -> list[datetime]:
     check(schedule)
     now = world.clock.now()
     # An interval counts from its creation; one that is only thought of would be created now.
-    schedule = replace(raised(schedule, world.shortest_interval), created_at=schedule.created_at or now)
+    schedule = replace(
+        apply_shortest_interval(schedule, world.shortest_interval), created_at=schedule.created_at or now
+    )
     if schedule.max_fires is not None:
         count = min(count, max(0, schedule.max_fires - schedule.fire_count))
-    return list(islice(coming(schedule, now), count))
+    return list(islice(upcoming_fires(schedule, now), count))
 
 
 # -- the parts -----------------------------------------------------------------------------------------------------
@@ -270,7 +272,11 @@ def timed(world: World, schedule: Schedule, now: datetime, first: datetime | Non
     schedule = replace(schedule, tzdata=world.tzdata)
     if not schedule.is_active or schedule.is_spent or schedule.mode == "ALL_NODES":
         return replace(schedule, next_fire_at=None, next_due_at=None)
-    fire_at = first or named_first(schedule, now) or first_fire(raised(schedule, world.shortest_interval), now)
+    fire_at = (
+        first
+        or named_first(schedule, now)
+        or first_fire(apply_shortest_interval(schedule, world.shortest_interval), now)
+    )
     return replace(schedule, next_fire_at=fire_at, next_due_at=due_at(schedule, fire_at, world.dice.roll()))
 
 
@@ -317,7 +323,7 @@ def written(
 
 def _without_due(tx: Tx, before: Schedule, after: Schedule, now: datetime, reason: str) -> Schedule:
     """Record what had come and was not decided on yet, because nobody will look at it any more."""
-    left = left_behind(before, now, reason)
+    left = record_undecided(before, now, reason)
     if left is None:
         return after
     known = tx.schedules.history(before.number, limit=3, before=left.fire_at + MICROSECOND)

@@ -13,7 +13,7 @@ from horae.core.jobs.job import Priority
 from horae.core.jobs.retry import Retry, span
 from horae.core.schedules.rules import Every
 from horae.core.schedules.schedule import LIMITS, ONCE_ONLY, SPANS, FireKind, Kind, Misfire, Mode, Overlap, Verdict
-from horae.core.schedules.standing import Standing, described, standing
+from horae.core.schedules.standing import Standing, describe_or_explain, standing
 from horae.core.time.instants import aware, iso
 from horae.errors import InvalidInput
 
@@ -107,7 +107,7 @@ class Schedule:
     """
 
     __pydantic_config__ = PYDANTIC
-    DERIVED: ClassVar[dict[str, Get]] = {"standing": standing, "words": described}
+    DERIVED: ClassVar[dict[str, Get]] = {"standing": standing, "words": describe_or_explain}
 
     key: str
     handler: str

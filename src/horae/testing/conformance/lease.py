@@ -71,7 +71,7 @@ class LeaseConformance:
         taken = take(store, 700)
 
         assert len(store.renew([lease_of(job) for job in taken], until=LATER).held) == 700
-        assert store.expired(now=NOON + LEASE + SECOND, limit=10) == []
+        assert store.find_expired(now=NOON + LEASE + SECOND, limit=10) == []
 
     def test_nothing_to_renew_is_no_trouble(self, store: Store) -> None:
         assert store.renew([], until=LATER).held == frozenset()
@@ -115,9 +115,9 @@ class LeaseConformance:
         [second] = take(store, 1, lease=2 * SECOND)
         take(store, 1, lease=timedelta(hours=1))
 
-        assert numbers(store.expired(now=NOON + 3 * SECOND, limit=10)) == [second.number]
-        assert numbers(store.expired(now=NOON + 4 * SECOND, limit=10)) == [second.number, first.number]
-        assert numbers(store.expired(now=NOON + 4 * SECOND, limit=1)) == [second.number]
+        assert numbers(store.find_expired(now=NOON + 3 * SECOND, limit=10)) == [second.number]
+        assert numbers(store.find_expired(now=NOON + 4 * SECOND, limit=10)) == [second.number, first.number]
+        assert numbers(store.find_expired(now=NOON + 4 * SECOND, limit=1)) == [second.number]
 
     # -- glance ------------------------------------------------------------------------------------------------------
 

@@ -241,7 +241,7 @@ class SettleConformance:
     def test_a_renewal_in_between_wins_against_the_reaper(self, store: Store) -> None:
         put(store, a_new_job())
         [job] = take(store)
-        silent = store.expired(now=LATER, limit=10)
+        silent = store.find_expired(now=LATER, limit=10)
         store.renew([lease_of(job)], until=LATER + LEASE)
 
         written = [settlement(each, Outcome("lost"), now=LATER, roll=0.5) for each in silent]
