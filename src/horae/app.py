@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from sqlalchemy import Engine
 
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Enqueued, Request
+from horae.actions.jobs.requests import Enqueued, Request
 from horae.actions.retention import Retention
 from horae.actions.schedules import declared as declaring
 from horae.actions.schedules.declared import Plan

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from horae.actions.jobs import claims, endings, jobs
-from horae.actions.jobs.jobs import Enqueued
+from horae.actions.jobs.requests import Enqueued
 from horae.actions.schedules.exclusive import start_exclusively
 from horae.core.jobs.job import Job, Lease
 from horae.errors import AlreadyRunning, InvalidInput, LeaseLost

@@ -11,6 +11,7 @@ from horae import Horae
 from horae.actions import logs
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.outside_runs import begin, end
+from horae.actions.jobs.requests import Request
 from horae.actions.retention import Retention, clean
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
@@ -45,7 +46,7 @@ def advance(world: World, span: timedelta) -> None:
 
 
 def finished(world: World, **options: str) -> str:
-    jobs.enqueue(world, jobs.Request("h", **options))  # type: ignore[arg-type]
+    jobs.enqueue(world, Request("h", **options))  # type: ignore[arg-type]
     [job] = claims.pull(world, worker_id="w")
     endings.ack(world, job.id, job.token)
     return job.id
@@ -69,7 +70,7 @@ def test_a_recent_one_stays(world: World) -> None:
 
 
 def test_a_key_stays_as_long_as_its_job_waits(world: World) -> None:
-    jobs.enqueue(world, jobs.Request("h", key="slow", delay=MONTHS * 2))
+    jobs.enqueue(world, Request("h", key="slow", delay=MONTHS * 2))
     advance(world, MONTHS)
 
     assert clean(world, Retention())["horae_keys"] == 0

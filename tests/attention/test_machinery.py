@@ -15,8 +15,8 @@ from horae import Horae
 from horae.actions.access.tokens import create_token
 from horae.actions.attention import inbox
 from horae.actions.jobs import claims, endings, jobs, machinery, queues
-from horae.actions.jobs.jobs import Request
 from horae.actions.jobs.reasons import why
+from horae.actions.jobs.requests import Request
 from horae.actions.jobs.running_limits import set_limit
 from horae.actions.metrics import survey
 from horae.actions.schedules import fires, schedules

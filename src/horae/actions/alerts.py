@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
-from horae.actions.jobs.jobs import Request, enqueue
+from horae.actions.jobs.jobs import enqueue
 from horae.actions.jobs.reasons import SILENT
+from horae.actions.jobs.requests import Request
 from horae.core.jobs.job import SYSTEM, Job
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.retry import Retry

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
 
-from horae.actions.jobs.jobs import Enqueued, Request, make_request
+from horae.actions.jobs.requests import Enqueued, Request, make_request
 from horae.actions.schedules.exclusive import start_exclusively
 from horae.core.jobs.job import PRIORITIES, SYSTEM, OnParentDead, Priority, band_of
 from horae.core.jobs.machinery import queue_name

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from horae.actions.jobs.jobs import DEFAULT_QUEUE
+from horae.actions.jobs.requests import DEFAULT_QUEUE
 from horae.core.cursors import page_size
 from horae.core.jobs.job import ORDERS, Job, Lease, Order, renewal_pause
 from horae.core.jobs.machinery import queue_name

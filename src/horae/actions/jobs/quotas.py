@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from horae.actions.jobs.jobs import Enqueued, Request, enqueue_many, with_known
+from horae.actions.jobs.jobs import enqueue_many, with_known
+from horae.actions.jobs.requests import Enqueued, Request
 from horae.core.jobs.job import check_run_at
 from horae.errors import Conflict, PastDue, QuotaExceeded
 from horae.ports import Tx, World

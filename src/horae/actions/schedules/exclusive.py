@@ -11,7 +11,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from horae.actions.jobs.jobs import Enqueued, Request, enqueue
+from horae.actions.jobs.jobs import enqueue
+from horae.actions.jobs.requests import Enqueued, Request
 from horae.core.jobs.job import Job, Outcome, is_silent, settlement
 from horae.errors import AlreadyRunning, InvalidInput
 from horae.ports import World
