@@ -58,7 +58,8 @@ def look(world: World, lane: str, *, policy: Policy | None = None, controls: Ite
         own_jobs = [job for job in jobs if job.payload["lane"] == number]
         known = {each.digest: each for each in controls}
         return Scene(
-            found, list(journal._all(tx, number)), rows["task"], rows["wait"], rows["event"], rows["fact"], own_jobs,
+            found, list(journal._all_lines(tx, number)),
+            rows["task"], rows["wait"], rows["event"], rows["fact"], own_jobs,
             policy or Policy(), known,
         )  # fmt: skip
 

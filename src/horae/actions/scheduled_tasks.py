@@ -17,7 +17,8 @@ from horae.actions.jobs.definitions import refuse_closed
 from horae.actions.jobs.leases import with_wall_lease
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
-from horae.actions.schedules.schedules import CHANGEABLE, checked, entry_for, schedule_dict, written
+from horae.actions.schedules.entries import CHANGEABLE, entry_for, object_id, schedule_dict
+from horae.actions.schedules.schedules import check_schedule, write_version
 from horae.core.access.owners import OwnerSettings
 from horae.core.cursors import page_size
 from horae.core.jobs.job import SYSTEM, Job, request_hash
@@ -104,7 +105,7 @@ def _planned(world: World, tx: Tx, task_id: str, wish: Wish, owner: str, terms: 
     """What a wish for a new task comes to; whatever stands in its way is refused."""
     settings = OwnerSettings.read(tx.owners.settings(owner))
     made = plan(Facts(blank(task_id, owner)), wish, terms, settings.rules, now)
-    checked(world, made.schedule)
+    check_schedule(world, made.schedule)
     refuse_closed(tx, made.schedule.handler, owner)
     if made.arms:
         _check_quota(tx, owner, settings, terms)
@@ -114,7 +115,7 @@ def _planned(world: World, tx: Tx, task_id: str, wish: Wish, owner: str, terms: 
 def _stored(world: World, tx: Tx, made: Plan, asked: str, actor: str, reason: str, now: datetime) -> Schedule:
     sources = dict.fromkeys(("handler", "kind", "expression", "enabled"), SOURCE) | ({BY_KEY: asked} if asked else {})
     schedule = replace(made.schedule, sources=sources, created_at=now, updated_at=now, tzdata=world.tzdata)
-    schedule = schedules.timed(world, schedule, now, made.first)
+    schedule = schedules.with_next_fire(world, schedule, now, made.first)
     schedule = replace(schedule, number=tx.schedules.add(schedule))
     tx.audit.append(entry_for(now, "create", schedule, actor, reason, before={}))
     return schedule
@@ -128,7 +129,7 @@ def _same_request(known: Schedule, key: str, asked: str) -> Schedule:
 
 def _not_deleted(tx: Tx, task_id: str, owner: str, key: str) -> None:
     """The audit remembers what a key has made, so that a late repetition does not bring back what was deleted."""
-    if tx.audit.find(object_id=schedules.object_id(task_id, owner), owner=owner, limit=1, before=None):
+    if tx.audit.find(object_id=object_id(task_id, owner), owner=owner, limit=1, before=None):
         raise Conflict("task_key_of_deleted", key=key, id=task_id)
 
 
@@ -162,7 +163,7 @@ def change(
         before = _locked(tx, task_id, owned_by, versions, terms.only_queues)
         facts = _facts(world, tx, before)
         made = plan(facts, wish, terms, settings.rules, now)
-        checked(world, made.schedule)
+        check_schedule(world, made.schedule)
         if made.schedule.handler != before.handler:
             refuse_closed(tx, made.schedule.handler, owned_by)
         if made.arms:
@@ -173,7 +174,7 @@ def change(
             return Saved(facts, made.warnings)
         changed = {name: SOURCE for name in CHANGEABLE if getattr(before, name) != getattr(made.schedule, name)}
         after = replace(made.schedule, sources={**before.sources, **changed})
-        after = written(world, tx, before, after, "change", actor, reason, made.first)
+        after = write_version(world, tx, before, after, "change", actor, reason, made.first)
         return Saved(_facts(world, tx, after), made.warnings)
 
     saved = world.route(owner=owner, id=task_id).store.transact(write)
@@ -208,9 +209,9 @@ def delete(
 def _withdraw(tx: Tx, live: Collection[Job], reason: str, now: datetime) -> None:
     """End what waits; a job that a worker has taken meanwhile runs on."""
     for job in live:
-        locked = tx.jobs.lock(job.number) if job.state == "queued" else None
-        if locked is not None and locked.state == "queued":
-            tx.jobs.end_waiting(locked, reason=reason, now=now)
+        waiting = tx.jobs.lock(job.number) if job.state == "queued" else None
+        if waiting is not None and waiting.state == "queued":
+            tx.jobs.end_waiting(waiting, reason=reason, now=now)
 
 
 def _is_silent(job: Job, now: datetime) -> bool:

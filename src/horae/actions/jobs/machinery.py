@@ -16,7 +16,8 @@ from horae.actions.attention.inbox import come_due
 from horae.actions.attention.lanes import LaneWriter, in_known_lane
 from horae.actions.jobs.endings import lose, settle
 from horae.actions.jobs.jobs import truncate
-from horae.actions.schedules.schedules import entry_for, timed
+from horae.actions.schedules.entries import entry_for
+from horae.actions.schedules.schedules import with_next_fire
 from horae.core.attention.lanes import Task, TaskWait
 from horae.core.attention.task import FINAL
 from horae.core.jobs.job import Job, Outcome
@@ -191,7 +192,7 @@ def _repair_schedule(world: World, found: Schedule) -> bool:
             return False
         if tx.schedules.awaited(before.number):
             return False
-        after = timed(world, before, now, next_fire(before, now))
+        after = with_next_fire(world, before, now, next_fire(before, now))
         tx.schedules.put(after, expected_version=before.version)
         reason = "it was on, nothing of it was unfinished, and it had no next fire"
         tx.audit.append(entry_for(now, "repair", after, REPAIRER, reason, before={"next_fire_at": None}))

@@ -17,7 +17,8 @@ from typing import TypeVar
 from horae.actions.consistency import one_moment
 from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.running_limits import declare_limits
-from horae.actions.schedules.schedules import CHANGEABLE, added, checked, find, locked, written
+from horae.actions.schedules.entries import CHANGEABLE
+from horae.actions.schedules.schedules import add_schedule, check_schedule, find, lock_schedule, write_version
 from horae.actions.schedules.toggles import DECLARED_BY as BY
 from horae.actions.schedules.toggles import forget_toggles
 from horae.core.cursors import MAX_PAGE
@@ -142,11 +143,11 @@ def set_inactive(world: World, schedule: Schedule, reason: str | None) -> Schedu
         return schedule
 
     def write(tx: Tx) -> Schedule:
-        before = locked(tx, schedule.key, schedule.owner)
+        before = lock_schedule(tx, schedule.key, schedule.owner)
         if before.inactive == reason:
             return before
         verb = "activate" if reason is None else "deactivate"
-        return written(world, tx, before, replace(before, inactive=reason), verb, "system/start", reason or "")
+        return write_version(world, tx, before, replace(before, inactive=reason), verb, "system/start", reason or "")
 
     return _persistently(lambda: world.route(owner=schedule.owner, key=schedule.key).store.transact(write))
 
@@ -243,14 +244,14 @@ def _switch(world: World, plan: Plan) -> None:
 
 
 def _declared(world: World, schedule: Schedule, seed: bool) -> Schedule:
-    checked(world, schedule)
+    check_schedule(world, schedule)
     now = world.clock.now()
 
     def write(tx: Tx) -> Schedule:
         before = tx.schedules.get(schedule.key, schedule.owner, lock=True)
         if before is None:
             made = replace(schedule, created_at=now, updated_at=now, tzdata=world.tzdata, declared=not seed)
-            return added(world, tx, made, "declare", "system/start", "", now)
+            return add_schedule(world, tx, made, "declare", "system/start", "", now)
         if seed:
             return before
         kept = {field for field, source in before.sources.items() if source == "api" and field in CHANGEABLE}
@@ -259,7 +260,7 @@ def _declared(world: World, schedule: Schedule, seed: bool) -> Schedule:
         after = replace(before, **wanted, sources=sources, declared=True, inactive=schedule.inactive)
         if _same(before, after):
             return before
-        return written(world, tx, before, after, "declare", "system/start", "")
+        return write_version(world, tx, before, after, "declare", "system/start", "")
 
     return world.route(owner=schedule.owner, key=schedule.key).store.transact(write)
 

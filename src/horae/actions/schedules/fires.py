@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from horae.actions.schedules.schedules import entry_for, every, locked, timed, written
+from horae.actions.schedules.entries import entry_for
+from horae.actions.schedules.schedules import every, lock_schedule, with_next_fire, write_version
 from horae.core.jobs.job import SYSTEM, NewJob, band_of
 from horae.core.jobs.payloads import encode
 from horae.core.jobs.retry import LONGEST, Retry
@@ -94,7 +95,7 @@ def trigger(
     now = world.clock.now()
 
     def write(tx: Tx) -> Triggered:
-        schedule = locked(tx, key, owner)
+        schedule = lock_schedule(tx, key, owner)
         busy = not admits(schedule, tx.schedules.unfinished(schedule.number).at(world.clock.now()))
         fire = Fire(now, "skipped", "manual", reason="running") if busy else Fire(now, "ran", "manual", due_at=now)
         number = None
@@ -136,7 +137,7 @@ def backfill(
     now = world.clock.now()
 
     def work(tx: Tx) -> Backfill:
-        schedule = locked(tx, key, owner)
+        schedule = lock_schedule(tx, key, owner)
         begin, until = _behind(schedule, start, end, now)
         rule = _rule_to_make_up(schedule, begin, until)
         present = tx.schedules.recorded(schedule.number, begin, until)
@@ -202,18 +203,18 @@ def recompute_zones(world: World) -> list[tuple[Schedule, datetime | None]]:
 
 def _restamped(world: World, schedule: Schedule) -> list[tuple[Schedule, datetime | None]]:
     def write(tx: Tx) -> list[tuple[Schedule, datetime | None]]:
-        before = locked(tx, schedule.key, schedule.owner)
+        before = lock_schedule(tx, schedule.key, schedule.owner)
         now = world.clock.now()
         stamped = replace(before, tzdata=world.tzdata)
         if before.next_fire_at is None or before.next_fire_at <= now:
             tx.schedules.put(stamped, expected_version=before.version)  # what is due already is fired as it was told
             return []
-        after = timed(world, stamped, now)
+        after = with_next_fire(world, stamped, now)
         if after.next_fire_at == before.next_fire_at:
             tx.schedules.put(stamped, expected_version=before.version)
             return []
         why = f"zone database {before.tzdata or 'unknown'} → {world.tzdata}"
-        return [(written(world, tx, before, stamped, "move", "system/zones", why), before.next_fire_at)]
+        return [(write_version(world, tx, before, stamped, "move", "system/zones", why), before.next_fire_at)]
 
     return world.route(owner=schedule.owner, key=schedule.key).store.transact(write)
 

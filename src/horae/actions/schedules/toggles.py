@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from horae.actions.schedules.schedules import every, locked, written
+from horae.actions.schedules.schedules import every, lock_schedule, write_version
 from horae.core.jobs.job import SYSTEM
 from horae.core.schedules.schedule import Schedule
 from horae.ports import ScheduleFilter, Tx, World
@@ -30,7 +30,7 @@ def switch(
     """Let a schedule fire, or not. For good it also lifts a toggle; the same again changes nothing."""
 
     def write(tx: Tx) -> Schedule:
-        before = locked(tx, key, owner)
+        before = lock_schedule(tx, key, owner)
         if ephemeral:
             after = replace(before, toggled=enabled)
         else:
@@ -38,7 +38,7 @@ def switch(
         if (after.enabled, after.toggled) == (before.enabled, before.toggled):
             return before
         verb = "toggle" if ephemeral else "enable" if enabled else "disable"
-        return written(world, tx, before, after, verb, actor, reason)
+        return write_version(world, tx, before, after, verb, actor, reason)
 
     switched = world.route(owner=owner, key=key).store.transact(write)
     world.route(owner=owner, key=key).store.wake(["*"])
@@ -58,6 +58,6 @@ def forget_toggles(world: World, app: str) -> list[str]:
 
 
 def _forget(world: World, schedule: Schedule, tx: Tx) -> None:
-    before = locked(tx, schedule.key, schedule.owner)
+    before = lock_schedule(tx, schedule.key, schedule.owner)
     if before.toggled is not None:
-        written(world, tx, before, replace(before, toggled=None), "toggle", "system/start", "a worker started")
+        write_version(world, tx, before, replace(before, toggled=None), "toggle", "system/start", "a worker started")
