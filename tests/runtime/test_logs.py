@@ -10,9 +10,9 @@ import pytest
 
 from horae import Context, Horae, HoraeError, JobLogFilter, Retry
 from horae.cli.logs import JsonLines, TextLines
-from tests.declared.conftest import eventually
 from tests.runtime import processes
 from tests.runtime.serving import ended, serving, until
+from tests.support.polling import eventually
 
 NEVER = Retry.none()
 library = logging.getLogger("some.library")

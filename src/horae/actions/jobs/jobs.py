@@ -68,10 +68,10 @@ def _named(row: NewJob, where: Placed) -> NewJob:
 def _known_jobs(
     world: World, placed: Iterable[Placed | Enqueued], connection: Any = None, waiting: Iterable[int] = ()
 ) -> dict[int, Job]:
-    """The jobs behind known keys that are still there (a key is kept longer than its job), and those that wait for
+    """Return the jobs behind known keys that still exist (a key is kept longer than its job), and those that wait for
     others: one whose parents have ended runs or is cancelled at once.
 
-    On a caller's connection they are not read: its snapshot is the caller's business.
+    On a caller's connection they are not read, because the caller decides what its snapshot shows.
     """
     numbers = {where.number for where in placed if where.deduplicated}.union(waiting)
     if not numbers or connection is not None:
@@ -81,17 +81,17 @@ def _known_jobs(
 
 
 def with_known(world: World, placed: Sequence[Enqueued]) -> list[Enqueued]:
-    """The same, with the jobs behind known keys: for whoever enqueued on a connection, after its commit."""
+    """Add the jobs behind known keys to what was enqueued on a connection, after its commit."""
     waiting = [each.number for each in placed if isinstance(each.stored, NewJob) and each.stored.after]
     known = _known_jobs(world, placed, waiting=waiting)
     return [replace(each, stored=known.get(each.number, each.stored)) for each in placed]
 
 
-# -- a person's side ---------------------------------------------------------------------------------------------
+# -- queries and acts by hand ------------------------------------------------------------------------------------------
 
 
 def get(world: World, job_id: str, *, owner: str | None = None, queues: Collection[str] = ()) -> Job:
-    """One job, live or finished; with *owner*, somebody else's does not exist, with *queues*, none of another queue."""
+    """Return one job, live or finished; with *owner* only one of that tenant, with *queues* only one of those."""
     number = job_number(job_id)
     job = world.route(owner=owner, id=job_id).store.read(lambda tx: tx.jobs.get(number))
     if job is None or not is_in_reach(job, owner, queues):
@@ -100,45 +100,45 @@ def get(world: World, job_id: str, *, owner: str | None = None, queues: Collecti
 
 
 def is_in_reach(job: Job, owner: str | None, queues: Collection[str]) -> bool:
-    """Whether whoever sees only this tenant's jobs, and only these queues, sees the job; none named means any."""
+    """Return whether a caller limited to a tenant and to queues sees the job; None and () set no limit."""
     return (owner is None or job.owner == owner) and (not queues or job.queue in queues)
 
 
 @one_moment
 def runs(world: World, job_id: str, *, owner: str | None = None, queues: Collection[str] = ()) -> list[Run]:
-    """Every attempt at a job, the oldest first, the one under way last."""
+    """Return every attempt at a job, the oldest first, the one under way last."""
     job = get(world, job_id, owner=owner, queues=queues)
     return world.route(owner=owner, id=job_id).store.read(lambda tx: tx.jobs.runs(job.number))
 
 
 def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before: str | None = None) -> list[Job]:
-    """Jobs, newest first; *before* is the last id of the page before."""
+    """Return jobs, the newest first; *before* is the last id of the previous page."""
     page_size(limit)
     wanted = wanted or Filter()
     unknown = set(wanted.states) - set(JOB.states)
     if unknown:
         raise InvalidInput("choice_unknown", name="state", value=sorted(unknown)[0], choices=list(JOB.states))
     number = None if before is None else job_number(before)
-    found = world.route(owner=wanted.owner, key=wanted.key).store.read(
+    jobs = world.route(owner=wanted.owner, key=wanted.key).store.read(
         lambda tx: tx.jobs.find(wanted, limit=limit, before=number)
     )
-    return [with_wall_lease(world, job) for job in found]
+    return [with_wall_lease(world, job) for job in jobs]
 
 
 def counts(
     world: World, *, queue: str | None = None, owner: str | None = None, machinery: bool = False
 ) -> dict[str, dict[str, int]]:
-    """How many jobs stand where: queue → state → number; Horae's own only with *machinery*, or by their queue."""
-    told: dict[str, dict[str, int]] = {}
+    """Count jobs by queue and state; Horae's own only with *machinery*, or where *queue* names their queue."""
+    numbers: dict[str, dict[str, int]] = {}
     for (name_, state), count in (
         world.route(owner=owner).store.read(lambda tx: tx.jobs.counts(queue, owner, machinery)).items()
     ):
-        told.setdefault(name_, dict.fromkeys(JOB.states, 0))[state] = count
-    return told
+        numbers.setdefault(name_, dict.fromkeys(JOB.states, 0))[state] = count
+    return numbers
 
 
 def metrics(world: World, *, window: timedelta = WINDOW, owner: str | None = None) -> dict[str, float]:
-    """The five figures of S0-29 to S0-33; rates look back over *window*."""
+    """Return the five figures of S0-29 to S0-33; rates cover the last *window*."""
     now = world.clock.now()
     raw = world.route(owner=owner).store.read(lambda tx: tx.jobs.metrics(now=now, since=now - window, owner=owner))
     ended = raw["succeeded"] + raw["dead_recently"]  # a cancelled job neither succeeded nor failed
@@ -162,7 +162,7 @@ def cancel(
     owner: str | None = None,
     queues: Collection[str] = (),
 ) -> Job:
-    """End a waiting job at once; ask a running one to stop, which its worker obeys at the next safe moment."""
+    """End a waiting job at once; ask the worker of a running one to stop it at the next safe moment."""
 
     def write(tx: Tx) -> Job:
         job = _locked(tx, job_id, owner, queues)
@@ -192,7 +192,7 @@ def revive(
     owner: str | None = None,
     queues: Collection[str] = (),
 ) -> Job:
-    """Give a dead job a new life: all its attempts again, due now. What was cancelled for it waits for it again."""
+    """Make a dead job due now with all its attempts; jobs that were cancelled because it died wait for it again."""
 
     def write(tx: Tx) -> Job:
         job = _locked(tx, job_id, owner, queues)
@@ -245,7 +245,7 @@ def rerun(
     owner: str | None = None,
     queues: Collection[str] = (),
 ) -> Enqueued:
-    """Enqueue a new job like one that has ended, due now; with *payload* instead of its own where that is given."""
+    """Enqueue a copy of a job that has ended, due now; *payload* replaces its own where given."""
 
     def write(tx: Tx) -> Enqueued:
         job = tx.jobs.get(job_number(job_id))
@@ -254,7 +254,7 @@ def rerun(
         refuse_own(job)
         if job.state in LIVE:
             raise NotAllowed("job_not_ended", id=job.id, state=job.state)
-        made = enqueue(world, _again(job, payload, world.clock.now()), connection=tx.connection)
+        made = enqueue(world, _copy_of(job, payload, world.clock.now()), connection=tx.connection)
         tx.audit.append(entry_of(world, "rerun", job, actor, reason, made=made.id))
         return made
 
@@ -263,7 +263,7 @@ def rerun(
     return made
 
 
-def _again(job: Job, payload: Any, now: datetime) -> Request:
+def _copy_of(job: Job, payload: Any, now: datetime) -> Request:
     return Request(
         job.handler,
         job.payload if payload is None else payload,
@@ -283,22 +283,22 @@ def _again(job: Job, payload: Any, now: datetime) -> Request:
 
 
 def each(world: World, verb: Callable[..., Job], job_ids: Iterable[str], **options: Any) -> dict[str, str]:
-    """Do one verb to many jobs; answers, by id, "ok" or what stood in the way. One refusal stops nobody else."""
-    told: dict[str, str] = {}
+    """Apply a verb to many jobs; return "ok" or the error by id. One refusal does not stop the others."""
+    results: dict[str, str] = {}
     for job_id in job_ids:
         try:
             verb(world, job_id, **options)
-            told[job_id] = "ok"
+            results[job_id] = "ok"
         except (NotFound, NotAllowed, Conflict) as problem:
-            told[job_id] = str(problem)
-    return told
+            results[job_id] = str(problem)
+    return results
 
 
 def settle_children(world: World, *, limit: int = CHILDREN) -> int:
-    """Deal with the children of jobs that died, were cancelled or were revived, where nobody has done so yet.
+    """Settle the children of jobs that died, were cancelled or were revived; return how many were left to settle.
 
-    The transaction that ends a job does it for a hundred; this does the rest, and what a lost transaction left. Each
-    transaction is bounded; any number of processes may do it at once. How many were dealt with.
+    The transaction that ends a job settles a hundred; this does the rest, and what a lost transaction left. Each
+    transaction is bounded; any number of processes may do it at once.
     """
     total = 0
     while done := world.route().store.settle_children(now=world.clock.now(), limit=limit):
@@ -321,7 +321,7 @@ def _one_row(changed: bool, job: Job) -> None:
 
 
 def entry_of(world: World, verb: str, job: Job, actor: str, reason: str, **after: Any) -> Entry:
-    """Return what the audit says about a person's act on a job."""
+    """Return the audit entry of an act by hand on a job."""
     return Entry(
         at=world.clock.now(),
         actor=actor,
@@ -336,6 +336,6 @@ def entry_of(world: World, verb: str, job: Job, actor: str, reason: str, **after
 
 
 def truncate(error: str, limit: int = 20_000) -> str:
-    """An error as text that every database can store, cut where it gets too long."""
+    """Return an error as text that every database can store, cut to *limit* characters."""
     clean = error.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
     return clean if len(clean) <= limit else clean[: limit - 20] + " … (cut)"

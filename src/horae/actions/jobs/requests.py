@@ -44,7 +44,7 @@ ROOTED = 250  # so long may the key of a call be for its jobs' keys to begin wit
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What somebody asks to be run, and when. Everything but the handler has a default."""
+    """A request for a job: what to run, and when. Everything but the handler has a default."""
 
     handler: str
     payload: Any = None
@@ -78,7 +78,7 @@ make_request = swift(Request)
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """The job that now stands for a request; ``deduplicated`` when it was there before."""
+    """The job that answers a request; ``deduplicated`` when it was there before."""
 
     number: int
     deduplicated: bool
@@ -100,7 +100,7 @@ class Enqueued:
 
     @property
     def job(self) -> Job:
-        """The whole job; made when asked for, because whoever enqueues ten thousand wants none of them."""
+        """Return the whole job; made on demand, because callers that enqueue thousands read none of them."""
         return self.stored if isinstance(self.stored, Job) else _as_stored(self.stored, self.number, self.stored_at)
 
 
@@ -108,6 +108,7 @@ make_enqueued = swift(Enqueued)
 
 
 def new_job(world: World, request: Request, now: datetime) -> NewJob:
+    """Check a request and return the row to store."""
     run_at = _run_at(request, now)
     check_run_at(run_at, now=now, strict=request.strict)
     planned_at = run_at if request.planned_at is None else aware(request.planned_at, "planned_at")
@@ -159,7 +160,7 @@ def new_job(world: World, request: Request, now: datetime) -> NewJob:
 
 
 def _trace(world: World, request: Request) -> str | None:
-    """What the caller says, or what is under way where somebody traces."""
+    """Return the trace of the request, or else the trace that is active here."""
     return request.trace_id if request.trace_id or world.tracing is None else world.tracing.current()
 
 
@@ -180,9 +181,9 @@ def _run_at(request: Request, now: datetime) -> datetime:
 
 
 def _key(request: Request, planned_at: datetime) -> tuple[str | None, str | None]:
-    """The caller's own key, or for a governed job the one that its object, action and planned time make (S0-6).
+    """Return the caller's own key, or for a governed job one made of its object, action and planned time (S0-6).
 
-    The second is the typed form of such a default key.
+    The second value is the typed form of such a default key.
     """
     if request.object_type is None and request.object_id is None and request.action is None:
         return _optional(request.key, "key"), None
@@ -198,7 +199,7 @@ def _key(request: Request, planned_at: datetime) -> tuple[str | None, str | None
 
 
 def _hash(request: Request, payload: str) -> str:
-    """What makes two requests the same: everything asked for, but not the moment of asking."""
+    """Return the hash by which two requests are the same: all that was asked for, but not when it was asked."""
     asked = {
         "handler": request.handler,
         "payload": decode(payload),  # as a value: the order in which its names were written does not matter
@@ -212,7 +213,7 @@ def _hash(request: Request, payload: str) -> str:
 
 
 def _as_stored(row: NewJob, number: int, now: datetime) -> Job:
-    """The job that was just written, without reading it back."""
+    """Return the job that was just written, without reading it back."""
     return Job(
         number=number,
         handler=row.handler,
@@ -243,14 +244,14 @@ def _as_stored(row: NewJob, number: int, now: datetime) -> Job:
 
 
 def keyed_by_call(requests: Sequence[Request], key: str) -> list[Request]:
-    """Give the jobs of one call keys made of the call's own *key*, which stands for exactly these jobs in this order.
+    """Give the jobs of one call keys made of the call's own *key*; a job that has a key keeps it.
 
-    A job that has a key keeps it.
+    The key stands for exactly these jobs in this order.
     """
     call = request_hash({"keys": [each.key for each in requests]})
     root = label(key, "key")
     root = root if len(root) <= ROOTED else hashlib.sha256(root.encode()).hexdigest()
     return [
-        replace(each, key=f"{root}#{place}", part_of=call) if each.key is None else each
-        for place, each in enumerate(requests)
+        replace(each, key=f"{root}#{index}", part_of=call) if each.key is None else each
+        for index, each in enumerate(requests)
     ]

@@ -15,7 +15,7 @@ from horae.core.schedules.schedule import Schedule
 from horae.core.time.instants import iso
 
 LONGEST_ID = 255  # of what the audit can name
-# What a change may touch; everything else follows from it or is the system's own business.
+# What a change may touch; everything else follows from it or is set by the system.
 CHANGEABLE = tuple(
     field.name
     for field in fields(Schedule)
@@ -27,7 +27,7 @@ CHANGEABLE = tuple(
 
 
 def schedule_dict(schedule: Schedule) -> dict[str, Any]:
-    """A schedule as plain values, for the audit and for people."""
+    """Return a schedule as plain JSON values."""
     values = {
         field: getattr(schedule, field) for field in (*CHANGEABLE, "version", "next_fire_at", "paused_at", "toggled")
     }
@@ -45,7 +45,7 @@ def schedule_dict(schedule: Schedule) -> dict[str, Any]:
 
 
 def object_id(key: str, owner: str) -> str:
-    """How the audit names a schedule. Both parts may contain a slash: only together with the owner it names one."""
+    """Return the name of a schedule in the audit. It is unique only together with the owner: both may have slashes."""
     name = key if owner == SYSTEM else f"{owner}/{key}"
     return name if len(name) <= LONGEST_ID else f"{name[:190]}~{hashlib.sha256(name.encode()).hexdigest()}"
 

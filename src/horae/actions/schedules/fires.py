@@ -1,4 +1,4 @@
-"""Firing schedules: on time, by hand, after the fact, and after a change of the zone database."""
+"""Fires of schedules: due ones, manual triggers, backfills, and moves after a change of the zone database."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FIRE_BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class Triggered:
-    """What a manual trigger led to: a job, or a refusal on record."""
+    """The result of a manual trigger: a job, or a recorded refusal."""
 
     schedule: Schedule
     fire: Fire
@@ -52,23 +52,23 @@ class Backfill:
 
 
 def fire_due(world: World, limit: int = FIRE_BATCH) -> list[tuple[Firing, list[str]]]:
-    """Fire what has come due: job, record and next instant in one transaction for the batch."""
+    """Fire due schedules: jobs, records and next fires in one transaction for the batch."""
     now = world.clock.now()
 
-    def decided(due: list[Schedule], unfinished: dict[int, Unfinished]) -> list[tuple[Firing, list[NewJob]]]:
+    def decide_all(due: list[Schedule], unfinished: dict[int, Unfinished]) -> list[tuple[Firing, list[NewJob]]]:
         read_at = world.clock.now()
-        return [_decided(world, each, now, unfinished.get(each.number, Unfinished()).at(read_at)) for each in due]
+        return [_decide(world, each, now, unfinished.get(each.number, Unfinished()).at(read_at)) for each in due]
 
-    made = world.route().store.fire(decided, now=now, limit=limit)
+    made = world.route().store.fire(decide_all, now=now, limit=limit)
     queues = {firing.schedule.queue for firing, numbers in made if numbers}
     world.route().store.wake(queues)
     return [(firing, [f"job_{number}" for number in numbers]) for firing, numbers in made]
 
 
-def _decided(world: World, schedule: Schedule, now: datetime, unfinished: Unfinished) -> tuple[Firing, list[NewJob]]:
-    """What follows for one schedule; one that cannot be read (its zone is unknown here) keeps nobody else waiting.
+def _decide(world: World, schedule: Schedule, now: datetime, unfinished: Unfinished) -> tuple[Firing, list[NewJob]]:
+    """Decide the fires of one schedule; one that cannot be read (its zone is unknown here) does not stop the others.
 
-    Its fire stays due and is tried again: by a process that can read it, or once somebody has mended it.
+    Its fire stays due and is tried again: by a process that can read it, or once it has been corrected.
     """
     try:
         here = raised(schedule, world.shortest_interval)
@@ -91,7 +91,7 @@ def trigger(
     actor: str = SYSTEM,
     reason: str = "",
 ) -> Triggered:
-    """Run it now, whether enabled or not; obeys overlap, leaves the rhythm alone, is not retried by itself."""
+    """Run a schedule now, whether enabled or not; obeys overlap, leaves the next fire alone, is not retried."""
     now = world.clock.now()
 
     def write(tx: Tx) -> Triggered:
@@ -125,9 +125,9 @@ def backfill(
     actor: str = SYSTEM,
     reason: str = "",
 ) -> Backfill:
-    """Make up for the fires of a range that never became a job; first without doing it, to see how many.
+    """Run the fires of a past range that never became a job; a *dry_run* only counts them.
 
-    Only what lies behind: a fire that is still to come, or still to be decided on, is the schedule's own business.
+    Fires that are still to come, or still to be decided on, are left to the schedule.
     """
     start, end = aware(start, "start"), aware(end, "end")
     if end < start:
@@ -138,7 +138,7 @@ def backfill(
 
     def work(tx: Tx) -> Backfill:
         schedule = lock_schedule(tx, key, owner)
-        begin, until = _behind(schedule, start, end, now)
+        begin, until = _past_part(schedule, start, end, now)
         rule = _rule_to_make_up(schedule, begin, until)
         present = tx.schedules.recorded(schedule.number, begin, until)
         missing = _missing(rule, begin, until, present)
@@ -158,8 +158,8 @@ def backfill(
     return done
 
 
-def _behind(schedule: Schedule, start: datetime, end: datetime, now: datetime) -> tuple[datetime, datetime]:
-    """The part of a range that the schedule has behind it."""
+def _past_part(schedule: Schedule, start: datetime, end: datetime, now: datetime) -> tuple[datetime, datetime]:
+    """Return the part of a range whose fires the schedule has already decided on."""
     begin = start if schedule.starts_at is None else max(start, schedule.starts_at)
     bounds = [moment for moment in (end, now, schedule.ends_at) if moment is not None]
     if schedule.next_fire_at is not None:
@@ -168,7 +168,7 @@ def _behind(schedule: Schedule, start: datetime, end: datetime, now: datetime) -
 
 
 def _rule_to_make_up(schedule: Schedule, begin: datetime, until: datetime) -> Rule:
-    """The rule of a schedule whose fires in this range can be made up for."""
+    """Return the rule of a schedule; refuse one without times, and a range with too many fires."""
     rule = schedule.rule
     if rule is None or schedule.rests:
         raise InvalidInput("no_times_to_backfill", key=schedule.key)
@@ -189,25 +189,25 @@ def _missing(rule: Rule, begin: datetime, until: datetime, present: set[datetime
 
 
 def recompute_zones(world: World) -> list[tuple[Schedule, datetime | None]]:
-    """After an update of the zone database: compute future fires anew; answers with those that moved."""
+    """Compute future fires anew after an update of the zone database; return the schedules whose fire moved."""
     moved: list[tuple[Schedule, datetime | None]] = []
     for schedule in every(world, ScheduleFilter(kind="cron", not_tzdata=world.tzdata)):
         try:
-            moved += _restamped(world, schedule)
+            moved += _restamp(world, schedule)
         except StoreError:
             raise
-        except HoraeError as problem:  # its zone is gone: the last told instant stands, and whoever fires it complains
+        except HoraeError as problem:  # its zone is gone: the stored fire stays, and firing it logs an error
             log.error("the next fire of %s cannot be computed anew: %s", schedule.key, problem)
     return moved
 
 
-def _restamped(world: World, schedule: Schedule) -> list[tuple[Schedule, datetime | None]]:
+def _restamp(world: World, schedule: Schedule) -> list[tuple[Schedule, datetime | None]]:
     def write(tx: Tx) -> list[tuple[Schedule, datetime | None]]:
         before = lock_schedule(tx, schedule.key, schedule.owner)
         now = world.clock.now()
         stamped = replace(before, tzdata=world.tzdata)
         if before.next_fire_at is None or before.next_fire_at <= now:
-            tx.schedules.put(stamped, expected_version=before.version)  # what is due already is fired as it was told
+            tx.schedules.put(stamped, expected_version=before.version)  # what is due already is fired as planned
             return []
         after = with_next_fire(world, stamped, now)
         if after.next_fire_at == before.next_fire_at:
@@ -220,13 +220,13 @@ def _restamped(world: World, schedule: Schedule) -> list[tuple[Schedule, datetim
 
 
 def _trace(world: World) -> str:
-    """Joins the attempts at a job with whatever they call (S1-13): the caller's trace, or for a fire one of its own."""
+    """Return the trace that joins the attempts at a job with what they call (S1-13): the caller's, or a new one."""
     here = None if world.tracing is None else world.tracing.current()
     return here or world.dice.name(32)
 
 
 def _job(world: World, schedule: Schedule, fire: Fire, *, alone: bool = False) -> NewJob:
-    """The job that a fire becomes; several made at once must still not overlap, where the schedule forbids it."""
+    """Return the job of a fire; several made at once must not overlap either, where the schedule forbids it."""
     serial = schedule.overlap == "queue_one" or (alone and schedule.overlap != "allow")
     return NewJob(
         handler=schedule.handler,

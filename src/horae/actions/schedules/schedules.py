@@ -29,7 +29,7 @@ from horae.core.time.instants import MICROSECOND
 from horae.errors import Conflict, InvalidInput, NotFound, VersionConflict
 from horae.ports import ScheduleFilter, Tally, Tx, World
 
-# What is said of fires that had come when a verb took them away.
+# The reason recorded for due fires that a verb discards.
 LEFT_BEHIND = {"pause": "paused", "deactivate": "inactive", "resume": "paused"}
 TIMING = {"kind", "expression", "zone", "day_match", "gap", "fold", "lenient", "anchor", "initial_delay", "starts_at",
           "ends_at", "max_fires", "enabled", "jitter", "mode"}  # fmt: skip
@@ -90,7 +90,7 @@ def change(
         if after.handler != before.handler:
             refuse_closed(tx, after.handler, after.owner)
         if "enabled" in changes:
-            after = replace(after, toggled=None)  # whoever decides for good does not want to be overruled
+            after = replace(after, toggled=None)  # a permanent decision ends a temporary toggle
         return write_version(world, tx, before, after, "change", actor, reason)
 
     changed = world.route(owner=owner, key=key).store.transact(write)
@@ -99,7 +99,7 @@ def change(
 
 
 def pause(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = "") -> Schedule:
-    """No fires until it is resumed; running jobs go on."""
+    """Stop the fires of a schedule until it is resumed; running jobs go on."""
 
     def write(tx: Tx) -> Schedule:
         before = lock_schedule(tx, key, owner)
@@ -111,7 +111,7 @@ def pause(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, r
 
 
 def resume(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = "") -> Schedule:
-    """Fires go on from now; what was missed while it was paused is not made up for, except a single instant (once)."""
+    """Let a schedule fire from now on; fires missed during the pause are lost, except that of a ``once``."""
 
     def write(tx: Tx) -> Schedule:
         before = lock_schedule(tx, key, owner)
@@ -139,7 +139,7 @@ def resume_group(
 
 
 def delete(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = "") -> None:
-    """Forget a schedule and its fires; jobs that it made live on."""
+    """Delete a schedule and its fires; jobs that it made stay."""
 
     def write(tx: Tx) -> None:
         before = lock_schedule(tx, key, owner)
@@ -153,11 +153,11 @@ def delete(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, 
     world.route(owner=owner, key=key).store.transact(write)
 
 
-# -- look --------------------------------------------------------------------------------------------------------
+# -- queries -----------------------------------------------------------------------------------------------------
 
 
 def get(world: World, key: str, *, owner: str = SYSTEM, queues: Collection[str] = ()) -> Schedule:
-    """One schedule; with *queues*, one that fires into another queue does not exist."""
+    """Return one schedule; with *queues* only one that fires into those."""
     found = world.route(owner=owner, key=key).store.read(lambda tx: tx.schedules.get(key, owner))
     if found is None or (queues and found.queue not in queues):
         raise _unknown(key)
@@ -167,13 +167,13 @@ def get(world: World, key: str, *, owner: str = SYSTEM, queues: Collection[str] 
 def find(
     world: World, wanted: ScheduleFilter | None = None, *, limit: int = 100, after: Schedule | str | None = None
 ) -> list[Schedule]:
-    """Schedules by key; *after* is the last one of the page before (its key will do, within one owner)."""
+    """Return schedules by key; *after* is the last one of the previous page (within one owner, its key)."""
     page_size(limit)
     return world.route().store.read(lambda tx: tx.schedules.find(wanted or ScheduleFilter(), limit=limit, after=after))
 
 
 def every(world: World, wanted: ScheduleFilter) -> Iterator[Schedule]:
-    """All of them, read a page at a time."""
+    """Yield all matching schedules, read a page at a time."""
     last: Schedule | None = None
     while page := find(world, wanted, limit=MAX_PAGE, after=last):
         yield from page
@@ -190,7 +190,7 @@ def history(
     limit: int = 50,
     before: datetime | None = None,
 ) -> list[tuple[Fire, str | None]]:
-    """What became of each due fire, the newest first, with the job that it made."""
+    """Return what became of each due fire, the newest first, with the job that it made."""
     schedule = get(world, key, owner=owner, queues=queues)
     rows = world.route(owner=owner, key=key).store.read(
         lambda tx: tx.schedules.history(schedule.number, limit=limit, before=before)
@@ -202,7 +202,7 @@ def history(
 def versions(
     world: World, key: str, *, owner: str = SYSTEM, queues: Collection[str] = (), limit: int = 50
 ) -> list[Entry]:
-    """Who changed the schedule, how and why, the newest first."""
+    """Return the audit entries of a schedule, the newest first."""
     get(world, key, owner=owner, queues=queues)
     wanted = {"object_id": object_id(key, owner), "owner": owner, "object_type": "schedule"}
     return [
@@ -214,7 +214,7 @@ def versions(
 
 
 def tally(world: World, schedule: Schedule) -> Tally:
-    """What the history knows of its runs."""
+    """Return the counts of a schedule's runs."""
     return (
         world.route(owner=schedule.owner, key=schedule.key)
         .store.read(lambda tx: tx.schedules.tallies([schedule.number]))
@@ -223,12 +223,12 @@ def tally(world: World, schedule: Schedule) -> Tally:
 
 
 def preview(world: World, schedule: Schedule, count: int = 5) -> list[datetime]:
-    """The next fires of a schedule, stored or only thought of."""
+    """Return the next fires of a schedule, stored or not."""
     if not 1 <= count <= MAX_PAGE:
         raise InvalidInput("out_of_range", name="count", value=count, least=1, most=MAX_PAGE)
     check(schedule)
     now = world.clock.now()
-    # An interval counts from its creation; one that is only thought of would be created now.
+    # An interval counts from its creation; one that is not stored would be created now.
     schedule = replace(raised(schedule, world.shortest_interval), created_at=schedule.created_at or now)
     if schedule.max_fires is not None:
         count = min(count, max(0, schedule.max_fires - schedule.fire_count))
@@ -239,6 +239,7 @@ def preview(world: World, schedule: Schedule, count: int = 5) -> list[datetime]:
 
 
 def check_schedule(world: World, schedule: Schedule) -> None:
+    """Refuse a schedule that cannot be stored or cannot fire."""
     label(schedule.key, "schedule key", 200)
     label(schedule.owner, "owner")
     name(schedule.handler, "handler", 200)
@@ -253,7 +254,7 @@ def check_schedule(world: World, schedule: Schedule) -> None:
 
 
 def with_next_fire(world: World, schedule: Schedule, now: datetime, first: datetime | None = None) -> Schedule:
-    """The schedule with its next fire (*first*, where somebody has named it), or with none where it must not fire."""
+    """Return the schedule with its next fire (*first*, where given), or without one where it must not fire."""
     schedule = replace(schedule, tzdata=world.tzdata)
     if not schedule.is_active or schedule.is_spent or schedule.mode == "ALL_NODES":
         return replace(schedule, next_fire_at=None, next_due_at=None)
@@ -283,11 +284,11 @@ def write_version(
     reason: str,
     first: datetime | None = None,
 ) -> Schedule:
-    """Write the next version with its audit entry; the next fire is computed anew where the timing changed, or is
-    *first*, where somebody has named it.
+    """Write the next version with its audit entry; compute the next fire anew where the timing changed, unless *first*
+    gives it.
     """
     if after.inactive is None or after.inactive == before.inactive:
-        check_schedule(world, after)  # else it is put away because it cannot work
+        check_schedule(world, after)  # else it becomes inactive because it cannot work
     now = world.clock.now()
     timing = any(getattr(before, field) != getattr(after, field) for field in TIMING)
     if timing or first is not None or before.is_active != after.is_active or before.tzdata != after.tzdata:
@@ -305,7 +306,7 @@ def write_version(
 
 
 def _without_due(tx: Tx, before: Schedule, after: Schedule, now: datetime, reason: str) -> Schedule:
-    """Record what had come and was not decided on yet, because nobody will look at it any more."""
+    """Record due fires that were not decided on yet, because the scheduler will no longer see them."""
     left = left_behind(before, now, reason)
     if left is None:
         return after
@@ -316,7 +317,7 @@ def _without_due(tx: Tx, before: Schedule, after: Schedule, now: datetime, reaso
 
 
 def note_follows(tx: Tx, schedule: Schedule) -> None:
-    """Note whom the schedule follows; a circle is refused with its path."""
+    """Store which schedules this one follows; refuse a circle with its path."""
     parents = {key: tx.schedules.get(key, schedule.owner) for key in schedule.after}
     missing = sorted(key for key, parent in parents.items() if parent is None and key != schedule.key)
     if missing:

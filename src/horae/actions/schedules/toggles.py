@@ -1,4 +1,4 @@
-"""Switching schedules on and off: for good, or until a worker starts again (C-16).
+"""Toggles: switch schedules on and off, for good or until a worker starts again (C-16).
 
 A toggle that is not for good wins over ``enabled``, which keeps what it was. It is forgotten when a worker of the
 application that declares the schedule starts; where no application does, when any worker starts.
@@ -27,7 +27,7 @@ def switch(
     actor: str = SYSTEM,
     reason: str = "",
 ) -> Schedule:
-    """Let a schedule fire, or not. For good it also lifts a toggle; the same again changes nothing."""
+    """Switch a schedule on or off; for good this also ends a temporary toggle. A repetition changes nothing."""
 
     def write(tx: Tx) -> Schedule:
         before = lock_schedule(tx, key, owner)
@@ -46,7 +46,7 @@ def switch(
 
 
 def forget_toggles(world: World, app: str) -> list[str]:
-    """What a start forgets: the toggles of the application's own schedules, and of those that nobody declares."""
+    """End the toggles of the application's schedules, and of those that no application declares; return the keys."""
     forgotten = []
     for schedule in every(world, ScheduleFilter(toggled=True)):
         if schedule.sources.get(DECLARED_BY, app) == app:
