@@ -409,7 +409,7 @@ class Horae(Blueprint, Acting):
     ) -> Hosted:
         """Serve jobs inside this process until :meth:`shutdown`.
 
-        Bad declarations are refused; a store that does not answer yet is waited for beside whatever else goes on.
+        Bad declarations are refused; a store that does not answer yet is waited for beside other work of the loop.
         """
         if self._hosted is not None:
             raise ConfigurationError("application_already_running")

@@ -15,10 +15,10 @@ from horae.actions.schedules.declared import OFF_IN_CODE, OFF_IN_FILE, Plan
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.running_limits import GROUP, LimitSource
 from horae.core.schedules.schedule import Schedule, cycle
-from horae.declare.declarations import Problem, scheduled
+from horae.declare.declarations import Problem, make_schedule
 from horae.declare.definitions import Definition, Definitions, define
 from horae.declare.handles import Blueprint
-from horae.declare.jobs_conf import JobsFile, merged
+from horae.declare.jobs_conf import JobsFile, merge
 from horae.declare.options import TIMING
 from horae.errors import DefinitionError, HoraeError
 from horae.ports import Limiter, StoredDefinition
@@ -40,7 +40,7 @@ def problems_of(
     jobs: Blueprint, file: JobsFile, *, has_locks: bool, services: Services, seeds: Sequence[Seed] = ()
 ) -> list[Problem]:
     """Return every problem once, warnings too."""
-    schedules, problems = merged(jobs.definitions, file)
+    schedules, problems = merge(jobs.definitions, file)
     found = [*jobs.problems_noted, *problems, *_about_followers(schedules)]
     if not has_locks:  # also for disabled ones: a trigger runs them too (C-39)
         found += [Problem(each.key, HOW_TO_LOCK) for each in schedules if each.mode == "SINGLE_NODE"]
@@ -56,7 +56,7 @@ def needs_database(
 ) -> list[Problem]:
     """Return everything declared that a worker behind a service cannot do, because it takes a database."""
     found = []
-    for schedule in merged(jobs.definitions, file)[0]:
+    for schedule in merge(jobs.definitions, file)[0]:
         if schedule.mode == "ALL_NODES":
             found.append(
                 Problem(schedule.key, NEEDS_DATABASE.format("mode='ALL_NODES' records its runs in the database"))
@@ -119,7 +119,7 @@ def plan_of(
     enabled: bool = True,
 ) -> Plan:
     """Return what an application wants of the store; the switch of the file wins over that of the code (S3-39)."""
-    schedules, _ = merged(jobs.definitions, file)
+    schedules, _ = merge(jobs.definitions, file)
     return Plan(
         app,
         schedules=tuple(schedules),
@@ -191,7 +191,7 @@ def seeds_of(seeds: Sequence[Seed], definitions: Definitions) -> tuple[list[Sche
 
 def _make_seed(definition: Definition, seed: Mapping[str, Any]) -> Schedule:
     options = {key: value for key, value in seed.items() if key not in ("id", "handler")}
-    schedule = scheduled(definition, options)
+    schedule = make_schedule(definition, options)
     if schedule is None:
         raise DefinitionError("seed_without_times", seed=seed["id"])
     return replace(schedule, key=str(seed["id"]), declared=False, lock_ttl=None)

@@ -1,4 +1,4 @@
-"""From ``@app.job(id, cron=…, …)`` to a definition and its schedule; whatever cannot work is refused here.
+"""From ``@app.job(id, cron=…, …)`` to a definition and its schedule; refuses what cannot work.
 
 The options themselves are in ``options``. Every problem of a declaration is found, not only the first: declaring
 raises them, ``horae check`` lists them.
@@ -79,7 +79,7 @@ def raise_for(problems: Sequence[Problem]) -> None:
 # -- one declaration ---------------------------------------------------------------------------------------------
 
 
-def declared(name: str, target: Callable[..., Any], options: Mapping[str, Any]) -> tuple[Definition, list[Problem]]:
+def define_job(name: str, target: Callable[..., Any], options: Mapping[str, Any]) -> tuple[Definition, list[Problem]]:
     """Return the definition of one job, and what is wrong with it."""
     problems = [Problem(_shown(name), text) for text in _unknown(options)]
     if not isinstance(name, str) or not name.strip():
@@ -95,7 +95,9 @@ def declared(name: str, target: Callable[..., Any], options: Mapping[str, Any]) 
     try:
         function = target if built is None else _running(name, built)
         definition = define(name, function, context_type=Context, built=built, **policy)
-        schedule = None if any(problem.severity == "error" for problem in problems) else scheduled(definition, options)
+        schedule = (
+            None if any(problem.severity == "error" for problem in problems) else make_schedule(definition, options)
+        )
         definition = replace(definition, schedule=schedule)
     except HoraeError as problem:
         problems.append(Problem(name, str(problem), cause=problem))
@@ -152,7 +154,7 @@ def about_mode(name: str, options: Mapping[str, Any], *, scheduled: bool, follow
         yield Problem(name, "lock_ttl has no effect with mode='ALL_NODES', which takes no lock; drop one.", "warning")
 
 
-def scheduled(definition: Definition, options: Mapping[str, Any]) -> Schedule | None:
+def make_schedule(definition: Definition, options: Mapping[str, Any]) -> Schedule | None:
     """The schedule that these options give a job; None when they say not when."""
     kind = next((key for key in ONE_OF if options.get(key)), None)
     if kind is None:

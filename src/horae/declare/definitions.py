@@ -126,7 +126,7 @@ def define(
     tenants: bool = False,
     built: type | None = None,
 ) -> Definition:
-    """Check a declaration and make it a definition; whatever cannot work is refused here.
+    """Check a declaration and make it a definition; refuse what cannot work.
 
     An *exclusive* job runs once at a time for its concurrency key, which is its name unless given (document 004): to
     start another is refused, unless the running one has shown no progress for *stale_timeout*.

@@ -20,7 +20,7 @@ from horae.core.jobs.job import PRIORITIES, SYSTEM, OnParentDead, Priority, band
 from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.retry import Retry, span, time_limit
 from horae.core.jobs.running_limits import check_max_running, limit_name
-from horae.declare.declarations import Problem, declared, refuse
+from horae.declare.declarations import Problem, define_job, refuse
 from horae.declare.definitions import Definition, Definitions
 from horae.declare.options import JobOptions, options_text
 from horae.errors import ConfigurationError, DefinitionError, InvalidInput
@@ -284,7 +284,7 @@ class Declare:
     @overload
     def __call__(self, function: Callable[P, R]) -> JobHandle[P, R]: ...
     def __call__(self, function: Callable[..., Any]) -> JobHandle[Any, Any]:
-        definition, problems = declared(self._name, function, dict(self._options))
+        definition, problems = define_job(self._name, function, dict(self._options))
         if not any(problem.severity == "error" for problem in problems):
             problems += self._home._add(definition)
         self._home.problems_noted += [problem for problem in problems if problem.severity == "warning"]

@@ -303,7 +303,7 @@ class _Reader:
 # -- merged with the declarations --------------------------------------------------------------------------------
 
 
-def merged(definitions: Iterable[Definition], file: JobsFile) -> tuple[list[Schedule], list[Problem]]:
+def merge(definitions: Iterable[Definition], file: JobsFile) -> tuple[list[Schedule], list[Problem]]:
     """Return the schedules of an application, code and file merged, and what is wrong with the file."""
     listed = list(definitions)
     problems = list(file.problems)

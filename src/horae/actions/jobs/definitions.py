@@ -30,7 +30,7 @@ def store_definitions(
     wanted = {each.name: _check(replace(each, app=app, stored_at=now, stored_by=actor)) for each in definitions}
     if len(wanted) > MOST:
         raise InvalidInput("too_many_definitions", count=len(wanted), most=MOST)
-    changed = _write(world, wanted, reason) if _changed(wanted.values(), find_definitions(world)) else []
+    changed = _write(world, wanted, reason) if _find_changed(wanted.values(), find_definitions(world)) else []
     for definition in changed:
         is_usual = definition.tenants == (definition.name in OPEN_HANDLERS)
         level = logging.DEBUG if is_usual else logging.INFO
@@ -46,7 +46,7 @@ def _write(world: World, wanted: Mapping[str, StoredDefinition], reason: str) ->
     def write(tx: Tx) -> list[StoredDefinition]:
         tx.definitions.lock()
         stored = {each.name: each for each in tx.definitions.all()}
-        changed = _changed(wanted.values(), stored.values())
+        changed = _find_changed(wanted.values(), stored.values())
         for definition in changed:
             tx.definitions.put(definition)
             was = stored.get(definition.name)
@@ -82,7 +82,7 @@ def refuse_closed(tx: Tx, handler: str, owner: str) -> None:
         raise InvalidInput("handler_not_for_tenants", handler=handler, owner=owner)
 
 
-def _changed(wanted: Iterable[StoredDefinition], stored: Iterable[StoredDefinition]) -> list[StoredDefinition]:
+def _find_changed(wanted: Iterable[StoredDefinition], stored: Iterable[StoredDefinition]) -> list[StoredDefinition]:
     """Return the definitions that differ from the stored ones, by name."""
     known = {each.name: (each.queue, each.tenants) for each in stored}
     differ = [each for each in wanted if known.get(each.name) != (each.queue, each.tenants)]

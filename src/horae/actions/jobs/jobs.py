@@ -55,13 +55,13 @@ def enqueue_many(world: World, requests: Iterable[Request], *, connection: Any =
         make_enqueued(where.number, True, False, known[where.number], now)
         if where.deduplicated and where.number in known
         else make_enqueued(
-            where.number, where.deduplicated, row.run_at < now, known.get(where.number) or _named(row, where), now
+            where.number, where.deduplicated, row.run_at < now, known.get(where.number) or _with_key(row, where), now
         )
         for row, where in zip(new, placed, strict=True)
     ]
 
 
-def _named(row: NewJob, where: Placed) -> NewJob:
+def _with_key(row: NewJob, where: Placed) -> NewJob:
     return row if where.key is None else replace(row, key=where.key)
 
 
@@ -165,7 +165,7 @@ def cancel(
     """End a waiting job at once; ask the worker of a running one to stop it at the next safe moment."""
 
     def write(tx: Tx) -> Job:
-        job = _locked(tx, job_id, owner, queues)
+        job = _lock_job(tx, job_id, owner, queues)
         JOB.after(job.state, "cancelled")
         now = world.clock.now()
         if job.state == "running":
@@ -195,7 +195,7 @@ def revive(
     """Make a dead job due now with all its attempts; jobs that were cancelled because it died wait for it again."""
 
     def write(tx: Tx) -> Job:
-        job = _locked(tx, job_id, owner, queues)
+        job = _lock_job(tx, job_id, owner, queues)
         JOB.after(job.state, "revived")
         now = world.clock.now()
         if not tx.jobs.requeue(job, run_at=now, attempt=0, band=None, now=now):
@@ -222,7 +222,7 @@ def reschedule(
     """Move a waiting job to another time or band; its planned time and its key stay what they were."""
 
     def write(tx: Tx) -> Job:
-        job = _locked(tx, job_id, owner, queues)
+        job = _lock_job(tx, job_id, owner, queues)
         JOB.after(job.state, "rescheduled")
         when = job.run_at if run_at is None else aware(run_at, "run_at")
         band = None if priority is None else band_of(priority)
@@ -306,7 +306,7 @@ def settle_children(world: World, *, limit: int = CHILDREN) -> int:
     return total
 
 
-def _locked(tx: Tx, job_id: str, owner: str | None, queues: Collection[str]) -> Job:
+def _lock_job(tx: Tx, job_id: str, owner: str | None, queues: Collection[str]) -> Job:
     number = job_number(job_id)
     job = tx.jobs.lock(number) or tx.jobs.get(number)
     if job is None or not is_in_reach(job, owner, queues):

@@ -85,11 +85,11 @@ class Missing:
     def sentences(self) -> list[str]:
         """Return one sentence for each."""
         lines = [f"wait {each.number} of t{each.task} ({each.kind}) has no job that ends it" for each in self.waits]
-        lines += [f"{each.id} has no job for its {_missed(each)}" for each in self.tasks]
+        lines += [f"{each.id} has no job for its {_missing_job(each)}" for each in self.tasks]
         return lines + [f"schedule {each.key} is on and has no next fire" for each in self.schedules]
 
 
-def _missed(task: Task) -> str:
+def _missing_job(task: Task) -> str:
     return "start" if task.state == "created" else "deadline"
 
 
