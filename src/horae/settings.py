@@ -320,7 +320,7 @@ class Settings:
         metadata=_from(
             "HORAE_METRICS_OPEN",
             "`1` opens `/metrics` to callers without a token",
-            "whoever reaches the port then reads queue and handler names",
+            "anyone who reaches the port then reads queue and handler names",
             _switch,
         ),
     )
@@ -337,7 +337,7 @@ class Settings:
         default=None,
         metadata=_from(
             "HORAE_ALERT_WEBHOOK_URL",
-            "where to post when a job dies or nobody serves a queue",
+            "where to post when a job dies or no worker serves a queue",
             "without it nothing is posted; the log still says so",
             unset="none",
         ),
@@ -397,7 +397,7 @@ class Settings:
         metadata=_from(
             "HORAE_TRUSTED_PROXIES",
             "addresses and networks of proxies",
-            "their `X-Forwarded-For` and `-Proto` are believed, nobody else's",
+            "only their `X-Forwarded-For` and `-Proto` are believed",
             _words,
             unset="none",
         ),
