@@ -13,7 +13,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 from horae.actions.jobs.held_jobs import Ending, Hold
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.api.operation import Call, Listing, Method, Room, Streamed
 from horae.api.rooms import Rooms
 from horae.service.asgi import ROUTERS

@@ -10,7 +10,7 @@ import pytest
 
 from horae import Retry
 from horae.actions.jobs.held_jobs import ASK_AGAIN, Ending, Hold
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.api.jobs import room
 from horae.api.jobs.local import Heartbeat, Upcoming
 from horae.api.jobs.room import Enqueued, Job, Run

@@ -21,7 +21,7 @@ from horae import Horae
 from horae.actions.access.tokens import create_token
 from horae.actions.attention import inbox
 from horae.actions.jobs import claims, endings, jobs, queues
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.actions.schedules import schedules
 from horae.core.jobs.job import Lease
 from horae.core.jobs.retry import Retry
@@ -524,7 +524,8 @@ FULL_DISK = """
 import json, subprocess, sys
 from pathlib import Path
 from horae import Horae
-from horae.actions.jobs.jobs import Request, enqueue
+from horae.actions.jobs.jobs import enqueue
+from horae.actions.jobs.requests import Request
 
 folder, closed = Path(sys.argv[1]), sys.argv[2] == "closed"
 app = Horae(f"sqlite:///{folder}/horae.db")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from horae.actions.jobs import claims, endings, jobs, queues
+from horae.actions.jobs.requests import Request
 from horae.app import Horae
 from tests.cli.conftest import Command
 
@@ -204,7 +205,7 @@ def test_show_says_every_reason_why_a_job_waits(app: Horae, horae: Command) -> N
 
 
 def test_show_names_the_holder_of_a_concurrency_key(app: Horae, horae: Command) -> None:
-    first, second = (jobs.enqueue(app.world, jobs.Request("send", concurrency_key="customer:7")).id for _ in range(2))
+    first, second = (jobs.enqueue(app.world, Request("send", concurrency_key="customer:7")).id for _ in range(2))
     claims.pull(app.world, worker_id="w")
 
     reason = horae("job", "show", second, "--json").json["why"][0]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.core.jobs.job import Job
 from horae.core.jobs.retry import Retry
 from horae.service.dialects.job_shapes import SCHEDULER

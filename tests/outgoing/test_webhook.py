@@ -13,7 +13,7 @@ import pytest
 
 from horae.actions import scheduled_tasks
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.actions.schedules import fires, schedules
 from horae.core.jobs.retry import Retry
 from horae.core.outgoing.signatures import SigningSecret, verify

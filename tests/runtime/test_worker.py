@@ -12,6 +12,7 @@ import pytest
 from horae import Cancel, Context, Horae, Job, Retry
 from horae.actions.jobs import claims, queues
 from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.requests import Request
 from horae.errors import ConfigurationError, StoreBusy, StoreError, StoreUnavailable
 from horae.runtime.worker.attempts import FIRST_WAIT
 from horae.runtime.worker.faults import Faults
@@ -164,7 +165,7 @@ async def test_an_idle_worker_asks_the_store_hardly_anything(app: Horae) -> None
 
 async def test_a_job_nobody_can_run_is_kept_with_the_reason_and_looked_at_seldom(app: Horae) -> None:
     world, store = fickle_world(app)
-    job = verbs.enqueue(app.world, verbs.Request(handler="unheard-of"))
+    job = verbs.enqueue(app.world, Request(handler="unheard-of"))
     with app.using_world(world):
         async with serving(app):
             await until(lambda: app.get(job.id).last_error, "the reason")

@@ -16,7 +16,7 @@ from horae import Horae
 from horae.actions.access.tokens import create_token, revoke_token
 from horae.actions.attention import inbox
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.core.access.callers import Caller, Token, digest_of, token_text
 from horae.ports import World
 from horae.service.dialects.job_shapes import SCHEDULER

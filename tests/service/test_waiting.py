@@ -15,7 +15,7 @@ import pytest
 from horae import Horae
 from horae.actions.jobs import claims
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.core.jobs.job import Job
 from horae.ports import World
 from horae.service import long_poll

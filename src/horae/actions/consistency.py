@@ -16,8 +16,8 @@ def one_moment(verb: Callable[Concatenate[World, P], T]) -> Callable[Concatenate
     """Run all reads of a read-only verb, also those of verbs that it calls, in one consistent transaction."""
 
     @wraps(verb)
-    def look(world: World, /, *arguments: P.args, **options: P.kwargs) -> T:
+    def read(world: World, /, *arguments: P.args, **options: P.kwargs) -> T:
         with world.route().store.moment():
             return verb(world, *arguments, **options)
 
-    return look
+    return read

@@ -18,7 +18,7 @@ from horae.actions.attention import lanes, turns
 from horae.actions.attention.inbox import task_number
 from horae.actions.attention.journal_chain import seal
 from horae.actions.attention.lanes import Drive
-from horae.actions.attention.turns import Found, Perform, Think
+from horae.actions.attention.turns import ActionResult, Perform, Think
 from horae.actions.jobs.machinery import serve_due
 from horae.core.attention.directives import Directive, Effect
 from horae.core.attention.lanes import Task
@@ -146,7 +146,7 @@ class LaneSession:
     def _next(self, drive: Drive) -> Think | None:
         """The focus in its turn. A step that another kind of driver left open cannot be run here, and is told so."""
         while isinstance(work := turns.next_work(self.world, drive, Control(), self.policy), Perform):
-            missing = Found("failed", {"error": "the lane is driven over MCP now, where nobody has this action"})
+            missing = ActionResult("failed", {"error": "the lane is driven over MCP now, where nobody has this action"})
             turns.commit_facts(self.world, drive, work, missing, self.policy)
         return work
 

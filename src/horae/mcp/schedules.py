@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 from pydantic import Field, StrictBool
 
 from horae.actions.schedules import schedules
+from horae.actions.schedules.entries import object_id
 from horae.core.jobs.job import request_hash
 from horae.core.jobs.payloads import label
 from horae.core.scheduled_tasks.task import BY_KEY
@@ -168,9 +169,7 @@ class ScheduleTools:
         deleted.
         """
         tx.owners.lock(wanted.owner, self._here.world.clock.now())
-        if tx.audit.find(
-            object_id=schedules.object_id(wanted.key, wanted.owner), owner=wanted.owner, limit=1, before=None
-        ):
+        if tx.audit.find(object_id=object_id(wanted.key, wanted.owner), owner=wanted.owner, limit=1, before=None):
             raise Conflict(f"That key made {wanted.key}, which has been deleted since. Choose another key.")
         there = tx.schedules.find(ScheduleFilter(owner=wanted.owner, handler=ATTEND), limit=MOST, after=None)
         if len(there) >= MOST:

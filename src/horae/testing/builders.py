@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.core.jobs.job import Job, NewJob, Priority, State, band_of
 from horae.core.jobs.payloads import encode
 from horae.core.schedules.schedule import Schedule

@@ -18,8 +18,8 @@ from typing import Any, Literal, Self, TypeVar
 
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Enqueued
 from horae.actions.jobs.machinery import serve_due
+from horae.actions.jobs.requests import Enqueued
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
 from horae.app import Horae, JobHandle

@@ -1,4 +1,4 @@
-"""Chaining the lines of a lane's journal: by its driver every few seconds, by whoever writes where nobody drives."""
+"""The hash chain of a lane's journal: sealed by the driver every few seconds, by each writer where none drives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BATCH = 500
 
 
 def seal(world: World, lane: int, limit: int = BATCH) -> int:
-    """Chain the lines that are not chained yet; how many. Behind the lane's lock, so that two sealers never cross."""
+    """Chain the lines that are not chained yet and return their number; under the lane's lock, one sealer at a time."""
 
     def write(tx: Tx) -> int:
         found = tx.attention.lane_by_number(lane, lock=True)
@@ -20,7 +20,7 @@ def seal(world: World, lane: int, limit: int = BATCH) -> int:
 
 
 def seal_within(tx: Tx, lane: int, limit: int = BATCH) -> int:
-    """The same in a transaction that holds the lane's lock."""
+    """Chain them in a transaction that holds the lane's lock."""
     last = tx.attention.last_sealed(lane)
     previous, since = (GENESIS, 0) if last is None else (str(last.hash), last.seq)
     lines = tx.attention.lines(lane, since=since, limit=limit)
@@ -32,5 +32,5 @@ def seal_within(tx: Tx, lane: int, limit: int = BATCH) -> int:
 
 
 def seal_left(world: World, limit: int = BATCH) -> int:
-    """Chain what drivers that died have left, and those who are in the middle of something long."""
+    """Chain what dead drivers left, and drivers in the middle of a long action."""
     return sum(seal(world, lane) for lane in world.route().store.read(lambda tx: tx.attention.unsealed(limit)))

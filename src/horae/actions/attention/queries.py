@@ -1,4 +1,4 @@
-"""Looking at what a lane keeps: its tasks, its open waits. Nothing is changed, and no lane is made by looking."""
+"""Queries of lanes, tasks and open waits. They change nothing, and make no lane."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from horae.ports import Tx, World
 
 @dataclass(frozen=True, slots=True)
 class OpenWait:
-    """An open wait, and the task that it keeps."""
+    """An open wait, and the task that waits."""
 
     wait: TaskWait
     task: Task
 
 
 def each_lane(world: World, *, owner: str | None = None, page: int = MAX_PAGE) -> Iterator[Lane]:
-    """All lanes, the oldest first."""
+    """Yield all lanes, the oldest first."""
     after = 0
     while found := find_lanes(world, owner=owner, limit=page, after=after):
         yield from found
@@ -45,7 +45,7 @@ def get_task(world: World, lane: str, task_id: str, *, owner: str = SYSTEM) -> T
 def find_tasks(
     world: World, lane: str, *, owner: str = SYSTEM, states: Iterable[str] = (), limit: int = 100, before: str = ""
 ) -> list[Task]:
-    """The newest first; with *before*, those that were added earlier than that one."""
+    """Return tasks, the newest first; with *before*, those that were added earlier than that one."""
     wanted, known = tuple(states), TASK.states
     unknown = next((each for each in wanted if each not in known), None)
     if unknown is not None:
@@ -63,7 +63,7 @@ def find_tasks(
 def find_waits(
     world: World, lane: str, *, owner: str = SYSTEM, kind: WaitKind | None = None, limit: int = 100
 ) -> list[OpenWait]:
-    """What is waited for, the next deadline first; of the *kind* ``confirm`` is what a person must answer."""
+    """Return open waits, the next deadline first; those of the *kind* ``confirm`` wait for a person."""
     page_size(limit)
     home = get_lane(world, lane, owner=owner)
 
@@ -77,7 +77,7 @@ def find_waits(
 
 
 def lane_of_confirmation(world: World, number: int) -> Lane | None:
-    """Return the lane whose agent asked for a person's word; None where there is no such confirmation."""
+    """Return the lane of a confirmation; None where there is no such confirmation."""
 
     def read(tx: Tx) -> Lane | None:
         wait = tx.attention.wait(number)

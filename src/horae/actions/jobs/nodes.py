@@ -1,4 +1,4 @@
-"""The processes that take part, as people see them."""
+"""Queries of workers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WorkerView:
 
 
 def list_workers(world: World, *, owner: str | None = None) -> list[WorkerView]:
-    """List who works here; with *owner* nobody, because no worker is a tenant's own."""
+    """Return all workers; with *owner* none, because no worker belongs to a tenant."""
     if owner is not None:
         return []
     now = world.clock.now()

@@ -9,10 +9,10 @@ from typing import Any, Literal
 from horae.actions.jobs import claims
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.held_jobs import peek_held
-from horae.actions.jobs.jobs import Request
 from horae.actions.jobs.keys import stored_key
 from horae.actions.jobs.quotas import enqueue_within
 from horae.actions.jobs.reasons import why as explain
+from horae.actions.jobs.requests import Enqueued, Request
 from horae.api.here import Here
 from horae.api.values import PYDANTIC
 from horae.core.cursors import LARGEST, cursor_from, read_cursor
@@ -110,7 +110,7 @@ def claim(here: Here, worker_id: str, queues: tuple[str, ...], limit: int, lease
     return claims.pull(here.world, worker_id=worker_id, queues=queues, limit=limit, lease=lease, owner=here.caller.sees)
 
 
-def enqueue(here: Here, requests: list[Request]) -> list[verbs.Enqueued]:
+def enqueue(here: Here, requests: list[Request]) -> list[Enqueued]:
     """Store jobs for the caller: its queues, its limit of unfinished jobs, its own parents."""
     caller, allowed = here.caller, 0 if here.caller.is_operator else here.max_unfinished_jobs
     for request in requests:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any
 
-from horae.actions.jobs.jobs import Enqueued, Request, new_job
+from horae.actions.jobs.requests import Enqueued, Request, new_job
 from horae.api.jobs import room
 from horae.api.jobs.room import Jobs, options_of
 from horae.api.operation import Sender

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.held_jobs import Ending, Hold, Renewal, Settled, renew_held, settle_held
-from horae.actions.jobs.jobs import Request
 from horae.actions.jobs.keys import shown_key
+from horae.actions.jobs.requests import Request
 from horae.api.here import Here
 from horae.api.jobs import local
 from horae.api.jobs.local import Heartbeat, Revived, Upcoming

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from horae.actions.jobs.jobs import Enqueued
+from horae.actions.jobs.requests import Enqueued
 from horae.app import Horae
 from horae.clock import SystemClock
 from horae.core.jobs.retry import Retry

@@ -85,7 +85,7 @@ def _with_overrides(planned: Schedule, stored: Schedule | None) -> Schedule:
     """What would hold after the next reload: the plan, and over it what was changed through a verb."""
     from dataclasses import replace
 
-    from horae.actions.schedules.schedules import CHANGEABLE
+    from horae.actions.schedules.entries import CHANGEABLE
 
     if stored is None:
         return planned

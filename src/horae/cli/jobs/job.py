@@ -19,7 +19,7 @@ from horae.errors import InvalidInput, NotAllowed
 from horae.settings import span_from
 
 if TYPE_CHECKING:
-    from horae.actions.jobs.jobs import Request
+    from horae.actions.jobs.requests import Request
     from horae.api.jobs.room import Job
     from horae.cli.verbs import Verbs
     from horae.core.jobs.job import State
@@ -140,7 +140,7 @@ def _through_store(
     terminal: Terminal, name: str, arguments: dict[str, Any], chosen: dict[str, Any], max_attempts: int | None
 ) -> None:
     """Without the application: the name and the arguments are taken as they are."""
-    from horae.actions.jobs.jobs import Request
+    from horae.actions.jobs.requests import Request
 
     owner = chosen.pop("owner", None)
     request = _limited(Request(name, arguments, **chosen), max_attempts)

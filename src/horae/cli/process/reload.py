@@ -50,7 +50,7 @@ def _version(schedule: Any) -> int:
 
 
 def _change(before: Any, after: Any) -> dict[str, Any]:
-    from horae.actions.schedules.schedules import schedule_dict
+    from horae.actions.schedules.entries import schedule_dict
 
     if before is None:
         return {"key": after.key, "new": True, "changed": []}

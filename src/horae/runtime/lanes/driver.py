@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from horae.actions.attention import lanes, turns
 from horae.actions.attention.journal_chain import seal
 from horae.actions.attention.lanes import Drive
-from horae.actions.attention.turns import Found, Perform, Think
+from horae.actions.attention.turns import ActionResult, Perform, Think
 from horae.actions.jobs.machinery import serve_due
 from horae.core.attention.directives import Directive, Effect, FactList
 from horae.core.attention.lanes import Task
@@ -292,13 +292,17 @@ class LaneDriver:
             line = line_of(problem)
             log.warning("%s of %s failed: %s", perform.action, task.id, line, exc_info=loggable(problem))
             unknown = isinstance(problem, TimeoutError) and perform.effect == "once"  # it may go on without us
-            found = Found("unknown" if unknown else "failed", {"error": line})
+            found = ActionResult("unknown" if unknown else "failed", {"error": line})
         else:
             found = found_after(self.spec.policy, perform, answer)
         await self._write_facts(drive, perform, found)
 
     async def _write_facts(
-        self, drive: Drive, perform: Perform, found: Found | Callable[[Any], Found], limit: timedelta | None = None
+        self,
+        drive: Drive,
+        perform: Perform,
+        found: ActionResult | Callable[[Any], ActionResult],
+        limit: timedelta | None = None,
     ) -> None:
         asked = replace(perform, control=await self.control())  # this is a safe point: what is allowed now counts
         lasts = {"limit": limit, "held_for": self.spec.lease}

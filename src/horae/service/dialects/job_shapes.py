@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from horae.actions.jobs.jobs import Request
 from horae.actions.jobs.keys import prefix_of, shown_key, stored_key
+from horae.actions.jobs.requests import Request
 from horae.api import admin
 from horae.core.jobs.job import Job, Run, State
 from horae.core.jobs.reasons import Reason

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.requests import keyed_by_call
 from horae.api import here as api
 from horae.api.jobs import local
 from horae.core.access.callers import Caller
@@ -106,7 +107,7 @@ def enqueue_many(
     """The same `Idempotency-Key` with the same jobs answers 200 with those that are there; with other jobs 409
     `key_conflict`, and nothing is stored. A job with an `idempotency_key` keeps its own."""
     asked = [each.request(caller.owner) for each in body.jobs]
-    requests = asked if key is None else verbs.keyed_by_call(asked, key)
+    requests = asked if key is None else keyed_by_call(asked, key)
     placed = local.enqueue(_here(world, service, caller), requests)
     told = [EnqueuedJob.of(each.job, deduplicated=each.deduplicated) for each in placed]
     created = sum(not each.deduplicated for each in placed)

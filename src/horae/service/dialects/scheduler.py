@@ -12,6 +12,7 @@ from pydantic import AfterValidator
 from horae.actions import logs
 from horae.actions.jobs import jobs
 from horae.actions.jobs.reasons import SILENT
+from horae.actions.jobs.requests import DEFAULT_QUEUE, Request
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import scheduler_dialect, schedules, toggles
 from horae.core.access.callers import Caller
@@ -110,7 +111,7 @@ def trigger(
         return ExecutionTriggered(job_id=key, triggered=done.ran, execution=done.job_id, reason=done.fire.reason)
     except NotFound:
         handler, queue = _known(world, service, key)
-        request = jobs.Request(handler, parameters, queue, retry=Retry.none())
+        request = Request(handler, parameters, queue, retry=Retry.none())
         return ExecutionTriggered(job_id=key, triggered=True, execution=jobs.enqueue(world, request).id, reason=None)
 
 
@@ -158,7 +159,7 @@ def _known(world: World, service: Service, key: str) -> tuple[str, str]:
     handlers = service.options.handlers()
     if key not in handlers:
         raise NotFound(f"There is no job {key!r}; GET /scheduler/status lists those that can be started.")
-    return key, str(getattr(handlers[key], "queue", None) or jobs.DEFAULT_QUEUE)
+    return key, str(getattr(handlers[key], "queue", None) or DEFAULT_QUEUE)
 
 
 def _parameters(told: dict[str, Any] | None) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
 
-from horae.actions.jobs.jobs import Request as NewJob
-from horae.actions.jobs.jobs import keyed_by_call
+from horae.actions.jobs.requests import Request as NewJob
+from horae.actions.jobs.requests import keyed_by_call
 from horae.api.jobs.local import Revived
 from horae.api.jobs.room import NOT_SENT, Enqueued, Job, Jobs, Reason, Run, options_of
 from horae.api.operation import Page

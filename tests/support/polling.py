@@ -1,4 +1,4 @@
-"""Waiting for what happens elsewhere."""
+"""Polling for what happens in another task, thread or process."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ LIMIT = 60.0  # seconds; only what never happens takes so long
 
 
 async def eventually(predicate: Callable[[], Any | Awaitable[Any]]) -> None:
-    """Until the predicate, sync or async, holds; a failure when it does not in good time."""
+    """Wait until the predicate, sync or async, holds; fail the test when it does not in good time."""
     ends = time.monotonic() + LIMIT
     while time.monotonic() < ends:
         answer = predicate()
@@ -19,3 +19,9 @@ async def eventually(predicate: Callable[[], Any | Awaitable[Any]]) -> None:
             return
         await asyncio.sleep(0.02)
     pytest.fail(f"it did not happen within {LIMIT:g} s")
+
+
+async def pass_time(seconds: float) -> None:
+    """Wait until so much real time has passed, where the passing of time is what the test is about."""
+    ends = time.monotonic() + seconds
+    await eventually(lambda: time.monotonic() >= ends)
