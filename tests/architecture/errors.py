@@ -23,8 +23,6 @@ SENTENCES: dict[str, int] = {
     "cli": 55,
     "client": 7,
     "declare": 13,
-    "mcp": 22,
-    "outgoing": 1,
     "runtime": 21,
     "server": 3,
     "service": 43,

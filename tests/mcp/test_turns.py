@@ -294,7 +294,7 @@ async def test_a_killed_task_is_gone_for_the_host(world: World) -> None:
 async def test_a_seat_whose_owner_is_silent_can_be_taken(world: World, clock: VirtualClock) -> None:
     sessions = LaneSessions(world, lets_go=True)
     session = sessions.at("main", "alice")
-    assert session.look() is None
+    assert session.next_turn() is None
     before = session.is_silent
     clock.advance(SILENCE + timedelta(seconds=1))
     assert (before, session.is_silent) == (False, True)

@@ -13,11 +13,11 @@ _SENDABLE = re.compile(r"[\x21-\x7e]{1,128}")
 
 def trace_headers(job: Job) -> dict[str, str]:
     """``x-trace-id`` always, and ``traceparent`` where the job belongs to a trace by W3C Trace Context."""
-    told = {"x-trace-id": trace_id(job)}
+    headers = {"x-trace-id": trace_id(job)}
     origin = origin_of(job.trace_id)
     if origin is not None:
-        told["traceparent"] = str(Parent(origin.trace_id, _span_id(job), origin.flags))
-    return told
+        headers["traceparent"] = str(Parent(origin.trace_id, _span_id(job), origin.flags))
+    return headers
 
 
 def trace_id(job: Job) -> str:
