@@ -40,10 +40,10 @@ class Child:
         lines = out.strip().splitlines()
         if self.process.returncode or not lines:
             raise Missing("it failed; see above")
-        told: dict[str, Any] = json.loads(lines[-1])
-        if "missing" in told:
-            raise Missing(told["missing"])
-        return told
+        report: dict[str, Any] = json.loads(lines[-1])
+        if "missing" in report:
+            raise Missing(report["missing"])
+        return report
 
 
 @dataclass

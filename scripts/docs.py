@@ -167,8 +167,8 @@ def served(tree: list[tuple[str, Any]]) -> str:
 def command_section(name: str, command: Any, shared: set[str]) -> str:
     own = [parameter for parameter in command.params if parameter.name not in shared and parameter.name != "help"]
     words = [argument(parameter) for parameter in own if parameter.param_type_name == "argument"]
-    told = [f"## `{' '.join([name, *words])}`", inspect.cleandoc(command.help or "")]
-    return "\n\n".join([*told, option_table(own)] if own else told)
+    parts = [f"## `{' '.join([name, *words])}`", inspect.cleandoc(command.help or "")]
+    return "\n\n".join([*parts, option_table(own)] if own else parts)
 
 
 def argument(parameter: Any) -> str:
@@ -385,14 +385,14 @@ def python_page() -> str:
 def thing_section(name: str, thing: Any) -> str:
     if not inspect.isclass(thing):
         return f"### `{name}{signature(thing)}`\n\n{doc(thing)}"
-    told = [f"### `{name}`", doc(thing)]
+    parts = [f"### `{name}`", doc(thing)]
     if issubclass(thing, BaseException):
-        return "\n\n".join(told)
+        return "\n\n".join(parts)
     rows = [
         f"| `{escaped(text)}` | {escaped(first_sentence(member) if member is not None else '')} |"
         for text, member in members(thing)
     ]
-    return "\n\n".join([*told, "\n".join(["| | |", "|---|---|", *rows])] if rows else told)
+    return "\n\n".join([*parts, "\n".join(["| | |", "|---|---|", *rows])] if rows else parts)
 
 
 def members(thing: type) -> Iterator[tuple[str, Any]]:
@@ -425,12 +425,12 @@ class Told(str):
 
 
 def signature(thing: Any, *, is_method: bool = False) -> str:
-    told = inspect.signature(thing)
+    signature = inspect.signature(thing)
     parameters = [
         each.replace(annotation=Told(each.annotation)) if isinstance(each.annotation, str) else each
-        for each in list(told.parameters.values())[1 if is_method else 0 :]
+        for each in list(signature.parameters.values())[1 if is_method else 0 :]
     ]
-    text = str(told.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
+    text = str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
     text = re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", text)  # an address is another one each time
     return re.sub(r"\b(?:horae|datetime|typing|collections\.abc)\.(?:\w+\.)*(?=[A-Z]|timedelta)", "", text)
 

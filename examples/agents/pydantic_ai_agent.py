@@ -56,19 +56,19 @@ async def think(thinker: Thinker, turn: Turn) -> Directive:
     if kept["open"]:
         return next_call(kept)
     if kept["messages"] is None:
-        told = await thinker.run(turn.payload["text"])
+        result = await thinker.run(turn.payload["text"])
     else:
-        told = await thinker.run(
+        result = await thinker.run(
             message_history=ModelMessagesTypeAdapter.validate_python(kept["messages"]),
             deferred_tool_results=DeferredToolResults(calls=kept["results"]),
         )
-    if isinstance(told.output, str):
-        return Done({"answer": told.output})
+    if isinstance(result.output, str):
+        return Done({"answer": result.output})
     calls = [
         {"id": call.tool_call_id, "name": call.tool_name, "arguments": call.args_as_dict()}
-        for call in told.output.calls
+        for call in result.output.calls
     ]
-    messages = ModelMessagesTypeAdapter.dump_python(told.all_messages(), mode="json")
+    messages = ModelMessagesTypeAdapter.dump_python(result.all_messages(), mode="json")
     return next_call({"messages": messages, "open": calls, "results": {}})
 
 

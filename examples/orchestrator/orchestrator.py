@@ -92,7 +92,7 @@ class Orchestrator(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """Listens on this machine only, unless told otherwise; port 0 takes a free one."""
+    """Listen on this machine only, unless another host is given; port 0 takes a free one."""
 
     daemon_threads = True
 

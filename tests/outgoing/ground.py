@@ -1,4 +1,4 @@
-"""Servers on loopback that behave as badly as told, a resolver that answers as told, a line that is only watched."""
+"""Servers on loopback that misbehave on demand, a resolver with given answers, a connection that is only recorded."""
 
 from __future__ import annotations
 

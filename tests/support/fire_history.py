@@ -1,6 +1,6 @@
 """Judges the fires of schedules: what their rules say was due, what the store recorded, what became of the jobs.
 
-The rules: every due fire is told by exactly one record (run, skipped or merged), in order and without a gap; a fire
+The rules: every due fire has exactly one record (run, skipped or merged), in order and without a gap; a fire
 that ran has exactly one job, and the job at least one run; nothing is recorded or started early (I7, I8, I9).
 """
 

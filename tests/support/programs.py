@@ -1,7 +1,7 @@
 """Finds the programs the tests need, servers most of them, and installs them where that is allowed.
 
 `find` looks in PATH and in the usual places. `install_missing` asks apt, only as root; packages are installed without
-starting their services. Whoever is not root is told the command to run.
+starting their services. A user who is not root gets the command to run.
 """
 
 import contextlib

@@ -2,7 +2,7 @@
 
 Started by `tests.support.ground` as a small process of its own. It reads one instruction per line: `watch PID`,
 `forget PID` or `remove DIRECTORY`. When its input ends or its parent is gone (an ordinary exit, Ctrl-C, `kill -9`), it
-stops every server it still watches and removes the directories. It never touches a process it was not told about.
+stops every server it still watches and removes the directories. It never touches any other process.
 
 Only the standard library, so that it starts in milliseconds and outlives nothing it needs.
 """

@@ -56,12 +56,12 @@ def a_new_job(
 
 
 def a_request(payload: Any = None, **fields: Any) -> Request:
-    """What somebody might ask to be run."""
+    """Return a request for a job of the handler ``greet``."""
     fields.setdefault("handler", "greet")
     return Request(payload=payload, **fields)
 
 
 def a_schedule(key: str = "minutely", expression: str = "* * * * *", **fields: Any) -> Schedule:
-    """A schedule about to be created: every minute, unless told otherwise."""
+    """Return a schedule about to be created: every minute, unless *expression* says otherwise."""
     fields = {"kind": "cron", "handler": "greet"} | fields
     return Schedule(key=key, expression=expression, **fields)
