@@ -18,7 +18,7 @@ RIVALS = {"horae": ("pgqueuer", "procrastinate", "bare"), "horae-sqlite": ("huey
 
 
 def table(rows: list[Row]) -> str:
-    """The rows of one case, and below them what Horae's rates are in terms of the others'."""
+    """Return the rows of one case, and below them Horae's rates in terms of the others'."""
     names = list(dict.fromkeys(name for row in rows for name in row.figures if not name.startswith("-")))
     lines = [f"\n{rows[0].case}", f"  {'':14}" + "".join(f"{name:>24}" for name in names)]
     for row in rows:

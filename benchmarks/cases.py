@@ -36,7 +36,7 @@ class Size:
 
 
 def _fewer(size: Size) -> Size:
-    """For cases whose rounds are long."""
+    """Return fewer rounds, for cases whose rounds are long."""
     return replace(size, rounds=max(1, size.rounds // 2))
 
 
@@ -77,7 +77,7 @@ def _rounds(ground: Ground, size: Size, case: str, contenders: Sequence[str], me
 
 
 def single(ground: Ground, size: Size) -> list[Row]:
-    """One job after the other, each durable before the next."""
+    """Enqueue one job after the other, each durable before the next."""
 
     def measure(ground: Ground, name: str, size: Size) -> dict[str, float]:
         count = 2_000
@@ -106,12 +106,12 @@ def _costs(report: dict[str, Any], count: int) -> dict[str, float]:
 
 
 def drain(ground: Ground, size: Size) -> list[Row]:
-    """One worker empties a queue of jobs that do nothing."""
+    """Empty a queue of jobs that do nothing with one worker."""
     return _rounds(ground, size, "drain, one worker", (*QUEUES, *SLOW), _drain, "jobs/s")
 
 
 def drain_two(ground: Ground, size: Size) -> list[Row]:
-    """The same with two workers, each a process."""
+    """Empty the same queue with two workers, each a process."""
 
     def measure(ground: Ground, name: str, size: Size) -> dict[str, float]:
         return _drain(ground, name, size, workers=2)
@@ -130,7 +130,7 @@ def drain_pinned(ground: Ground, size: Size) -> list[Row]:
 
 
 def _beside(ground: Ground, size: Size, case: str, *, count: int | None = None, **trouble: Any) -> list[Row]:
-    """The best round with the trouble, in terms of the best round without."""
+    """Return the best round with the trouble in terms of the best round without."""
 
     def measure(ground: Ground, name: str, size: Size) -> dict[str, float]:
         return _drain(ground, name, size, count=count)
@@ -240,7 +240,7 @@ def _lags(ground: Ground, name: str, count: int, *, lead: float, pause: float) -
 
 
 def idle(ground: Ground, size: Size) -> list[Row]:
-    """A worker with nothing to do: processor time, statements, memory."""
+    """Measure a worker with nothing to do: processor time, statements, memory."""
 
     def measure(ground: Ground, name: str, size: Size) -> dict[str, float]:
         url = ground.database(name)
@@ -281,7 +281,7 @@ def _statements(ground: Ground) -> int:
 
 
 def recovery(ground: Ground, size: Size) -> list[Row]:
-    """A worker dies by kill -9 with a job in hand: when does another one start that job again?"""
+    """Measure when a second worker starts the job of one that died by kill -9."""
     rows = []
     for name in ("horae", "horae-sqlite"):
         try:

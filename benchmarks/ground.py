@@ -64,7 +64,7 @@ class Ground:
         return self._postgres
 
     def database(self, contender: str) -> str:
-        """A fresh database of the kind this contender uses, with its tables."""
+        """Return a fresh database of the kind this contender uses, with its tables."""
         if CONTENDERS[contender][2] == "postgres":
             url = self.postgres.create_database()
         else:

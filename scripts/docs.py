@@ -59,7 +59,7 @@ REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 
 
 def machines() -> Iterator[Machine[Any]]:
-    """Every state machine of the core, in the order of its modules."""
+    """Return every state machine of the core, in the order of its modules."""
     for module in pkgutil.walk_packages(horae.core.__path__, "horae.core."):
         for value in vars(importlib.import_module(module.name)).values():
             if isinstance(value, Machine):
@@ -125,7 +125,7 @@ def first_sentence(thing: Any) -> str:
 
 
 def commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Every command with its full name, in the order of the tree."""
+    """Return every command with its full name, in the order of the tree."""
     for name, command in group.commands.items():
         if getattr(command, "commands", None):
             yield from commands(command, f"{path} {name}")
@@ -159,7 +159,7 @@ def command_line_page() -> str:
 
 
 def served(tree: list[tuple[str, Any]]) -> str:
-    """The commands that take ``--url``."""
+    """Return the commands that take ``--url``."""
     names = [name for name, command in tree if any(each.name == "url" and not each.hidden for each in command.params)]
     return ", ".join(f"`{name.removeprefix('horae ')}`" for name in names)
 
@@ -396,7 +396,7 @@ def thing_section(name: str, thing: Any) -> str:
 
 
 def members(thing: type) -> Iterator[tuple[str, Any]]:
-    """The constructor, fields, properties and methods of a class that are meant for others."""
+    """Return the constructor, fields, properties and methods of a class that are public."""
     if is_dataclass(thing):
         for each in fields(thing):
             yield f"{each.name}: {each.type}", None

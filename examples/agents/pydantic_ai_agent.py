@@ -46,7 +46,7 @@ def support(model: Model) -> Thinker:
 
 
 async def think(thinker: Thinker, turn: Turn) -> Directive:
-    """One turn. Kept between turns: the messages, the calls that are not done yet, the results of those that are."""
+    """Take one turn. Kept between turns: messages, calls that are not done yet, results of those that are."""
     kept = turn.context or {"messages": None, "open": [], "results": {}}
     if approved := turn.facts.last("confirmed"):
         return Proceed(approved.grant, context=kept)
@@ -78,7 +78,7 @@ def next_call(kept: dict[str, Any]) -> Act:
 
 
 def outcome(facts: FactList) -> Any:
-    """What became of the call that was acted upon, as the model shall read it; None: nothing yet."""
+    """Return what became of the call that was acted upon, for the model; None: nothing yet."""
     if done := facts.last("action_ok"):
         return {key: value for key, value in done.data.items() if key not in ("action", "step")}
     if failed := facts.last("action_failed"):

@@ -35,7 +35,7 @@ def greet(job: dict[str, Any]) -> Any:
 
 
 def govern(job: dict[str, Any]) -> Any:
-    """A governed object: look at it, act, and say what was done."""
+    """Govern an object: look at it, act, and return what was done."""
     return {"object": f"{job['object_type']}/{job['object_id']}", "did": job["action"]}
 
 
@@ -57,7 +57,7 @@ class Worker:
         self.stopping = threading.Event()
 
     def stop(self, *_: object) -> None:
-        """A signal: end after the pull or the job at hand. A pull is not broken off: its answer may bring a job."""
+        """End after the pull or the job at hand, on a signal. A pull is not broken off: its answer may bring a job."""
         self.stopping.set()
 
     def serve(self) -> None:

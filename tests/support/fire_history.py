@@ -39,7 +39,7 @@ class Fires:
     starts: Mapping[int, Sequence[int]]
 
     def due(self, until: datetime) -> list[int]:
-        """What the rule says, one fire after the other."""
+        """Return the fires of the rule, in order."""
         assert self.schedule.created_at is not None
         birth = replace(self.schedule, last_fire_at=None)
         fire = first_fire(birth, self.schedule.created_at)
@@ -95,7 +95,7 @@ def _early(fires: Fires) -> list[str]:
 
 
 def read_fires(world: World) -> list[Fires]:
-    """All schedules of a store with what became of their fires, in three statements."""
+    """Return all schedules of a store with what became of their fires, in three statements."""
     records = text(
         "SELECT schedule_id, fire_at, last_at, fire_count, verdict, reason, job_id, recorded_at FROM horae_fires "
         "WHERE kind = 'schedule' ORDER BY fire_at"

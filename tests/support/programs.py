@@ -96,7 +96,7 @@ def version_of(path: Path, says: str) -> tuple[int, ...]:
 
 
 def find(program: Program) -> Path:
-    """Where the program is; ServerMissing, with the command that mends it, when it is nowhere or too old."""
+    """Return where the program is; raise ServerMissing, with the command to run, when it is missing or too old."""
     for path in program.candidates():
         if version_of(path, program.version_says) >= program.oldest:
             return path

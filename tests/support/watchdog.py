@@ -21,7 +21,7 @@ PATIENCE = 5.0  # seconds between asking a server to stop at once and killing it
 
 
 def born_at(pid: int) -> str | None:
-    """When a process was started, in kernel ticks, so that a reused process id is not mistaken for it."""
+    """Return when a process was started, in kernel ticks, so that a reused process id is not mistaken for it."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -21,7 +21,7 @@ def trace_headers(job: Job) -> dict[str, str]:
 
 
 def trace_id(job: Job) -> str:
-    """The job's own; the run's id where the job brought none that a header can carry."""
+    """Return the job's trace id; the run's id where the job has none that a header can carry."""
     own = trace_id_of(job.trace_id)
     return own if own and _SENDABLE.fullmatch(own) else job.run_id
 

@@ -191,7 +191,7 @@ class Lab:
         return find_jobs(self.world, Filter(handler=_name(handle)))
 
     def fired(self, schedule: AnyHandle) -> list[str]:
-        """The instants for which a schedule became a job, the oldest first; by hand and after the fact too."""
+        """Return the instants for which a schedule became a job, the oldest first; by hand and after the fact too."""
         return [iso(fire.fire_at) for fire in self.fires(schedule) if fire.verdict == "ran"]
 
     def fires(self, schedule: AnyHandle) -> list[Fire]:

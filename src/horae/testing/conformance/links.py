@@ -32,7 +32,7 @@ def enqueue(world: World, *after: Job, **fields: Any) -> Job:
 
 
 def waits(world: World, job: Job) -> tuple[str, str | None]:
-    """Whether and for whom a job is held."""
+    """Return whether and for which jobs a job is held."""
     found = verbs.get(world, job.id)
     return found.held, found.held_for
 

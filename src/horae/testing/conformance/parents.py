@@ -39,7 +39,7 @@ def states(world: World, *jobs: Job) -> list[str]:
 
 
 def reasons(world: World, job: Job) -> list[tuple[str, str]]:
-    """Why a job does not run, without what is true of every job here: nobody serves its queue."""
+    """Return why a job does not run, except that no worker serves its queue, as for every job here."""
     found = why(world, verbs.get(world, job.id))
     return [(reason.code, reason.text) for reason in found if reason.code != "no_worker"]
 
