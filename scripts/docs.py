@@ -417,7 +417,7 @@ def member_line(thing: type, name: str, member: Any) -> Iterator[tuple[str, Any]
         yield name, member.fget if isinstance(member, property) else member.func
 
 
-class Told(str):
+class Annotation(str):
     """An annotation that is text already, and is shown without quotes."""
 
     __slots__ = ()
@@ -425,12 +425,12 @@ class Told(str):
 
 
 def signature(thing: Any, *, is_method: bool = False) -> str:
-    signature = inspect.signature(thing)
+    original = inspect.signature(thing)
     parameters = [
-        each.replace(annotation=Told(each.annotation)) if isinstance(each.annotation, str) else each
-        for each in list(signature.parameters.values())[1 if is_method else 0 :]
+        each.replace(annotation=Annotation(each.annotation)) if isinstance(each.annotation, str) else each
+        for each in list(original.parameters.values())[1 if is_method else 0 :]
     ]
-    text = str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
+    text = str(original.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
     text = re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", text)  # an address is another one each time
     return re.sub(r"\b(?:horae|datetime|typing|collections\.abc)\.(?:\w+\.)*(?=[A-Z]|timedelta)", "", text)
 

@@ -23,7 +23,7 @@ async def test_the_first_safe_point_tells_what_to_work_on_and_commits_nothing(wo
     async with agent(world) as host:
         assert (await host.call("safe_point"))["answer"] == "idle"
         await host.call("task_add", goal="write", idempotency_key="k")
-        for _ in range(2):  # a reply that was lost is told again
+        for _ in range(2):  # a reply that was lost is given again
             response = await host.call("safe_point")
             assert (response["answer"], response["task"]["goal"], response["turn"]) == ("continue", "write", 1)
             assert [fact["kind"] for fact in response["facts"]] == ["started"]
@@ -145,7 +145,7 @@ async def test_silence_ends_a_wait_though_no_worker_runs(world: World, clock: Vi
 
 
 async def test_facts_that_the_host_was_not_told_stay_for_its_next_turn(world: World) -> None:
-    """Invariant 7: told exactly once for each committed turn."""
+    """Invariant 7: handed over exactly once for each committed turn."""
     async with agent(world) as host:
         task = await host.focus("x")
         lanes.set_control(world, "main", {"allow_interrupt": False}, owner="alice", actor="user/olga")
