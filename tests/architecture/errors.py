@@ -20,8 +20,6 @@ SENTENCES: dict[str, int] = {
     "api": 33,
     "cli": 55,
     "client": 7,
-    "mcp": 22,
-    "outgoing": 1,
     "runtime": 21,
     "server": 3,
     "service": 43,

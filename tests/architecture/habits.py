@@ -33,7 +33,6 @@ SLEEPS = {
     "runtime/test_unawaited.py": 3,
     "runtime/test_worker.py": 14,
     "service/test_waiting.py": 1,
-    "testing/test_lab.py": 2,
 }
 
 # Why a test asserts more than twelve times.

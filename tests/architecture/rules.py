@@ -108,6 +108,27 @@ def is_floor(rest: str, source: Path) -> bool:
     return floor in ALLOWED or (source / floor).is_dir() or (source / f"{floor}.py").is_file()
 
 
+# Where the MCP server goes past the rooms, and why. Everything else in it stands on them.
+PAST_THE_ROOMS = {
+    "mcp/confirmations.py": "finds the lane of a confirmation by its number; the room wants the lane",
+    "mcp/http.py": "authenticates, which comes before a caller is known",
+    "mcp/lane_sessions.py": "drives a lane",
+    "mcp/turns.py": "drives a lane",
+}
+VERBS_BEHIND_ROOMS = ("horae.actions", "horae.runtime", "horae.stores")
+
+
+def tools_beside_the_rooms(source: Path) -> list[str]:
+    """A tool of the MCP server that calls verbs by itself, where an operation of a room would do."""
+    return [
+        f"{module.place}:{imported.line}: use an operation of a room instead of {imported.name}"
+        for module in modules(source)
+        if module.floor == "mcp" and module.place not in PAST_THE_ROOMS
+        for imported in module.imports
+        if imported.name.startswith(VERBS_BEHIND_ROOMS)
+    ]
+
+
 def impurities_of_the_core(source: Path) -> list[str]:
     complaints = []
     for module in modules(source):

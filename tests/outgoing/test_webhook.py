@@ -270,14 +270,14 @@ async def test_credentials_in_plain_text_are_never_stored(payload: dict[str, Any
     asked = {"url": "https://shop.example/hook", **payload}
     async with telling() as story:
         world = story.lab.world
-        schedule = a_schedule("told", handler="webhook", payload={"url": "https://shop.example/hook"}, owner="alice")
+        schedule = a_schedule("notice", handler="webhook", payload={"url": "https://shop.example/hook"}, owner="alice")
         schedules.create(world, schedule)
         refused: list[Callable[[], object]] = [
             lambda: story.jobs.webhook.enqueue(**asked),
             lambda: verbs.enqueue(world, Request("webhook", asked, owner="alice")),
             lambda: schedules.create(world, replace(schedule, key="other", payload=asked)),
-            lambda: schedules.change(world, "told", {"payload": asked}, owner="alice"),
-            lambda: fires.trigger(world, "told", payload, owner="alice"),
+            lambda: schedules.change(world, "notice", {"payload": asked}, owner="alice"),
+            lambda: fires.trigger(world, "notice", payload, owner="alice"),
             lambda: scheduled_tasks.create(world, Wish(handler="webhook", payload=asked), owner="alice", terms=Terms()),
             lambda: scheduled_tasks.consider(
                 world, Wish(handler="webhook", payload=asked), owner="alice", terms=Terms()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from horae.core.access.callers import SCOPES, Caller, Reach
@@ -29,6 +29,15 @@ def usual_terms() -> Terms:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Where new schedules come from, and how many there may be."""
+
+    source: str = "api"  # stored as the source of each value that is not the default
+    sources: Mapping[str, str] = field(default_factory=dict)  # stored as they are, besides
+    most: int = 0  # of one owner and handler, each key used once for ever; 0 means no limit, and keys are used again
+
+
+@dataclass(frozen=True, slots=True)
 class Here:
     """A world, and the caller on whose behalf its verbs act."""
 
@@ -37,6 +46,7 @@ class Here:
     max_unfinished_jobs: int = 0  # of a tenant; 0 means no limit
     terms: Callable[[], Terms] = usual_terms  # what the operator decided about users' tasks; asked for only by those
     sealer: Callable[[], Sealer | None] = no_sealer  # asked only when a secret is to be sealed
+    origin: Origin = Origin()  # of schedules that are made from here
 
     @property
     def actor(self) -> str:

@@ -27,6 +27,7 @@ ERRORS = {
     "{without_zone}+08:00, or name the zone that it is meant in.",
     "schedule_exists": "There is already a schedule {key!r}; change it, or choose another key.",
     "schedule_followed": "Schedule {key} is followed by {followers}; change or delete that first.",
+    "schedule_key_used": "That key made {key}, which has been deleted since. Choose another key.",
     "schedule_just_changed": "Schedule {key} was changed meanwhile; read it again and repeat.",
     "schedule_just_made": "Another process has just made a schedule {key!r}; look again.",
     "schedule_payload_no_object": "The payload of a schedule is an object: the arguments of its handler by name.",
@@ -37,4 +38,5 @@ ERRORS = {
     "span_negative": "{name} cannot be negative; give zero or more.",
     "spread_outside": "spread={spread:span} is outside 0 to {most_days:,} days.",
     "title_unprintable": "A title is one line of at most {most} printable characters; shorten it, or leave it out.",
+    "too_many_schedules": "There are {allowed} schedules, which is the most. Delete one first.",
 }

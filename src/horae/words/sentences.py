@@ -18,6 +18,7 @@ from horae.words import (
     common,
     declarations,
     jobs,
+    mcp,
     outgoing,
     scheduled_tasks,
     schedules,
@@ -36,6 +37,7 @@ ROOMS: dict[str, Mapping[str, str]] = {
     "secrets": secrets.ERRORS,
     "outgoing": outgoing.ERRORS,
     "stores": stores.ERRORS,
+    "mcp": mcp.ERRORS,
     "declarations": declarations.ERRORS,
     "settings": settings.ERRORS,
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
+from horae.actions.schedules.admission import admit
 from horae.actions.schedules.forecast import forecast as look_ahead
 from horae.api.here import Here
 from horae.api.jobs.room import Reason
@@ -31,7 +32,7 @@ from horae.core.schedules.schedule import KINDS, MODES, Schedule
 from horae.core.schedules.standing import why_silent
 from horae.core.time.instants import instant, micros
 from horae.errors import InvalidInput
-from horae.ports import ScheduleFilter, World
+from horae.ports import ScheduleFilter, Tx, World
 
 SHOWN = 1000  # fires of a backfill in one answer
 FARTHEST = 2**62 // 100  # microseconds: no row has a later instant
@@ -115,6 +116,17 @@ def forecast(here: Here, hours: float, owner: str | None, limit: int) -> Forecas
 
 
 # -- act ---------------------------------------------------------------------------------------------------------------
+
+
+def create(here: Here, new: Schedule, reason: str) -> Schedule:
+    origin = here.origin
+    new = replace(new, sources={**new.sources, **origin.sources})
+
+    def admits(tx: Tx) -> None:
+        if origin.most:
+            admit(here.world, tx, new, origin.most)
+
+    return schedules.create(here.world, new, actor=here.actor, reason=reason, source=origin.source, admits=admits)
 
 
 def pause_group(world: World, group: str, **why: Any) -> ChangedGroup:

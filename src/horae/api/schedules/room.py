@@ -107,11 +107,11 @@ class Schedules(Room[S]):
         """
         told = dict(timing)
         values = {"handler": key, **schedule_fields(told, new=True)}
-        sources = {"zone": "api"} if "zone" in told else {}  # also where it names the default
 
         def make(here: Here) -> Any:
-            new = Stored(key=key, owner=here.caller.resolve_owner(owner), sources=sources, **values)
-            return schedules.create(here.world, new, actor=here.actor, reason=reason)
+            zone = {"zone": here.origin.source} if "zone" in told else {}  # also where it names the default
+            new = Stored(key=key, owner=here.caller.resolve_owner(owner), sources=zone, **values)
+            return local.create(here, new, reason)
 
         body = {"key": key, **to_json(told), **given(reason=reason or None)}
         return Call(Schedule, make, query=given(owner=owner), body=body)

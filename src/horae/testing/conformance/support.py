@@ -66,7 +66,7 @@ def lose(store: Store, now: datetime) -> set[int]:
     return {job.number for job in silent} - rejected
 
 
-def look(store: Store, number: int) -> Job:
+def read_job(store: Store, number: int) -> Job:
     job = store.read(lambda tx: tx.jobs.get(number))
     assert job is not None, f"job {number} is gone"
     return job
