@@ -20,7 +20,6 @@ SENTENCES: dict[str, int] = {
     "api": 33,
     "app.py": 3,
     "attention.py": 8,
-    "cli": 55,
     "client": 7,
     "declare": 13,
     "mcp": 22,

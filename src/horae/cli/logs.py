@@ -92,7 +92,7 @@ def start_told_logging(terminal: Terminal, log_format: str | None, log_level: st
     form = log_format or ("json" if terminal.is_json else settings.log_format)
     level = log_level or settings.log_level
     if form not in ("text", "json") or level not in LEVELS:
-        raise InvalidInput(f"Logs are text or json, and their level one of {', '.join(LEVELS)}.")
+        raise InvalidInput("log_option_unknown", format=form, level=level, levels=list(LEVELS))
     start_logging(form, level)
 
 

@@ -34,10 +34,11 @@ def client_of(terminal: Terminal) -> Iterator[Client]:
         try:
             yield client
         except Unauthorized as problem:
-            given = "The one given is that of --token or $HORAE_TOKEN" if terminal.token else "Give it in $HORAE_TOKEN"
-            raise Unauthorized(f"{problem} {given}; the operator makes one with: horae token create") from problem
+            if terminal.token:
+                raise Unauthorized("service_refuses_token", problem=str(problem)) from problem
+            raise Unauthorized("service_wants_token", problem=str(problem)) from problem
         except Forbidden as problem:
-            raise Forbidden(f"{problem} The one given is that of --token or $HORAE_TOKEN.") from problem
+            raise Forbidden("service_forbids", problem=str(problem)) from problem
 
 
 class Far:

@@ -161,11 +161,9 @@ def terminal_for(
 ) -> Terminal:
     settings = Settings.read(os.environ)
     if db and url:
-        raise InvalidInput("Give --db or --url, not both: a database is opened here, a service is asked.")
+        raise InvalidInput("database_or_service")
     if url and not by_url:
-        raise InvalidInput(
-            "This command needs the database itself; run it where the database is, with --db, not --url."
-        )
+        raise InvalidInput("needs_database_here")
     if db:
         settings = replace(settings, database_url=db)
     place = url or (settings.url if by_url is True and not db else None)
@@ -224,10 +222,7 @@ def tracing_of(environment: Mapping[str, str]) -> Tracing | None:
 def refuse_missing_file(url: str) -> None:
     file = sqlite_file(url)
     if file is not None and not file.exists():
-        raise NotFound(
-            f"There is no database at {file}. Go to the folder where it is, name it with --db or HORAE_DATABASE_URL, "
-            "or make one: horae db migrate"
-        )
+        raise NotFound("database_missing_here", path=str(file))
 
 
 def sqlite_file(url: str) -> Path | None:

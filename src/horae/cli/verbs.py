@@ -76,7 +76,7 @@ def reached(terminal: Terminal, *, may_create: bool = False, owner: str | None =
             yield Near(world, actor(terminal), owner)
     else:
         if owner is not None:
-            raise InvalidInput("Behind a service the token says whose job it is; leave --owner out.")
+            raise InvalidInput("owner_from_token")
         with _asked()(terminal) as far:
             yield far
 
@@ -85,5 +85,5 @@ def _asked() -> Callable[[Terminal], AbstractContextManager[Verbs]]:
     try:
         from horae.cli.remote import asked
     except ImportError as problem:
-        raise MissingExtra(f"--url asks a service. {problem}") from problem
+        raise MissingExtra("service_extra_missing", problem=str(problem)) from problem
     return asked

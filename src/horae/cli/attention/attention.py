@@ -45,10 +45,10 @@ def meant(here: Verbs, lane: str | None, owner: str | None) -> tuple[str, str | 
         return lane, owner
     found = list(here.attention.lanes(owner=owner, limit=MANY))
     if not found:
-        raise NotFound("There is no lane yet; an agent makes its own, or name one: --lane NAME")
+        raise NotFound("lane_missing")
     if len(found) > 1:
         names = words.first_line(", ".join(sorted({each.name for each in found})))
-        raise InvalidInput(f"There are {words.count(len(found), 'lane')} ({names}); say which one with --lane NAME.")
+        raise InvalidInput("lane_ambiguous", count=len(found), names=names)
     return found[0].name, found[0].owner
 
 
@@ -210,7 +210,7 @@ def confirm(
     After the deadline no answer authorises anything: silence has answered already.
     """
     if approve is None:
-        raise InvalidInput("Say --approve or --deny; saying nothing lets it time out.")
+        raise InvalidInput("answer_missing")
     with reached(terminal) as here:
         name, owned_by = meant(here, lane, owner)
         confirmed = here.attention.confirm(name, wait, approve, reason=reason, owner=owned_by)

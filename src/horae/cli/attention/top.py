@@ -30,7 +30,7 @@ def watch(terminal: Terminal, here: Verbs, lane: str, owner: str | None, *, once
         terminal.result(to_json(view), frame(terminal, view, here.now()))
         return
     if not terminal.is_json and not sys.stdout.isatty():
-        raise InvalidInput("top draws on a terminal; elsewhere use --once, or --json for a line at each change.")
+        raise InvalidInput("screen_missing")
     import asyncio
 
     with _screen(terminal):

@@ -49,7 +49,7 @@ def attention(
     simulated: it jumps to whatever is due next.
     """
     if terminal.database is not None:
-        raise InvalidInput("The demo makes a database of its own and never touches yours; --keep FILE leaves it there.")
+        raise InvalidInput("demo_database_given")
     import asyncio
 
     from horae.cli.demo.run import Switches, Telling
@@ -62,7 +62,7 @@ def attention(
 def _room(keep: str | None) -> Iterator[Path]:
     """Where the database is while the story runs, and longer if somebody wants to look at it."""
     if keep is not None and Path(keep).exists():
-        raise Conflict(f"There is already a file {keep}; the demo writes only to a new one.")
+        raise Conflict("demo_file_exists", path=keep)
     with tempfile.TemporaryDirectory(prefix="horae-demo-", ignore_cleanup_errors=True) as folder:
         database = Path(folder) / "demo.db"
         yield database

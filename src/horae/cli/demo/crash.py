@@ -30,7 +30,7 @@ def until_killed(database: Path, spans: Spans, real: bool) -> datetime:
         try:
             inside = victim.stdout.readline()
             if not inside:
-                raise ConfigurationError(f"The process to be killed ended by itself: {victim.stderr.read().strip()}")
+                raise ConfigurationError("demo_process_ended", problem=victim.stderr.read().strip())
             return from_iso(inside.strip())
         finally:
             victim.kill()

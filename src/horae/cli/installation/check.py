@@ -33,7 +33,7 @@ def named(terminal: Terminal, target: str | None, config: str | None, verb: str)
 
     name = target or terminal.settings.app
     if name is None:
-        raise InvalidInput(f"Which application? Write: horae {verb} module:app, or set HORAE_APP.")
+        raise InvalidInput("application_unnamed", command=verb)
     app = application(name, terminal.database)
     if config is not None:
         app.config = config

@@ -41,10 +41,16 @@ def file_behind(terminal: Terminal, verb: str, file: Path) -> Path:
     found = sqlite_file(url)
     if found is not None:
         return found
-    raise InvalidInput(_elsewhere(url, verb, file))
+    tool = _server_tool(url, verb, file)
+    if tool is None:
+        raise InvalidInput("copy_in_memory")
+    if verb == "restore":
+        raise InvalidInput("restore_with_tool", tool=tool)
+    raise InvalidInput("copy_with_tool", tool=tool)
 
 
-def _elsewhere(url: str, verb: str, file: Path) -> str:
+def _server_tool(url: str, verb: str, file: Path) -> str | None:
+    """Return the command that copies a server's database or brings it back; None for a database in memory."""
     from sqlalchemy import URL
 
     from horae.stores.databases.dialects import BY_NAME
@@ -53,18 +59,16 @@ def _elsewhere(url: str, verb: str, file: Path) -> str:
     parsed = create_store_engine(url).url
     kind = BY_NAME[parsed.get_backend_name()].name
     if kind not in TOOLS:
-        return "A database in memory cannot be copied."
+        return None
     plain = URL.create(kind, parsed.username, None, parsed.host, parsed.port, parsed.database).render_as_string()
     given = {"--host": parsed.host, "--port": parsed.port, "--user": parsed.username}
     connection = " ".join(f"{name}={shlex.quote(str(value))}" for name, value in given.items() if value)
-    tool = TOOLS[kind][verb == "restore"].format(
+    return TOOLS[kind][verb == "restore"].format(
         file=shlex.quote(str(file)),
         url=shlex.quote(plain),
         connection=connection,
         database=shlex.quote(str(parsed.database)),
     )
-    before = "stop all servers and workers first, then run" if verb == "restore" else "run"
-    return f"This copies SQLite files; for this database use its own tool: {before}: {tool}"
 
 
 def following(terminal: Terminal, doing: str) -> Progress:
@@ -111,13 +115,9 @@ def refuse_company(live: Path, force: bool) -> None:
         return
     alive = living(live)
     if alive:
-        names = ", ".join(node.node_id for node in alive)
-        raise NotAllowed(
-            f"{names} work on {live}. Stop them first, or add --force: they go on with the restored rows, and what "
-            "they are at now is refused when they finish it."
-        )
+        raise NotAllowed("database_served", nodes=[node.node_id for node in alive], path=str(live))
     if backup.is_open_elsewhere(live):
-        raise NotAllowed(f"Another process has {live} open. Stop it first, or add --force.")
+        raise NotAllowed("database_open_elsewhere", path=str(live))
 
 
 def living(live: Path) -> list[Node]:

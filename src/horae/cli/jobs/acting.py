@@ -82,5 +82,7 @@ class Bulk:
 
 def either(job_ids: list[str] | None, bulk: bool, flag: str) -> None:
     """Named jobs or all of a kind, never neither or both."""
-    if bool(job_ids) == bulk:
-        raise InvalidInput(f"Name the jobs or give {flag}; {'not both' if bulk else 'neither was given'}.")
+    if job_ids and bulk:
+        raise InvalidInput("jobs_named_twice", flag=flag)
+    if not job_ids and not bulk:
+        raise InvalidInput("jobs_unnamed", flag=flag)

@@ -278,8 +278,9 @@ def _retry(here: Verbs, job_id: str, reason: str) -> Job:
         return here.jobs.revive(job_id, reason=reason)
     if job.state == "queued":
         return here.jobs.reschedule(job_id, run_at=min(job.run_at, here.now()), reason=reason)
-    advice = "wait for it, or cancel it" if job.state == "running" else "enqueue it anew"
-    raise NotAllowed(f"Job {job.id} is {job.state}; only dead and waiting jobs can be tried again. Instead {advice}.")
+    if job.state == "running":
+        raise NotAllowed("retry_of_running", id=job.id)
+    raise NotAllowed("retry_of_ended", id=job.id, state=job.state)
 
 
 def _by_hand(verb: Callable[..., Job], reason: str) -> Callable[[Verbs, str], Job]:
@@ -299,7 +300,7 @@ def _in_bulk(
     yes: bool,
 ) -> None:
     if job_ids and len(wanted) > 1:
-        raise InvalidInput("--queue, --handler and --tag choose among all jobs; they do not go with named ones.")
+        raise InvalidInput("filters_with_named_jobs")
     with reached(terminal) as here:
         bulk = Bulk(terminal, here, verb, act)
         if job_ids:

@@ -77,5 +77,5 @@ def max_running_from(text: str) -> int | None:
     if text == "none":
         return None
     if not (text.isascii() and text.isdigit()):
-        raise InvalidInput(f"{text!r} is not a limit; give a number, or none to lift it.")
+        raise InvalidInput("limit_unreadable", text=text)
     return int(text)

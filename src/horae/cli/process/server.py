@@ -87,7 +87,7 @@ def add_built_in(app: Horae, settings: Settings) -> None:
         from horae.outgoing.encryption import sealer_from
     except ImportError as problem:
         if settings.alert_webhook_url is not None:  # or nobody would be told, in silence
-            raise MissingExtra(f"Alerts are sent over HTTP. {problem}") from problem
+            raise MissingExtra("alerts_extra_missing", problem=str(problem)) from problem
         return
     register_outgoing(app, Outgoing.read(sealer=sealer_from({"HORAE_SECRET_KEY": settings.secret_key or ""})))
     if settings.alert_webhook_url is not None:

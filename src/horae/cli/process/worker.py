@@ -114,7 +114,7 @@ def worker(
         **({} if keep is None else _kept(keep)),
     )
     if chosen.lease.total_seconds() < 1:
-        raise InvalidInput(f"A lease of {span(chosen.lease)} is too short to be kept; use one second or more.")
+        raise InvalidInput("lease_under_a_second", lease=chosen.lease.total_seconds())
     start_told_logging(terminal, log_format, log_level)
     told = replace(terminal, settings=chosen)
     metrics = None if metrics_port is None else (metrics_host, metrics_port)
@@ -123,25 +123,23 @@ def worker(
 
 
 def _refuse_what_needs_a_database(**given: bool) -> None:
-    wrong = [f"--{name.replace('_', '-')}" for name, is_given in given.items() if is_given]
-    if wrong:
-        raise NeedsDatabase(f"{', '.join(wrong)} needs the database; leave it out, or use --db instead of --url.")
+    options = [f"--{name.replace('_', '-')}" for name, is_given in given.items() if is_given]
+    if options:
+        raise NeedsDatabase("options_need_database", options=options)
 
 
 def _for_tasks(terminal: Terminal, target: str | None, config: str | None) -> Horae:
     """Make an application of built-in jobs only (document 001's worker)."""
     from horae.cli.process.targets import bare_application
 
-    if target is not None or config is not None:
-        extra = "an application" if target is not None else "--config"
-        raise InvalidInput(
-            f"--tasks runs built-in jobs only, so {extra} has no effect; leave one of them out. "
-            "A worker of an application runs users' tasks too."
-        )
+    if target is not None:
+        raise InvalidInput("tasks_with_application")
+    if config is not None:
+        raise InvalidInput("tasks_with_config")
     try:
         import horae.outgoing  # noqa: F401 - only to see whether it can be
     except ImportError as problem:
-        raise MissingExtra(f"Users' tasks call out over HTTP. {problem}") from problem
+        raise MissingExtra("tasks_extra_missing", problem=str(problem)) from problem
     return bare_application("tasks", terminal.settings)
 
 
@@ -185,7 +183,7 @@ def _kept(text: str) -> dict[str, Any]:
     for part in (part.strip() for part in text.split(",")):
         what, equals, span_text = part.partition("=")
         if not equals or what not in KEPT:
-            raise InvalidInput(f"--keep: {part!r} does not say what to keep; write for example runs=90d,keys=14d.")
+            raise InvalidInput("keep_unreadable", text=part)
         found[f"keep_{what}"] = read_setting(f"keep_{what}", span_text, f"--keep {what}")
     return found
 
@@ -209,7 +207,7 @@ def _tell_figures(app: Horae, host: str, port: int) -> Callable[[], None]:
     try:
         from horae.service.prometheus import serve
     except ImportError:
-        raise MissingExtra("--metrics-port needs prometheus-client. Run: pip install 'horae[server]'") from None
+        raise MissingExtra("metrics_extra_missing") from None
     return serve(app.figures, host=host, port=port)
 
 

@@ -155,7 +155,7 @@ def language_from(text: str) -> Language:
     match text:
         case "en" | "zh":
             return text
-    raise InvalidInput(f"There are no words in language {text!r}; choose en or zh.")
+    raise InvalidInput("language_unknown", language=text)
 
 
 def _place(zone: str | None) -> str:
@@ -174,7 +174,8 @@ def rule_from(when: str, zone: str | None, options: dict[str, Any], start: datet
     if len(text.split()) > 1 or not text[:1].isdigit():
         return Cron(when, _place(zone), **given)
     if given:
-        raise InvalidInput(f"--{next(iter(given)).replace('_', '-')} is for cron; {text!r} is not cron.")
+        option = f"--{next(iter(given)).replace('_', '-')}"
+        raise InvalidInput("cron_option_without_cron", option=option, text=text)
     zone_named(_place(zone))
     if "-" in text:
         return Once(instant_from(text, zone))

@@ -83,7 +83,7 @@ def rule_values(given: dict[str, Any], zone: str | None, *, required: bool) -> d
     named = [(kind, given.pop(kind)) for kind in ("cron", "every", "once", "after")]
     rules = [(kind, value) for kind, value in named if value]
     if len(rules) > 1 or (required and not rules):
-        raise InvalidInput("Say when: give exactly one of --cron, --every, --once and --after.")
+        raise InvalidInput("timing_ambiguous")
     rule: dict[str, Any] = dict(rules)
     if "every" in rule:
         rule["every"] = span_from(rule["every"], "span")
@@ -120,7 +120,7 @@ def _read(name: str, value: Any) -> Any:
         return priority_from(value)
     if name == "max_fires":
         if not (value.isascii() and value.isdigit()):
-            raise InvalidInput(f"--max-fires {value!r} is not a number; give one, or none to lift the bound.")
+            raise InvalidInput("max_fires_unreadable", text=value)
         return int(value)
     return value
 

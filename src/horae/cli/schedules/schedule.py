@@ -169,7 +169,7 @@ def change(
         timing = values_from(given, zone_told(given["zone"], before), required=False)
         timing |= {name: value for name, value in (("handler", handler), ("enabled", enabled)) if value is not None}
         if not timing:
-            raise InvalidInput("Nothing to change was given; `horae schedule change --help` shows what can be.")
+            raise InvalidInput("nothing_to_change")
         changed = here.schedules.change(key, version=version, owner=owner, reason=reason, **timing)
         _tell(terminal, here, changed, "changed")
 
@@ -198,8 +198,10 @@ def resume(
 
 
 def _one_or_group(terminal: Terminal, verb: str, key: str | None, group: str | None, owner: str, reason: str) -> None:
-    if (key is None) == (group is None):
-        raise InvalidInput(f"Name one schedule or a --group; {'neither was given' if key is None else 'not both'}.")
+    if key is None and group is None:
+        raise InvalidInput("schedule_unnamed")
+    if key is not None and group is not None:
+        raise InvalidInput("schedule_named_twice")
     done = f"{verb.removesuffix('e')}ed"
     with reached(terminal) as here:
         if key is not None:
