@@ -1,4 +1,4 @@
-"""What people type, as values; a refusal shows how to write it."""
+"""Values of jobs as people type them; a refusal shows how to write them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PRIORITIES = ("high", "medium", "low")
 
 
 def arguments_from(pairs: list[str], text: str | None, stdin: str | None) -> dict[str, Any]:
-    """The arguments of a job from ``--arg``, ``--args`` or stdin; a single pair wins over the whole."""
+    """Read the arguments of a job from ``--arg``, ``--args`` or stdin; a single pair wins over the whole."""
     if stdin not in (None, "-"):
         raise InvalidInput("word_too_many", text=stdin)
     if stdin is not None and text is not None:

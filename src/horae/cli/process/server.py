@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from horae.cli.logs import LogFormat, LogLevel, start_told_logging
+from horae.cli.logs import LogFormat, LogLevel, start_chosen_logging
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.errors import MissingExtra
 from horae.settings import Settings
@@ -55,7 +55,7 @@ def server(
     Jobs are run by workers, in this or other languages: `horae worker`, or over HTTP. Ctrl-C and SIGTERM end it in
     order: nothing more is accepted, what is being answered is finished. A store that does not answer yet is waited for.
     """
-    start_told_logging(terminal, log_format, log_level)
+    start_chosen_logging(terminal, log_format, log_level)
     told = replace(terminal, settings=placed(terminal, host, port))
     _serve(told, known_to(told, target), no_auth)
 

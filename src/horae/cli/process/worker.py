@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from horae.cli.installation.check import Config, named
-from horae.cli.logs import LogFormat, LogLevel, start_told_logging
+from horae.cli.installation.check import Config, load_application
+from horae.cli.logs import LogFormat, LogLevel, start_chosen_logging
 from horae.cli.process.server import add_built_in, with_alerts
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.cli.words import span
@@ -115,10 +115,10 @@ def worker(
     )
     if chosen.lease.total_seconds() < 1:
         raise InvalidInput("lease_under_a_second", lease=chosen.lease.total_seconds())
-    start_told_logging(terminal, log_format, log_level)
+    start_chosen_logging(terminal, log_format, log_level)
     told = replace(terminal, settings=chosen)
     metrics = None if metrics_port is None else (metrics_host, metrics_port)
-    app = _for_tasks(told, target, config) if tasks else named(told, target, config, "worker")
+    app = _for_tasks(told, target, config) if tasks else load_application(told, target, config, "worker")
     _serve(told, app, until_empty, metrics)
 
 
