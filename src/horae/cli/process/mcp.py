@@ -97,7 +97,7 @@ def _server(here: Here, lane: str | None, owner: str | None, tools: str, *, oper
 
 
 def _serve_stdio(server: MCPServer[None], here: Here) -> None:
-    """stdout is the host's; logs go to stderr. Told to end, the lanes are given back first."""
+    """Serve on stdin and stdout; logs go to stderr. A signal gives the lanes back first."""
     import asyncio
     import os
     import signal

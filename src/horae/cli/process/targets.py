@@ -1,4 +1,4 @@
-"""From ``module:app`` to an application; what does not work is told with what would."""
+"""From ``module:app`` to an application; a refusal names what would work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from horae.settings import Settings
 
 
 def application(target: str, database: str | None = None) -> Horae:
-    """The application that *target* names, imported with the current folder on the path.
+    """Import the application that *target* names, with the current folder on the path.
 
     *database* replaces the application's own, which is possible until it has been opened.
     """
@@ -25,7 +25,7 @@ def application(target: str, database: str | None = None) -> Horae:
         dotted = module_name.removesuffix(".py").strip("./").replace("/", ".")
         raise InvalidInput("target_is_path", target=target, module=f"{dotted}:{attribute or 'app'}")
     module = _import(module_name)
-    app = _found(module, attribute)
+    app = _application_in(module, attribute)
     if database is not None:
         if "engine" in vars(app):
             raise ConfigurationError("app_opens_database_early", target=target)
@@ -78,7 +78,7 @@ def _source_line(problem: BaseException) -> str:
     return f"{last.filename}, line {last.lineno}"
 
 
-def _found(module: ModuleType, attribute: str) -> Horae:
+def _application_in(module: ModuleType, attribute: str) -> Horae:
     apps = [name for name, value in vars(module).items() if isinstance(value, Horae)]
     name = attribute or (apps[0] if len(apps) == 1 else "app")
     value = getattr(module, name, None)
