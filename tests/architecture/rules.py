@@ -252,6 +252,31 @@ def is_routed(node: ast.expr) -> bool:
     return False
 
 
+# Who may read tables: the stores, and tests of a user's database, which prove what the stores write.
+TABLE_READERS = {"stores", "testing"}
+TABLES = "horae.stores.tables"
+STATEMENTS = {f"sqlalchemy.{name}" for name in ("select", "insert", "update", "delete", "func", "text")}
+
+
+def tables_read_outside_the_stores(source: Path) -> list[str]:
+    """A check or a command that reads tables by itself: a query of the store, behind `tx`, is what it should ask."""
+    complaints = []
+    for module in modules(source):
+        if module.floor in TABLE_READERS:
+            continue
+        complaints += [
+            f"{module.place}:{imported.line}: only the stores read tables ({imported.name}); add a query to a store"
+            for imported in module.imports
+            if imported.name in STATEMENTS or f"{imported.name}.".startswith(f"{TABLES}.")
+        ]
+        complaints += [
+            f"{module.place}:{node.lineno}: only stores speak SQL ({ast.unparse(node.func)}); add a query to a store"
+            for node in ast.walk(module.tree)
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith((".connection.execute", "driver.rows"))
+        ]
+    return complaints
+
+
 def vendors_asked_by_name(source: Path) -> list[str]:
     """`dialect.name == "sqlite"` anywhere but where the differences between databases are named."""
     return [

@@ -1,4 +1,4 @@
-"""Errors as exit codes, and as the one line a person reads: the only place that knows both."""
+"""Errors as exit codes, as JSON, and as the one line that a person reads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from horae.errors import (
 
 
 class Exit(enum.IntEnum):
-    """What a shell learns about how a command ended."""
+    """How a command ended, as a shell sees it."""
 
     OK = 0
     FAILURE = 1
@@ -96,11 +96,11 @@ FLAGS = (
 
 
 def as_json(problem: HoraeError) -> dict[str, Any]:
-    """Code, message, reason and facts; for a mistake in cron also where it stands."""
-    told: dict[str, Any] = {"code": problem.code, "message": message(problem), **problem.as_json()}
+    """Return code, message, reason and facts; for a mistake in cron also its position."""
+    document: dict[str, Any] = {"code": problem.code, "message": message(problem), **problem.as_json()}
     if isinstance(problem, InvalidCron):
-        told |= {"expression": problem.expression, "field": problem.field, "position": problem.position}
-    return told
+        document |= {"expression": problem.expression, "field": problem.field, "position": problem.position}
+    return document
 
 
 def message(problem: HoraeError) -> str:
@@ -111,7 +111,7 @@ def message(problem: HoraeError) -> str:
 
 
 def pointed(error: Mapping[str, Any]) -> str:
-    """The expression with a caret under the mistake; nothing for other errors."""
+    """Return the expression with a caret under the mistake; nothing for other errors."""
     expression = error.get("expression")
     if not isinstance(expression, str) or "\n" in expression:
         return ""

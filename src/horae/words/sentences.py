@@ -15,6 +15,7 @@ from typing import Any
 from horae.words import (
     access,
     attention,
+    cli,
     common,
     declarations,
     jobs,
@@ -40,6 +41,7 @@ ROOMS: dict[str, Mapping[str, str]] = {
     "mcp": mcp.ERRORS,
     "declarations": declarations.ERRORS,
     "settings": settings.ERRORS,
+    "cli": cli.ERRORS,
 }
 JOINED = {"lines": "\n", "path": " → "}  # how a list is read, where it is not with commas
 ENGLISH = {reason: text for table in ROOMS.values() for reason, text in table.items()}

@@ -1,4 +1,4 @@
-"""The journal of the demonstration as the rows that a newcomer reads: when, who, from where to where, and why."""
+"""The journal of the demonstration as rows for a newcomer: when, which task, from which state to which, and why."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class Row:
 
 
 class Narrator:
-    """Reads the journal as it grows; a row is told once what it needs to be understood has been written."""
+    """Reads the journal as it grows; a row comes out once what explains it has been written."""
 
     def __init__(self, agent: Attention, pager: Pager) -> None:
         self.agent, self.pager = agent, pager
         self._lines: list[Line] = []
         self._rows: list[Row] = []
-        self._announced = 0  # how many pages have been told of
+        self._announced = 0  # how many pages have been mentioned
 
     def rows(self, *, to_the_end: bool = False) -> Iterator[Row]:
-        """What can be told since the last time."""
+        """Yield the rows that are complete since the last time."""
         for line in self.agent.journal(since=len(self._lines)):
             self._lines.append(line)
             self._take(line)
@@ -67,7 +67,7 @@ class Narrator:
         self._rows[-1].lines.append(line)
 
     def _is_clear(self, row: Row) -> bool:
-        """Whether it is known what its task does next, where the remark tells of it."""
+        """Tell whether it is known what its task does next, where the remark speaks of it."""
         last = row.lines[-1]
         return row.path[-1] in STANDING or any(line.task == row.task and line.seq > last.seq for line in self._lines)
 
@@ -102,7 +102,7 @@ class Narrator:
         return sum(line.cause == "step_facts" and line.task == task and line.seq < before for line in self._lines)
 
     def _page(self) -> str | None:
-        """Whom the pager reached, if that has not been told."""
+        """Return whom the pager reached, if that has not been mentioned."""
         paged = self.pager.paged
         if self._announced >= len(paged):
             return None
