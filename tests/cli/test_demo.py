@@ -167,11 +167,11 @@ def test_a_view_of_four_lines_counts_down(environment: Path) -> None:
     """What a terminal shows below the rows."""
     from horae.api.attention.values import past_lane
     from horae.cli.attention.screen import four_lines, view_after
-    from horae.cli.demo.run import Switches, Telling
+    from horae.cli.demo.run import Performance, Switches
     from horae.cli.terminal import Terminal
     from horae.settings import Settings
 
-    telling = Telling(Terminal(Settings(), is_json=True), environment / "demo.db", Switches())
+    telling = Performance(Terminal(Settings(), is_json=True), environment / "demo.db", Switches())
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(telling.agent.app, "close", lambda: None)
         asyncio.run(telling.run())
