@@ -117,7 +117,7 @@ class Admin(Room[S]):
         At most 10,000 with one call; while ``more`` is true, call again. Runs of jobs that wait, run or are dead stay.
         """
         if (before is None) == (older_than is None):
-            raise InvalidInput("Say how old the runs are: give before or older_than, one of them.")
+            raise InvalidInput("run_age_missing")
         age = None if older_than is None else span(older_than)
 
         def act(here: Here) -> logs.Cleaned:
@@ -185,10 +185,10 @@ def _definition(stored: StoredDefinition, *, whole: bool) -> Definition:
 
 def _new_definition(raw: Mapping[str, Any]) -> StoredDefinition:
     unknown = sorted(set(raw) - {"name", "queue", "tenants"})
-    if unknown or "name" not in raw:
-        raise InvalidInput(
-            f"A definition has name, queue and tenants (True or False); {', '.join(unknown) or 'no name'} was given."
-        )
+    if unknown:
+        raise InvalidInput("definition_field_unknown", field=unknown[0])
+    if "name" not in raw:
+        raise InvalidInput("definition_without_name")
     return StoredDefinition(raw["name"], raw.get("queue", SCHEDULER), raw.get("tenants", False))
 
 
@@ -199,10 +199,7 @@ def _sent(definition: StoredDefinition) -> dict[str, Any]:
 def _store(here: Here, wanted: list[StoredDefinition], app: str, reason: str) -> list[Definition]:
     """Only the house says what is open to tenants: a tenant's own token could open the house's handlers to itself."""
     if not here.caller.is_operator:
-        raise Forbidden(
-            "Only a worker of the house stores definitions: this needs a token of the owner system with the scope "
-            "worker. A worker with a tenant's token needs none; it claims all jobs of that tenant."
-        )
+        raise Forbidden("definitions_for_house_only")
     named, queues = {each.name for each in wanted}, [each.queue for each in wanted]
     if here.caller.queues:
         queues += [each.queue for each in definitions.find_definitions(here.world) if each.name in named]

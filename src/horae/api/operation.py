@@ -16,7 +16,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 from urllib.parse import quote
 
 from horae.api.here import Here
-from horae.core.cursors import MAX_PAGE
+from horae.core.cursors import MAX_PAGE, page_size
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -24,7 +24,7 @@ S = TypeVar("S")
 A = TypeVar("A")
 B = TypeVar("B")
 R = TypeVar("R")
-PAGE = 100  # rows asked for at once where nobody says how many
+PAGE = 100  # rows asked for at once where the caller gives no limit
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,11 @@ class Listing(Generic[T]):
         """Return the call for the page that begins at a cursor, when so many rows have been seen."""
         return self.page(cursor, PAGE if self.limit is None else min(self.limit - seen, self.most))
 
-    def page(self, cursor: str | None, size: int) -> Call[Page[T]]:
-        """Return the call for one page."""
+    def page(self, cursor: str | None, limit: int | None = None) -> Call[Page[T]]:
+        """Return the call for one page; a size out of range is refused before anything is sent."""
+        if limit is None:
+            limit = PAGE if self.limit is None else self.limit
+        size = page_size(limit, self.most)
         query = {**self.first.query, self.size: size, **({} if cursor is None else {"cursor": cursor})}
         rows = self.rows
         verb = None if rows is None else lambda here: Page(*_as_page(rows(here, cursor, size)))
@@ -150,7 +153,7 @@ class Pages(Generic[T]):
 
     def page(self, cursor: str | None = None, *, limit: int | None = None) -> Page[T]:
         """Return the page that begins at a cursor: ``next_cursor`` of the page before, or None for the first."""
-        return self._sender.send(self._listing.page(cursor, limit or self._listing.limit or PAGE))
+        return self._sender.send(self._listing.page(cursor, limit))
 
     def __iter__(self) -> Iterator[T]:
         seen, cursor = 0, None
@@ -170,7 +173,7 @@ class AsyncPages(Generic[T]):
 
     async def page(self, cursor: str | None = None, *, limit: int | None = None) -> Page[T]:
         """Return the page that begins at a cursor: ``next_cursor`` of the page before, or None for the first."""
-        return await self._sender.send(self._listing.page(cursor, limit or self._listing.limit or PAGE))
+        return await self._sender.send(self._listing.page(cursor, limit))
 
     async def __aiter__(self) -> AsyncIterator[T]:
         seen, cursor = 0, None

@@ -10,9 +10,7 @@ try:
 except ModuleNotFoundError as missing:
     from horae.errors import MissingExtra
 
-    raise MissingExtra(
-        f"The client needs {missing.name!r}, which is not installed. Run: pip install 'horae[client]'"
-    ) from missing
+    raise MissingExtra("client_extra_missing", module=missing.name) from missing
 
 from horae.api.operation import AsyncSender, Sender
 from horae.api.rooms import Rooms

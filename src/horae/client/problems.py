@@ -49,20 +49,20 @@ def error_from(
     status: int, headers: Mapping[str, str], text: str, *, request: str, wait: float | None = None
 ) -> HoraeError:
     """The error that an answer stands for; *request* says in the traceback what was asked."""
-    told = _object(text)
-    kind = _by_code().get(str(told.get("code")), BY_STATUS.get(status, HoraeError))
+    problem = _object(text)
+    kind = _by_code().get(str(problem.get("code")), BY_STATUS.get(status, HoraeError))
     phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "an unknown status"
-    detail = told.get("detail") or f"The service answered {status} ({phrase}) to {request}."
-    reason, facts = told.get("reason"), told.get("facts")
+    detail = problem.get("detail") or f"The service answered {status} ({phrase}) to {request}."
+    reason, facts = problem.get("reason"), problem.get("facts")
     error = kind.received(
         masked(str(detail)),
         reason if isinstance(reason, str) else "",
         masked_values(facts) if isinstance(facts, dict) else {},
     )
     if wait is not None:
-        told["retry_after"] = wait
+        problem["retry_after"] = wait
     for name, otherwise in _knows(kind).items():
-        setattr(error, name, told.get(name, otherwise))
+        setattr(error, name, problem.get(name, otherwise))
     error.add_note(f"{status} to {request}" + _request_id(headers))
     return error
 
@@ -106,5 +106,5 @@ def _family(kind: type[HoraeError]) -> Iterator[type[HoraeError]]:
 
 
 def _request_id(headers: Mapping[str, str]) -> str:
-    told = headers.get("X-Request-Id", "")
-    return f", request {told[:100]}" if told else ""
+    identifier = headers.get("X-Request-Id", "")
+    return f", request {identifier[:100]}" if identifier else ""

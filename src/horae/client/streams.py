@@ -28,6 +28,6 @@ class Events:
             elif name == "id":
                 self._id = value.removeprefix(" ")
             return None
-        said, self._last = "\n".join(self._data), self._id
+        data, self._last = "\n".join(self._data), self._id
         self.begin()
-        return said or None
+        return data or None

@@ -55,16 +55,14 @@ class Place:
             or parts.query
             or parts.fragment
         ):
-            raise InvalidInput(
-                f"{_shown(self.url)!r} is not the URL of a service; write for example http://127.0.0.1:8765."
-            )
+            raise InvalidInput("service_url_unreadable", url=_without_credentials(self.url))
         if parts.username or parts.password:
-            raise InvalidInput("The URL of a service holds no password; give the token as token=….")
+            raise InvalidInput("service_url_has_credentials")
         if self.token is not None and (not self.token.isascii() or not self.token.isprintable() or " " in self.token):
-            raise InvalidInput("The token holds characters that no token has; was more than the token copied?")
+            raise InvalidInput("service_token_unreadable")
         if self.token and parts.scheme == "http" and not is_loopback(parts.hostname):
-            said = f"The token goes to {parts.hostname} unencrypted; whoever listens can use it. Use https://."
-            warnings.warn(said, UserWarning, stacklevel=4)
+            message = f"The token goes to {parts.hostname} unencrypted; whoever listens can use it. Use https://."
+            warnings.warn(message, UserWarning, stacklevel=4)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -125,13 +123,13 @@ class Tries:
     def read(self, answer: httpx.Response, call: Call[T]) -> T:
         return _read(call, Answer(answer.status_code, answer.headers, answer.text, _decoded(answer)))
 
-    def heard(self, answer: httpx.Response, said: str, call: Call[T]) -> T:
+    def heard(self, answer: httpx.Response, message: str, call: Call[T]) -> T:
         """One event of a stream."""
         try:
-            body = json.loads(said)
+            body = json.loads(message)
         except ValueError:
             body = None
-        return _read(call, Answer(answer.status_code, answer.headers, said, body))
+        return _read(call, Answer(answer.status_code, answer.headers, message, body))
 
     def _another(self) -> bool:
         self._made += 1
@@ -141,24 +139,28 @@ class Tries:
         return self._place.patience.backoff * float(2 ** (self._made - 1)) * (0.5 + _dice.roll() / 2)
 
     def _give_up(self, problem: httpx.HTTPError) -> NoReturn:
-        patience, url = self._place.patience, self._place.url
-        match problem:
-            case httpx.ConnectTimeout():
-                said = f"did not take the connection within {patience.connect_timeout:g} s"
-            case httpx.ConnectError():
-                said = f"cannot be reached ({problem})"
-            case httpx.TimeoutException():
-                said = f"did not answer within {patience.timeout + self._call.longer:g} s"
-            case _:
-                said = f"broke off the connection ({type(problem).__name__})"
-        advice = (
-            "" if isinstance(problem, NEVER_SENT) else " Whether it was done is unknown; look before you repeat it."
-        )
-        if self._call.method == "GET" or not advice:
-            advice = " Is the service running, and is the URL right?"
-        error = ServiceUnavailable(f"The service at {url} {said}.{advice}")
+        error = self._unavailable(problem)
         error.add_note(f"asked for {self._asked}")
         raise error from problem
+
+    def _unavailable(self, problem: httpx.HTTPError) -> ServiceUnavailable:
+        """Return the error for a failed connection; it says where a request that changes something may have arrived."""
+        patience, url = self._place.patience, self._place.url
+        may_be_done = not isinstance(problem, NEVER_SENT) and self._call.method != "GET"
+        seconds, kind = patience.timeout + self._call.longer, type(problem).__name__
+        match problem:
+            case httpx.ConnectTimeout():
+                return ServiceUnavailable("service_connect_timeout", url=url, seconds=patience.connect_timeout)
+            case httpx.ConnectError():
+                return ServiceUnavailable("service_unreachable", url=url, problem=str(problem))
+            case httpx.TimeoutException() if may_be_done:
+                return ServiceUnavailable("service_silent_outcome_unknown", url=url, seconds=seconds)
+            case httpx.TimeoutException():
+                return ServiceUnavailable("service_silent", url=url, seconds=seconds)
+            case _ if may_be_done:
+                return ServiceUnavailable("service_broke_off_outcome_unknown", url=url, problem=kind)
+            case _:
+                return ServiceUnavailable("service_broke_off", url=url, problem=kind)
 
     @property
     def _asked(self) -> str:
@@ -198,8 +200,8 @@ class SyncTransport:
                     wait = tries.after_answer(answer)
                     for line in answer.iter_lines() if wait is None else ():
                         tries = Tries(self.place, call)  # it speaks, so that the next break is a first one
-                        if (said := heard.hear(line)) is not None:
-                            yield tries.heard(answer, said, call)
+                        if (message := heard.hear(line)) is not None:
+                            yield tries.heard(answer, message, call)
             except httpx.HTTPError as problem:
                 wait = tries.after_error(problem)
             pause(self.place.patience.backoff if wait is None else wait)
@@ -241,8 +243,8 @@ class AsyncTransport:
                     if wait is None:
                         async for line in answer.aiter_lines():
                             tries = Tries(self.place, call)
-                            if (said := heard.hear(line)) is not None:
-                                yield tries.heard(answer, said, call)
+                            if (message := heard.hear(line)) is not None:
+                                yield tries.heard(answer, message, call)
             except httpx.HTTPError as problem:
                 wait = tries.after_error(problem)
             await pause_async(self.place.patience.backoff if wait is None else wait)
@@ -255,7 +257,7 @@ def _read(call: Call[T], answer: Answer) -> T:
     except ServiceUnavailable:  # the reader has said so already
         raise
     except (Unreadable, HoraeError) as problem:
-        raise strange(problem) from None
+        raise ServiceUnavailable("service_answer_unreadable", problem=str(problem)) from None
     return value
 
 
@@ -292,9 +294,7 @@ def _encoded(body: Any) -> bytes:
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as problem:
-        raise InvalidInput(
-            f"This cannot be sent as JSON: {problem}. Give plain values: text, numbers, lists …"
-        ) from None
+        raise InvalidInput("request_not_json", problem=str(problem)) from None
 
 
 def _decoded(answer: httpx.Response) -> Any:
@@ -316,13 +316,6 @@ def _parameters(query: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _shown(url: str) -> str:
-    """Without what stands before the @."""
+def _without_credentials(url: str) -> str:
+    """Return a URL without what stands before the @, which may be a password."""
     return url.rpartition("@")[2]
-
-
-def strange(problem: Exception) -> ServiceUnavailable:
-    """Say that a service answered with something else than it should."""
-    return ServiceUnavailable(
-        f"The service answered {problem}. Is the URL that of a Horae service, and of a release that this client knows?"
-    )

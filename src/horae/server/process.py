@@ -41,7 +41,7 @@ KEEP_ALIVE = 75  # seconds: longer than what proxies keep, so that they close fi
 
 def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -> Options:
     """What the operator decided, from the environment; whatever is *given* wins."""
-    told: dict[str, Any] = {
+    values: dict[str, Any] = {
         "version": VERSION,
         "simulation": settings.simulation,
         "max_body_bytes": settings.max_body_bytes,
@@ -64,10 +64,10 @@ def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -
     )
     rules.require_whole()
     if rules.are_any:
-        told["recognisers"] = (jwt.Recogniser(rules, lambda: opens().clock.now(), told["monotonic"]),)
+        values["recognisers"] = (jwt.Recogniser(rules, lambda: opens().clock.now(), values["monotonic"]),)
     if given.get("open_to_all"):
-        told["hosts"] = LOOPBACK  # or a page in somebody's browser could reach us under a name of its own
-    return Options(**{**told, **given})
+        values["hosts"] = LOOPBACK  # or a page in somebody's browser could reach us under a name of its own
+    return Options(**{**values, **given})
 
 
 def application(settings: Settings, opens: Callable[[], World], **given: Any) -> FastAPI:
@@ -90,7 +90,7 @@ class Opening:
 
     def __call__(self) -> World:
         if self._world is None:
-            raise self._problem or StoreUnavailable("The store has not answered yet.")
+            raise self._problem or StoreUnavailable("store_not_opened_yet")
         return self._world
 
     @property
@@ -117,7 +117,7 @@ class Opening:
             except (HoraeError, OSError) as problem:
                 if self._problem is None:
                     log.error("the store does not answer; trying on: %s", problem)
-                self._problem = problem if isinstance(problem, HoraeError) else StoreUnavailable(str(problem))
+                self._problem = _as_ours(problem)
                 self._tried.set()
                 pause(wait)
                 wait = min(5.0, wait * 2)
@@ -126,16 +126,17 @@ class Opening:
         self._tried.set()
 
 
+def _as_ours(problem: HoraeError | OSError) -> HoraeError:
+    return problem if isinstance(problem, HoraeError) else StoreUnavailable("store_not_opened", problem=str(problem))
+
+
 # -- serving -------------------------------------------------------------------------------------------------------
 
 
 def refuse_open_door(host: str, open_to_all: bool) -> None:
     """Whoever needs no token to come in may only come from this machine."""
     if open_to_all and not is_loopback(host):
-        raise NotAllowed(
-            f"Without authentication the service listens only on this machine, and {host} is open to others. "
-            "Leave out --no-auth and make tokens (horae token create), or listen on 127.0.0.1."
-        )
+        raise NotAllowed("open_service_exposed", host=host)
 
 
 class ServiceServer(HttpServer):

@@ -6,7 +6,7 @@ Over HTTP no key is given that could be. In code it can, so that a path with two
 from __future__ import annotations
 
 from horae.errors import Conflict, InvalidName, NotFound
-from horae.service.rooms import Asked
+from horae.service.rooms import CallerRooms
 
 GROUPS = "groups"
 VERBS = ("pause", "resume", "trigger", "backfill", "preview", "history", "versions")
@@ -27,13 +27,10 @@ def addressable(key: str) -> str:
     return key
 
 
-async def only_meaning(rooms: Asked, what: str, path: str, owner: str | None) -> None:
+async def only_meaning(rooms: CallerRooms, what: str, path: str, owner: str | None) -> None:
     """Refuse what a path asks for where it is the whole key of a schedule made in code, too."""
     try:
         await rooms.schedules.get(path, owner=owner)
     except (NotFound, InvalidName):
         return
-    raise Conflict(
-        f"This could mean {what} or the schedule {path!r}, so nothing was done. Use the command line (horae schedule), "
-        "or give that schedule another key."
-    )
+    raise Conflict("schedule_path_ambiguous", meaning=what, key=path)

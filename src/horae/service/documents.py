@@ -146,13 +146,13 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
 
 
 def refuse_in_our_words(operation: dict[str, Any], *, is_open: bool) -> None:
-    told: dict[str, Any] = operation.setdefault("responses", {})
-    if "HTTPValidationError" in json.dumps(told.get("422", "")):
-        del told["422"]
+    responses: dict[str, Any] = operation.setdefault("responses", {})
+    if "HTTPValidationError" in json.dumps(responses.get("422", "")):
+        del responses["422"]
     expected = ("429", "503") if is_open else tuple(REFUSALS)
     for status in expected:
-        told.setdefault(status, problem_answer(REFUSALS[status]))
-    told.setdefault("default", problem_answer("Any other refusal."))
+        responses.setdefault(status, problem_answer(REFUSALS[status]))
+    responses.setdefault("default", problem_answer("Any other refusal."))
 
 
 # -- the page ------------------------------------------------------------------------------------------------------

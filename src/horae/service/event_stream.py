@@ -53,7 +53,7 @@ class JournalStream(StreamingResponse):
         with room.listening(self._world, hint(self._lane.number), self._caller) as waiter:
             watching = asyncio.create_task(waiter.watch(Request(scope, receive)))
             timer = asyncio.get_running_loop().call_later(LONGEST.total_seconds(), waiter.is_late)
-            self.body_iterator = self._told(waiter)
+            self.body_iterator = self._events(waiter)
             sending = asyncio.create_task(super().__call__(scope, receive, send))
             try:
                 await until_sent(sending, waiter)
@@ -62,10 +62,10 @@ class JournalStream(StreamingResponse):
                 watching.cancel()
                 sending.cancel()
 
-    async def _told(self, waiter: Waiter) -> AsyncIterator[str]:
+    async def _events(self, waiter: Waiter) -> AsyncIterator[str]:
         clock = self._world.clock
         yield f"retry: {COME_BACK // timedelta(milliseconds=1)}\nid: {self._since}\n\n"
-        said = clock.monotonic()
+        sent_at = clock.monotonic()
         while waiter.waits():
             try:
                 lines = await run_in_threadpool(self._read)
@@ -73,11 +73,11 @@ class JournalStream(StreamingResponse):
                 log.warning("a stream of lane %s ends: %s", self._lane.name, problem)
                 return
             if lines:
-                self._since, said = lines[-1].seq, clock.monotonic()
+                self._since, sent_at = lines[-1].seq, clock.monotonic()
                 yield "".join(map(event, lines))
                 await waiter.rest(TOGETHER)
-            elif clock.monotonic() - said >= HEARTBEAT.total_seconds():
-                said = clock.monotonic()
+            elif clock.monotonic() - sent_at >= HEARTBEAT.total_seconds():
+                sent_at = clock.monotonic()
                 yield ": still here\n\n"
             else:
                 await waiter.sleep(LOOK)
@@ -112,7 +112,7 @@ def begin_at(last_event_id: str | None, since: int | None, end: int) -> int:
     """After which line to begin: where a reader that comes back was, else where it says, else at the end."""
     if last_event_id is None or not last_event_id.strip():
         return end if since is None else since
-    told = last_event_id.strip()
-    if not (told.isascii() and told.isdigit() and len(told) <= 19 and int(told) <= MOST):
-        raise InvalidInput("Last-Event-ID must repeat the id of an event as it was given, for example 12.")
-    return int(told)
+    text = last_event_id.strip()
+    if not (text.isascii() and text.isdigit() and len(text) <= 19 and int(text) <= MOST):
+        raise InvalidInput("last_event_id_unreadable")
+    return int(text)

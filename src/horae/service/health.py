@@ -13,7 +13,7 @@ from horae.api.health import Ready
 from horae.api.values import published
 from horae.service.fresh import Fresh
 from horae.service.rooms import answer
-from horae.service.state import How, Service, ticks_of
+from horae.service.state import CurrentService, Service, ticks_of
 
 FRESH = 1.0  # seconds
 
@@ -34,7 +34,7 @@ async def healthz() -> Alive:
 
 
 @router.get("/version", operation_id="get_version", summary="Which Horae this is")
-async def version(service: How) -> ServiceVersion:
+async def version(service: CurrentService) -> ServiceVersion:
     return ServiceVersion(version=service.options.version)
 
 

@@ -29,14 +29,14 @@ def storable(value: str) -> str:
 
 
 Line = Annotated[str, Field(max_length=255), AfterValidator(one_line)]
-Why = Annotated[str, Field(max_length=2000, description="For the audit."), AfterValidator(storable)]
-Reason = Annotated[str, Query(max_length=2000, description="For the audit."), AfterValidator(storable)]
-Key = Annotated[
+AuditReason = Annotated[str, Field(max_length=2000, description="For the audit."), AfterValidator(storable)]
+ReasonQuery = Annotated[str, Query(max_length=2000, description="For the audit."), AfterValidator(storable)]
+ScheduleKey = Annotated[
     str,
     Path(min_length=1, max_length=200, description="The key of the schedule.", examples=["nightly"]),
     AfterValidator(one_line),
 ]
-Word = Annotated[str | None, Query(max_length=255), AfterValidator(lambda value: value and one_line(value))]
+TextFilter = Annotated[str | None, Query(max_length=255), AfterValidator(lambda value: value and one_line(value))]
 Tenant = Annotated[
     str | None,
     Query(max_length=255, description="Whose; only an operator may ask for somebody else's."),
@@ -51,7 +51,7 @@ IfMatch = Annotated[
 class ReasonBody(Body):
     """An act by hand, and why."""
 
-    reason: Why = ""
+    reason: AuditReason = ""
 
 
 def seconds_text(seconds: float) -> str:
@@ -69,5 +69,5 @@ def version_from(if_match: str | None) -> int | None:
         return None
     found = _ETAG.fullmatch(if_match.strip())
     if found is None:
-        raise InvalidInput('If-Match must repeat an ETag as it was given, for example "3", or be *.')
+        raise InvalidInput("if_match_unreadable")
     return int(found[1])

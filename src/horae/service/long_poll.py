@@ -174,7 +174,7 @@ class Line:
         self.waiters: deque[Waiter] = deque()
 
 
-Key = tuple[str | None, tuple[str, ...], int]  # whose, for what, and which one of those who stand alone
+LineKey = tuple[str | None, tuple[str, ...], int]  # whose, for what, and which one of those who stand alone
 
 
 class Room:
@@ -182,7 +182,7 @@ class Room:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._lines: dict[Key, Line] = {}
+        self._lines: dict[LineKey, Line] = {}
         self._count: Counter[str | None] = Counter()
         self._store: Store | None = None
         self._unsubscribe: Callable[[], None] | None = None
@@ -267,11 +267,11 @@ class Room:
     # -- lines -----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _standing(self, store: Store, key: Key, waiter: Waiter) -> Iterator[Line]:
+    def _standing(self, store: Store, key: LineKey, waiter: Waiter) -> Iterator[Line]:
         owner, queues, _ = key
         with self._lock:
             if self.waiting >= MOST_WAITING or (owner is not None and self._count[owner] >= MOST_OF_ONE):
-                raise TooManyRequests("Too many callers are waiting here already. Ask without waiting.", 5)
+                raise TooManyRequests("too_many_waiting", 5)
             line = self._lines.setdefault(key, Line(queues))
             line.waiters.append(waiter)
             self._count[owner] += 1
@@ -283,7 +283,7 @@ class Room:
         finally:
             self._leave(key, line, waiter)
 
-    def _leave(self, key: Key, line: Line, waiter: Waiter) -> None:
+    def _leave(self, key: LineKey, line: Line, waiter: Waiter) -> None:
         with self._lock:
             line.waiters.remove(waiter)
             self._count[key[0]] -= 1

@@ -23,7 +23,7 @@ from horae.core.metrics import MOST, OTHER, Family, Spread
 from horae.errors import Forbidden, HoraeError
 from horae.service.fresh import Fresh
 from horae.service.prometheus import MEDIA, exposed
-from horae.service.state import DEMANDS, Service, bearer, caller_of, service_of, ticks_of
+from horae.service.state import REQUIRED_SCOPES, Service, bearer, caller_of, service_of, ticks_of
 
 log = logging.getLogger("horae.service")
 FRESH = 5.0  # seconds
@@ -51,11 +51,11 @@ class Meter:
     def _look(self) -> list[Family]:
         up = "Whether the store answered when it was last asked."
         try:
-            told = families(survey(self._service.world))
+            stored = families(survey(self._service.world))
         except HoraeError as problem:
             log.warning("no figures from the store: %s", problem)
             return [Family("horae_store_up", "gauge", up, (), {(): 0.0})]
-        return [Family("horae_store_up", "gauge", up, (), {(): 1.0}), *told]
+        return [Family("horae_store_up", "gauge", up, (), {(): 1.0}), *stored]
 
     # -- the service itself --------------------------------------------------------------------------------------
 
@@ -117,14 +117,14 @@ class Counted:
             return
         began, status = self._meter.began(), 500
 
-        async def told(message: Message) -> None:
+        async def send_counted(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self._app(scope, receive, told)
+            await self._app(scope, receive, send_counted)
         finally:
             self._meter.answered(scope, status, began)
 
@@ -146,10 +146,10 @@ async def scraper(
     caller.require("read")
     caller.require_all_queues()
     if not caller.is_operator:
-        raise Forbidden("These figures are of all tenants together, so only an operator's token may read them.")
+        raise Forbidden("metrics_for_operator_only")
 
 
-DEMANDS[scraper] = ("read",)
+REQUIRED_SCOPES[scraper] = ("read",)
 
 
 @router.get(

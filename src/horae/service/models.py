@@ -56,7 +56,7 @@ def value_of(kind: Any, model: Model) -> Any:
             return {name: from_json(hint, said[name]) for name, hint in get_type_hints(kind).items() if name in said}
         return from_json(kind, said)
     except DefinitionError as problem:  # a policy that cannot work; in a declaration it would be the programmer's
-        raise InvalidInput(str(problem)) from None
+        raise InvalidInput.received(str(problem), problem.reason, problem.facts) from None
 
 
 def _no_default(schema: dict[str, Any]) -> None:

@@ -70,7 +70,7 @@ OWN_CODES = {
     "internal_error": "500: something went wrong here; `request_id` finds it in the log.",
 }
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-MOST_TOLD = 50  # of the places where an input does not fit
+MOST_ERRORS = 50  # of the places where an input does not fit
 LONGEST_NAME = 64
 # How pydantic names a branch of a union.
 INTERNAL = re.compile(r"function-(?:before|after|plain|wrap)\[|constrained-|literal\[|<")
@@ -164,7 +164,7 @@ STORE_SAYS = {
 
 def not_understood(request: Request, error: RequestValidationError) -> JSONResponse:
     """A body or parameter that does not fit; says where, never repeats what was sent."""
-    errors = [_told(each) for each in error.errors()[:MOST_TOLD]]
+    errors = [_input_error(each) for each in error.errors()[:MOST_ERRORS]]
     first = errors[0] if errors else {"where": "body", "message": "cannot be read"}
     is_other = "json" not in request.headers.get("content-type", "")
     if first["where"] == "body" and first.get("kind") != "missing" and is_other:
@@ -172,17 +172,17 @@ def not_understood(request: Request, error: RequestValidationError) -> JSONRespo
     return problem(422, "invalid_input", f"{first['where']}: {first['message']}", errors=errors)
 
 
-def _told(error: Any) -> dict[str, str]:
+def _input_error(error: Any) -> dict[str, str]:
     """One place, in words that need no Python."""
-    place, message = error["loc"], str(error["msg"]).removeprefix("Value error, ")
+    location, message = error["loc"], str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "json_invalid":
-        place, message = place[:1], f"not JSON: {error['ctx']['error']} (character {place[-1]})"
-    return {"where": where(place), "message": message, "kind": error["type"]}
+        location, message = location[:1], f"not JSON: {error['ctx']['error']} (character {location[-1]})"
+    return {"where": where(location), "message": message, "kind": error["type"]}
 
 
-def where(place: tuple[int | str, ...]) -> str:
+def where(location: tuple[int | str, ...]) -> str:
     """Where the input does not fit, in the caller's own names: not which of our types was tried there."""
-    return ".".join(str(part)[:LONGEST_NAME] for part in place if not INTERNAL.match(str(part)))
+    return ".".join(str(part)[:LONGEST_NAME] for part in location if not INTERNAL.match(str(part)))
 
 
 def refused(request: Request, error: HTTPException) -> JSONResponse:
@@ -205,17 +205,17 @@ def method_not_allowed(methods: Iterable[str]) -> JSONResponse:
 
 def allowed(request: Request) -> list[str]:
     """Every method of the address; the framework names only those of the first route that fits."""
-    told = ((method, {**request.scope, "method": method}) for method in METHODS)
+    scopes = ((method, {**request.scope, "method": method}) for method in METHODS)
     routes = request.app.router.routes
-    return [method for method, scope in told if any(route.matches(scope)[0] is Match.FULL for route in routes)]
+    return [method for method, scope in scopes if any(route.matches(scope)[0] is Match.FULL for route in routes)]
 
 
 def broken(request: Request, error: Exception) -> JSONResponse:
     """Our fault; the story is in the log."""
-    told_id = request_id(request)
-    log.error("request %s failed", told_id, exc_info=error, extra={"request_id": told_id})
-    detail = f"Something went wrong here, not with your request. It is in the log as request {told_id}."
-    return problem(500, "internal_error", detail, request_id=told_id)
+    identifier = request_id(request)
+    log.error("request %s failed", identifier, exc_info=error, extra={"request_id": identifier})
+    detail = f"Something went wrong here, not with your request. It is in the log as request {identifier}."
+    return problem(500, "internal_error", detail, request_id=identifier)
 
 
 def request_id(request: Request) -> str:

@@ -60,9 +60,7 @@ def serve(tell: Tell, *, host: str, port: int) -> Callable[[], None]:
     try:
         server, thread = start_http_server(port, addr=host, registry=registry_of(tell))
     except OSError as problem:
-        raise ConfigurationError(
-            f"Metrics cannot be served at {host}:{port}: {problem.strerror}. Choose another --metrics-port."
-        ) from None
+        raise ConfigurationError("metrics_port_taken", host=host, port=port, problem=str(problem.strerror)) from None
 
     def close() -> None:
         server.shutdown()

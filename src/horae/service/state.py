@@ -26,7 +26,7 @@ from horae.service.trace_context import joined
 EVERYBODY = Caller(SYSTEM, frozenset({"admin"}), "anybody")
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 CALLER = "horae.caller"  # where the guard leaves whom it has recognised; in no state that an application around us sets
-DEMANDS: dict[Callable[..., object], tuple[str, ...]] = {}  # which scopes a dependency asks for; one is enough
+REQUIRED_SCOPES: dict[Callable[..., object], tuple[str, ...]] = {}  # which scopes a dependency asks for; one is enough
 bearer = HTTPBearer(
     auto_error=False, scheme_name="token", description="A token (`horae token create`), or a JWT where configured."
 )
@@ -74,7 +74,7 @@ def authenticate(service: Service, authorization: str | None, address: str | Non
     else:
         text = bearer_of(authorization)
         if text is None:
-            raise Unauthorized("This needs a token: send the header Authorization: Bearer <token>.")
+            raise Unauthorized("token_missing")
         caller = _recognised(service, text, address)
     service.limits.recognised(caller)
     return caller
@@ -113,7 +113,7 @@ def _recognised(service: Service, text: str, address: str | None) -> Caller:
         raise
 
 
-def needs(*scopes: str, by_queue: bool = False) -> Callable[..., Awaitable[Caller]]:
+def require_scopes(*scopes: str, by_queue: bool = False) -> Callable[..., Awaitable[Caller]]:
     """A dependency: who calls, holding one of these scopes. For looking, ``read`` is enough.
 
     A token that is limited to queues is refused, unless the endpoint itself keeps to ``caller.queues`` (*by_queue*).
@@ -127,7 +127,7 @@ def needs(*scopes: str, by_queue: bool = False) -> Callable[..., Awaitable[Calle
             _know_all(request)
         return caller
 
-    DEMANDS[check] = scopes
+    REQUIRED_SCOPES[check] = scopes
     return check
 
 
@@ -136,7 +136,7 @@ def _know_all(request: Request) -> None:
     route: APIRoute = request.scope["route"]
     unknown = sorted(request.query_params.keys() - _query_of(route.dependant))
     if unknown:
-        raise InvalidInput(f"Nothing is called {unknown[0][:64]!r} here; /openapi.json lists what this call takes.")
+        raise InvalidInput("parameter_unknown", name=unknown[0][:64])
 
 
 def _query_of(dependant: Dependant) -> set[str]:
@@ -144,5 +144,5 @@ def _query_of(dependant: Dependant) -> set[str]:
     return own.union(*(_query_of(each) for each in dependant.dependencies))
 
 
-Here = Annotated[World, Depends(world_of)]
-How = Annotated[Service, Depends(service_of)]
+CurrentWorld = Annotated[World, Depends(world_of)]
+CurrentService = Annotated[Service, Depends(service_of)]

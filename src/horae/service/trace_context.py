@@ -20,8 +20,8 @@ def trace_id_from(request: Request) -> str | None:
 
 def joined(world: World, request: Request) -> World:
     """The world as this request sees it: what it makes belongs to the caller's trace."""
-    told = trace_id_from(request)
-    return world if told is None else replace(world, tracing=Incoming(told, world.tracing))
+    trace_id = trace_id_from(request)
+    return world if trace_id is None else replace(world, tracing=Incoming(trace_id, world.tracing))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class Incoming:
         return (None if self.tracer is None else self.tracer.current()) or self.parent
 
     def running(self, job: Job) -> AbstractContextManager[TracedRun]:
-        return nullcontext(Untold()) if self.tracer is None else self.tracer.running(job)
+        return nullcontext(UntracedRun()) if self.tracer is None else self.tracer.running(job)
 
 
-class Untold:
+class UntracedRun:
     """A run that nobody traces."""
 
     def ended(self, outcome: Outcome, problem: BaseException | None) -> None:

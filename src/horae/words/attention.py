@@ -4,6 +4,9 @@ ERRORS = {
     "action_answer_unreadable": "An action answers Facts(...), Pending(...) or nothing, not {given}.",
     "aging_cap_too_high": "aging_cap {aging_cap} must stay below margin {margin}, or age could interrupt.",
     "confirm_timeout_missing": "confirm_timeout is a timedelta above zero: a person may never answer.",
+    "confirmation_decided": "Confirmation {id} has already been {verdict} by {decided_by}; that answer counts.",
+    "confirmation_not_needed": "Confirmation {id} is no longer needed: its task does not wait for it any more.",
+    "confirmation_timed_out": "Confirmation {id} was not answered by {deadline} and has timed out.",
     "confirmation_unknown": "There is no confirmation {id} in lane {lane!r}.",
     "failure_without_reason": "A failure needs a reason that a person can read.",
     "journal_line_unknown": "The journal of {lane!r} has lines 1 to {last}; there is no line {line}.",
@@ -27,6 +30,7 @@ ERRORS = {
     "stack_without_room": "A stack needs room for at least one task, and aging a positive period.",
     "start_at_and_delay": "Give start_at or delay, not both.",
     "switch_unknown": "{switch!r} is not a switch of control; choose from {choices}.",
+    "task_id_malformed": "{id!r} is not the id of a task; ids look like t12.",
     "task_id_unreadable": "There is no task {id!r}; ids look like t12.",
     "task_key_taken": "The key {key!r} already belongs to task {id}, which is about something else. Choose another "
     "key.",

@@ -22,6 +22,7 @@ from horae.words import (
     scheduled_tasks,
     schedules,
     secrets,
+    service,
     settings,
     stores,
 )
@@ -35,6 +36,7 @@ ROOMS: dict[str, Mapping[str, str]] = {
     "access": access.ERRORS,
     "secrets": secrets.ERRORS,
     "outgoing": outgoing.ERRORS,
+    "service": service.ERRORS,
     "stores": stores.ERRORS,
     "declarations": declarations.ERRORS,
     "settings": settings.ERRORS,

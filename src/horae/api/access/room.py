@@ -25,11 +25,6 @@ ADMIN, TENANT = ("admin",), ("tasks",)
 HIDDEN = {"digest"}  # fields of a stored token that nobody sees
 TOKEN_ID = re.compile(f"[0-9a-f]{{{core.ID_LENGTH}}}")
 LATEST = 2**55  # microseconds: no token was made later, and a year can still be written
-KEY_MISSING = (
-    "Secrets cannot be kept here yet. The operator sets HORAE_SECRET_KEY (or HORAE_SECRET_KEY_FILE) for the service "
-    "and its workers, and starts them again. Make a key with: "
-    "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
-)
 
 
 class Tokens(Room[S]):
@@ -233,7 +228,7 @@ def _after(cursor: str | None) -> tuple[datetime, str] | None:
 def _for_the_house(here: Here) -> None:
     """For looking ``read`` is enough, but only the house looks at tenants: a tenant's own ``read`` does not do."""
     if not here.caller.is_operator:
-        raise Forbidden("Only the operator sees tenants: this needs the scope admin, or a token of the house.")
+        raise Forbidden("tenants_for_operator_only")
 
 
 def _owner(owner: str, settings: OwnerSettings) -> Owner:
@@ -249,5 +244,5 @@ def _made(stored: Sealed, text: str | None) -> SecretMade:
 def _sealer(here: Here) -> Sealer:
     sealer = here.sealer()
     if sealer is None:
-        raise SecretsLocked(KEY_MISSING)
+        raise SecretsLocked("secrets_without_key")
     return sealer

@@ -284,13 +284,13 @@ class Attention(Room[S]):
 def _task(lane: str, task_id: str) -> dict[str, str | int]:
     """Check a task's address."""
     if not isinstance(task_id, str) or not _TASK_ID.fullmatch(task_id):
-        raise InvalidInput(f"{task_id!r} is not the id of a task; ids look like t12.")
+        raise InvalidInput("task_id_malformed", id=str(task_id))
     return {"lane": lane_name(lane), "task_id": task_id}
 
 
 def _number(value: int, least: int, what: str) -> int:
     if not least <= value <= LARGEST:
-        raise InvalidInput(f"{what} {value} is outside {least} to {LARGEST}.")
+        raise InvalidInput("out_of_range", name=what, value=value, least=least, most=LARGEST)
     return value
 
 

@@ -77,8 +77,10 @@ def peek(here: Here, queues: tuple[str, ...], worker_id: str | None, worker: Hea
 
 
 def _node(world: World, worker: Heartbeat) -> Node:
-    if not 0 <= worker.pid <= MOST_PID or len(worker.queues) > MOST_QUEUES:
-        raise InvalidInput(f"pid must be at most {MOST_PID}, and a worker serves at most {MOST_QUEUES} queues.")
+    if not 0 <= worker.pid <= MOST_PID:
+        raise InvalidInput("out_of_range", name="pid", value=worker.pid, least=0, most=MOST_PID)
+    if len(worker.queues) > MOST_QUEUES:
+        raise InvalidInput("too_many_worker_queues", count=len(worker.queues), most=MOST_QUEUES)
     return Node(
         label(worker.id, "worker id", 200),
         label(worker.host, "host", 200),

@@ -35,10 +35,7 @@ def core_job(job: room.Job) -> Job:
 def enqueue(jobs: Jobs[Sender], world: World, requests: Sequence[Request], connection: Any = None) -> list[Enqueued]:
     """Store jobs through a service: all of them, or, when one is refused, none."""
     if connection is not None:
-        raise NeedsDatabase(
-            "using(connection=…) joins a transaction of a database, and this process reaches a service only. "
-            "Leave connection out and give a key, or run this code where the database is."
-        )
+        raise NeedsDatabase("connection_needs_database")
     now = world.clock.now()
     rows = [new_job(world, request, now) for request in requests]  # what cannot be accepted is refused here already
     if not rows:
@@ -53,10 +50,7 @@ def enqueue(jobs: Jobs[Sender], world: World, requests: Sequence[Request], conne
 
 def _as_asked(request: Request, trace_id: str | None) -> Request:
     if request.owner != SYSTEM:
-        raise NeedsDatabase(
-            f"owner={request.owner!r} cannot be chosen behind a service: there the token says whose job it is. "
-            "Leave owner out, or run this code where the database is."
-        )
+        raise NeedsDatabase("owner_needs_database", owner=request.owner)
     return replace(request, trace_id=trace_id)
 
 

@@ -29,7 +29,7 @@ HIDDEN_RUN = {"job_number", "schedule_id"}
 DEFAULT = Request("")
 # Of a request: what a caller does not decide.
 NOT_SENT = {"owner", "planned_at", "part_of", "strict", "checkpoint", "rerun_of"}
-SOMEBODY = ("tasks", "worker")
+USER_OR_WORKER = ("tasks", "worker")
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class Reason:
 class Jobs(Room[S]):
     """The job queue."""
 
-    @POST("/jobs", *SOMEBODY, by_queue=True)
+    @POST("/jobs", *USER_OR_WORKER, by_queue=True)
     def enqueue(
         self,
         handler: str,
@@ -205,21 +205,21 @@ class Jobs(Room[S]):
             repeats=key is not None or run_at is not None,
         )
 
-    @POST("/jobs/batch", *SOMEBODY, by_queue=True)
+    @POST("/jobs/batch", *USER_OR_WORKER, by_queue=True)
     def enqueue_many(self, jobs: Iterable[Request]) -> Call[tuple[Enqueued, ...]]:
         """Store up to a thousand jobs in one transaction: all of them, or, when one is refused, none."""
         requests = list(jobs)
         if not requests:
-            raise InvalidInput("There is nothing to enqueue; give at least one job.")
+            raise InvalidInput("no_jobs_given")
         body = {"jobs": [sent(request) for request in requests]}
         return Call(tuple[Enqueued, ...], lambda here: local.enqueue(here, requests), body=body, creates=True)
 
-    @GET("/jobs/{job_id}", *SOMEBODY, by_queue=True)
+    @GET("/jobs/{job_id}", *USER_OR_WORKER, by_queue=True)
     def get(self, job_id: str) -> Call[Job]:
         """Return one job, live or finished."""
         return Call(Job, lambda here: verbs.get(here.world, job_id, **here.reach), at={"job_id": job_id})
 
-    @PAGES("/jobs", *SOMEBODY, by_queue=True)
+    @PAGES("/jobs", *USER_OR_WORKER, by_queue=True)
     def list(
         self,
         *,
@@ -242,34 +242,34 @@ class Jobs(Room[S]):
         )  # fmt: skip
         return Listing(Call(Page[Job], query=query), limit, lambda here, *at: local.find(here, wanted, *at))
 
-    @GET("/jobs/{job_id}/runs", *SOMEBODY, by_queue=True)
+    @GET("/jobs/{job_id}/runs", *USER_OR_WORKER, by_queue=True)
     def runs(self, job_id: str) -> Call[tuple[Run, ...]]:
         """Return every attempt at a job, the oldest first."""
         return Call(tuple[Run, ...], lambda here: verbs.runs(here.world, job_id, **here.reach), at={"job_id": job_id})
 
-    @GET("/jobs/{job_id}/why", *SOMEBODY, by_queue=True)
+    @GET("/jobs/{job_id}/why", *USER_OR_WORKER, by_queue=True)
     def why(self, job_id: str) -> Call[tuple[Reason, ...]]:
         """Say why a job stands where it stands: every reason that holds, the strongest first."""
         return Call(tuple[Reason, ...], lambda here: local.reasons(here, job_id), at={"job_id": job_id})
 
-    @POST("/jobs/{job_id}/cancel", *SOMEBODY, by_queue=True)
+    @POST("/jobs/{job_id}/cancel", *USER_OR_WORKER, by_queue=True)
     def cancel(self, job_id: str, *, reason: str = "") -> Call[Job]:
         """End a waiting job at once; ask a running one to stop."""
         return _act(verbs.cancel, job_id, reason)
 
-    @POST("/jobs/{job_id}/revive", *SOMEBODY, by_queue=True)
+    @POST("/jobs/{job_id}/revive", *USER_OR_WORKER, by_queue=True)
     def revive(self, job_id: str, *, reason: str = "") -> Call[Job]:
         """Give a dead job all its attempts again, due now."""
         return _act(verbs.revive, job_id, reason)
 
-    @POST("/jobs/{job_id}/reschedule", *SOMEBODY, by_queue=True)
+    @POST("/jobs/{job_id}/reschedule", *USER_OR_WORKER, by_queue=True)
     def reschedule(
         self, job_id: str, *, run_at: datetime | None = None, priority: Priority | None = None, reason: str = ""
     ) -> Call[Job]:
         """Move a waiting job to another time or priority; its planned time and its key stay what they were."""
         return _act(verbs.reschedule, job_id, reason, run_at=run_at, priority=priority)
 
-    @POST("/jobs/{job_id}/rerun", *SOMEBODY, by_queue=True)
+    @POST("/jobs/{job_id}/rerun", *USER_OR_WORKER, by_queue=True)
     def rerun(self, job_id: str, *, payload: Any = None, reason: str = "") -> Call[Enqueued]:
         """Enqueue a new job like one that has ended, due now; its ``rerun_of`` names that one.
 
@@ -338,9 +338,9 @@ class Jobs(Room[S]):
     @POST("/jobs/settle", "worker", by_queue=True)
     def settle(self, endings: Iterable[Ending]) -> Call[tuple[Settled, ...]]:
         """Say how attempts ended; each is answered by itself, and one that came too late stops no other."""
-        told = list(endings)
+        ended = list(endings)
         return Call(
-            tuple[Settled, ...], lambda here: settle_held(here.world, told, **here.reach), body=given(endings=told)
+            tuple[Settled, ...], lambda here: settle_held(here.world, ended, **here.reach), body=given(endings=ended)
         )
 
     @POST("/jobs/{job_id}/ack", "worker", by_queue=True)
@@ -354,8 +354,8 @@ class Jobs(Room[S]):
         audit_event_id: str | None = None,
     ) -> Call[Job]:
         """Say that the job is done. LeaseLost means that somebody else holds it now, and the result does not count."""
-        told = {"result": result, "next_action_at": next_action_at, "audit_event_id": audit_event_id}
-        return _hold(endings.ack, job_id, token, told)
+        fields = {"result": result, "next_action_at": next_action_at, "audit_event_id": audit_event_id}
+        return _hold(endings.ack, job_id, token, fields)
 
     @POST("/jobs/{job_id}/fail", "worker", by_queue=True)
     def fail(
@@ -379,12 +379,12 @@ class Jobs(Room[S]):
     @POST("/jobs/{job_id}/progress", "worker", by_queue=True)
     def progress(self, job_id: str, token: int, value: Any = None, *, checkpoint: Any = None) -> Call[Job]:
         """Show how far the job is, and keep in *checkpoint* what a later attempt needs to go on from there."""
-        told = {"value": value, "checkpoint": checkpoint}
-        return _hold(local.note, job_id, token, told, repeats=True)
+        fields = {"value": value, "checkpoint": checkpoint}
+        return _hold(local.note, job_id, token, fields, repeats=True)
 
     # -- many ------------------------------------------------------------------------------------------------------
 
-    @POST("/jobs/revive", *SOMEBODY, by_queue=True)
+    @POST("/jobs/revive", *USER_OR_WORKER, by_queue=True)
     def revive_many(
         self,
         *,
@@ -409,7 +409,7 @@ class Jobs(Room[S]):
 def _not_negative(delay: timedelta | float | None) -> timedelta | None:
     wait = None if delay is None else span(delay)
     if wait is not None and wait < timedelta(0):
-        raise InvalidInput(f"A delay of {delay} lies in the past; give zero or more, or run_at.")
+        raise InvalidInput("delay_negative", delay=wait.total_seconds())
     return wait
 
 
@@ -420,11 +420,11 @@ def _act(verb: Any, job_id: str, reason: str, **changes: Any) -> Call[Job]:
     return Call(Job, act, at={"job_id": job_id}, body=given(reason=reason or None, **changes))
 
 
-def _hold(verb: Any, job_id: str, token: int, told: dict[str, Any], *, repeats: bool = False) -> Call[Job]:
+def _hold(verb: Any, job_id: str, token: int, fields: dict[str, Any], *, repeats: bool = False) -> Call[Job]:
     def act(here: Here) -> Any:
-        return verb(here.world, job_id, token, **told, **here.reach)
+        return verb(here.world, job_id, token, **fields, **here.reach)
 
-    return Call(Job, act, at={"job_id": job_id}, body={"token": token, **given(**told)}, repeats=repeats)
+    return Call(Job, act, at={"job_id": job_id}, body={"token": token, **given(**fields)}, repeats=repeats)
 
 
 def options_of(request: Request) -> dict[str, Any]:

@@ -214,7 +214,7 @@ def _terms(here: Here) -> Terms:
 
 def _words(lang: Language) -> Language:
     if lang not in ("en", "zh"):
-        raise InvalidInput(f"There are no words in language {lang!r}; choose en or zh.")
+        raise InvalidInput("language_unknown", language=lang)
     return lang
 
 

@@ -58,7 +58,7 @@ def wish_from(terms: Mapping[str, Any]) -> Wish:
     """Return what a user said as a wish; what is not said, or None, is as it was or as is usual."""
     unknown = sorted(set(terms) - set(TaskTerms.__annotations__))
     if unknown:
-        raise InvalidInput(f"A task has no {unknown[0]!r}; choose from {', '.join(TaskTerms.__annotations__)}.")
+        raise InvalidInput("task_field_unknown", field=unknown[0], choices=list(TaskTerms.__annotations__))
     return Wish(**{name: _checked(name, _plain(value)) for name, value in terms.items() if value is not None})
 
 
@@ -74,9 +74,9 @@ def _plain(value: Any) -> Any:
 def _checked(name: str, value: Any) -> Any:
     kind, expected = KINDS.get(name, (str, "text"))
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise InvalidInput(f"{name}={value!r} is not {expected}.")
+        raise InvalidInput("type_wrong", name=name, value=repr(value), expected=expected)
     if isinstance(value, str) and ("\x00" in value or any("\ud800" <= sign <= "\udfff" for sign in value)):
-        raise InvalidInput(f"{name} contains a NUL or half a character, which is no text.")
+        raise InvalidInput("text_not_storable", name=name)
     return value
 
 

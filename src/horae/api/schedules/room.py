@@ -105,15 +105,15 @@ class Schedules(Room[S]):
 
         The handler is called like the schedule unless it is named.
         """
-        told = dict(timing)
-        values = {"handler": key, **schedule_fields(told, new=True)}
-        sources = {"zone": "api"} if "zone" in told else {}  # also where it names the default
+        fields = dict(timing)
+        values = {"handler": key, **schedule_fields(fields, new=True)}
+        sources = {"zone": "api"} if "zone" in fields else {}  # also where it names the default
 
         def make(here: Here) -> Any:
             new = Stored(key=key, owner=here.caller.resolve_owner(owner), sources=sources, **values)
             return schedules.create(here.world, new, actor=here.actor, reason=reason)
 
-        body = {"key": key, **to_json(told), **given(reason=reason or None)}
+        body = {"key": key, **to_json(fields), **given(reason=reason or None)}
         return Call(Schedule, make, query=given(owner=owner), body=body)
 
     @PATCH("/schedules/{key}", *ADMIN)
@@ -130,14 +130,14 @@ class Schedules(Room[S]):
 
         With *version*, only if it is still of that version; else VersionConflict.
         """
-        told = dict(timing)
-        changes = schedule_fields(told, new=False)
+        fields = dict(timing)
+        changes = schedule_fields(fields, new=False)
 
         def act(here: Here) -> Any:
             owned_by, by = here.caller.resolve_owner(owner), here.actor
             return schedules.change(here.world, key, changes, owner=owned_by, version=version, actor=by, reason=reason)
 
-        body = {**to_json(told), **given(reason=reason or None)}
+        body = {**to_json(fields), **given(reason=reason or None)}
         return Call(Schedule, act, at=_at(key), query=given(owner=owner), body=body, headers=matching(version))
 
     @POST("/schedules/{key}/pause", *ADMIN)
@@ -191,8 +191,8 @@ class Schedules(Room[S]):
         reason: str = "",
     ) -> Call[Backfilled]:
         """Make up for fires that never became a job, at most 10,000; only count them unless *dry_run* is False."""
-        told: dict[str, Any] = {"start": start, "end": end, "spread": span(spread), "dry_run": dry_run}
-        return _act(Backfilled, local.backfill, _at(key), owner, reason, **told)
+        options: dict[str, Any] = {"start": start, "end": end, "spread": span(spread), "dry_run": dry_run}
+        return _act(Backfilled, local.backfill, _at(key), owner, reason, **options)
 
 
 # -- the parts ---------------------------------------------------------------------------------------------------------

@@ -66,12 +66,12 @@ def schedule_fields(timing: Mapping[str, Any], *, new: bool) -> dict[str, Any]:
     """Return what was said as the fields of a core schedule; a new one needs a rule."""
     unknown = sorted(set(timing) - set(Timing.__annotations__))
     if unknown:
-        raise InvalidInput(f"A schedule has no {unknown[0]!r}; choose from {', '.join(Timing.__annotations__)}.")
+        raise InvalidInput("schedule_field_unknown", field=unknown[0], choices=list(Timing.__annotations__))
     rules = [rule for rule in RULES if rule in timing]
     if len(rules) > 1:
-        raise InvalidInput(f"Give one of cron, every, once and after, not {' and '.join(rules)}.")
+        raise InvalidInput("several_rules_given", rules=rules)
     if new and not rules:
-        raise InvalidInput("Say when: give one of cron, every, once and after.")
+        raise InvalidInput("no_rule_given")
     found = {name: _field(name, value) for name, value in timing.items() if name not in RULES}
     return found | (_rule(rules[0], timing[rules[0]]) if rules else {})
 
@@ -83,14 +83,14 @@ def _field(name: str, value: Any) -> Any:
 def _rule(kind: str, value: Any) -> dict[str, Any]:
     if kind == "after":
         if not isinstance(value, list | tuple) or not all(isinstance(key, str) for key in value):
-            raise InvalidInput("after is a list of keys of schedules.")
+            raise InvalidInput("after_not_keys", value=repr(value))
         return {"kind": kind, "expression": "", "after": tuple(dict.fromkeys(value))}
     if kind == "every":
         seconds = Every(value).period.total_seconds()
         value = f"{seconds:.3f}".rstrip("0").rstrip(".")
     elif kind == "once":
         if not isinstance(value, datetime):
-            raise InvalidInput(f"once={value!r} is not an aware datetime.")
+            raise InvalidInput("type_wrong", name="once", value=repr(value), expected="an aware datetime")
         value = iso(aware(value, "once"))
     return {"kind": kind, "expression": value, "after": ()}
 

@@ -72,4 +72,4 @@ def _permitted(here: Here, call: Call[T]) -> Callable[[Here], Any]:
 
 
 def not_here(call: Call[Any]) -> NotAllowed:
-    return NotAllowed(f"{call.method} {call.path} is answered by a service only; ask one with horae.Client.")
+    return NotAllowed("service_only", method=call.method, path=call.path)

@@ -36,7 +36,6 @@ WITHOUT_CLAIM = frozenset({"tasks"})  # what a token may that says nothing of sc
 FRESH = 600.0  # seconds that a key set is used without asking again
 ASK_AGAIN = 60.0  # seconds between two questions, whatever tokens come
 MOST_BYTES = 256 * 1024
-NOT_VALID = "The JWT is not valid: its signature, issuer or audience is not what this service expects."
 Fetch = Callable[[str], bytes]
 
 
@@ -52,17 +51,11 @@ class Rules:
 
     def __post_init__(self) -> None:
         if self.secret is not None and self.jwks_url is not None:
-            raise ConfigurationError("HORAE_JWT_SECRET and HORAE_JWT_JWKS_URL exclude each other; set one of them.")
+            raise ConfigurationError("jwt_secret_and_keys")
         if self.secret is not None and len(self.secret.encode()) < SHORTEST_SECRET:
-            raise ConfigurationError(
-                f"HORAE_JWT_SECRET is shorter than {SHORTEST_SECRET} bytes, so it can be guessed. Make one: "
-                "openssl rand -hex 32"
-            )
+            raise ConfigurationError("jwt_secret_too_short", least=SHORTEST_SECRET)
         if self.jwks_url is not None and not _is_safe(self.jwks_url):
-            raise ConfigurationError(
-                "HORAE_JWT_JWKS_URL must begin with https://, or with http:// where it names this machine "
-                "(http://127.0.0.1/…): whoever can change the keys on their way can sign for everybody."
-            )
+            raise ConfigurationError("jwt_keys_url_unsafe")
         scopes_from(self.scopes)
 
     @property
@@ -73,10 +66,7 @@ class Rules:
         """Refuse to start a service that would accept what the same login made for another one."""
         if self.are_any and not (self.issuer and self.audience):
             missing = "HORAE_JWT_AUDIENCE" if self.issuer else "HORAE_JWT_ISSUER"
-            raise ConfigurationError(
-                f"{missing} is not set: without it, a JWT that was made for another service is accepted here. Set "
-                "HORAE_JWT_ISSUER to the iss and HORAE_JWT_AUDIENCE to the aud of the tokens that are meant for Horae."
-            )
+            raise ConfigurationError("jwt_setting_missing", setting=missing)
 
 
 def _is_safe(url: str) -> bool:
@@ -112,16 +102,16 @@ class Recogniser:
         if not LOOKS_LIKE.fullmatch(text):
             return None
         if len(text) > LONGEST:
-            raise Unauthorized(NOT_VALID)
+            raise Unauthorized("jwt_invalid")
         claims = self._claims(text)
         expires_at = self._check_times(claims)
         owner = claims["sub"]
         if not isinstance(owner, str) or owner == SYSTEM:
-            raise Unauthorized("The JWT names nobody who could have tasks here: sub must be a user's id.")
+            raise Unauthorized("jwt_without_user")
         try:
             label(owner, "user's id")
         except InvalidInput as problem:
-            raise Unauthorized(f"The JWT's sub cannot be used: {problem}") from None
+            raise Unauthorized("jwt_user_unreadable", problem=str(problem)) from None
         return Caller(owner, scopes_of(claims) & self._rules.scopes, f"user/{owner}", expires_at=expires_at)
 
     def _claims(self, text: str) -> dict[str, Any]:
@@ -145,9 +135,9 @@ class Recogniser:
                 options=options,
             )
         except jwt.MissingRequiredClaimError as problem:
-            raise Unauthorized(f"The JWT has no {problem.claim}, which it needs here.") from None
+            raise Unauthorized("jwt_claim_missing", claim=problem.claim) from None
         except (jwt.InvalidTokenError, ValueError, TypeError, RecursionError):
-            raise Unauthorized(NOT_VALID) from None
+            raise Unauthorized("jwt_invalid") from None
 
     def _key_for(self, text: str) -> tuple[Any, tuple[str, ...]]:
         if self._keys is None:
@@ -155,10 +145,10 @@ class Recogniser:
         try:
             kid = jwt.get_unverified_header(text).get("kid")
         except (jwt.InvalidTokenError, ValueError, RecursionError):
-            raise Unauthorized(NOT_VALID) from None
+            raise Unauthorized("jwt_invalid") from None
         found = self._keys.find(kid if isinstance(kid, str) else None)
         if found is None:
-            raise Unauthorized(NOT_VALID)
+            raise Unauthorized("jwt_invalid")
         return found
 
     def _check_times(self, claims: dict[str, Any]) -> datetime:
@@ -167,11 +157,11 @@ class Recogniser:
         try:
             expires, begins = float(claims["exp"]), float(claims.get("nbf", 0))
         except (TypeError, ValueError, OverflowError):
-            raise Unauthorized("The JWT's exp and nbf must be numbers of seconds.") from None
+            raise Unauthorized("jwt_times_unreadable") from None
         if not expires > now - LEEWAY.total_seconds():
-            raise Unauthorized("The JWT has expired; log in again.")
+            raise Unauthorized("jwt_expired")
         if not begins <= now + LEEWAY.total_seconds():
-            raise Unauthorized("The JWT is not valid yet; look at the clocks.")
+            raise Unauthorized("jwt_not_yet_valid")
         try:
             return datetime.fromtimestamp(expires, UTC) + LEEWAY
         except (ValueError, OverflowError, OSError):  # so far ahead that no calendar has it
@@ -180,10 +170,10 @@ class Recogniser:
 
 def scopes_of(claims: dict[str, Any]) -> frozenset[str]:
     """``scope`` as a text of words (RFC 8693) or ``scopes`` as a list; a token without either may have tasks."""
-    told = claims.get("scope", claims.get("scopes"))
-    if told is None:
+    scopes = claims.get("scope", claims.get("scopes"))
+    if scopes is None:
         return WITHOUT_CLAIM
-    words = told.split() if isinstance(told, str) else told if isinstance(told, list) else []
+    words = scopes.split() if isinstance(scopes, str) else scopes if isinstance(scopes, list) else []
     return frozenset(word for word in words if isinstance(word, str))
 
 
@@ -210,7 +200,7 @@ class KeySet:
         if known is None or age > FRESH or (kid not in known and age > ASK_AGAIN):
             known = self._ask()
         if known is None:
-            raise KeysUnavailable("The keys for JWTs cannot be had at the moment; repeat in a minute.", ASK_AGAIN)
+            raise KeysUnavailable("jwt_keys_unavailable", ASK_AGAIN)
         if kid is None:
             return next(iter(known.values())) if len(known) == 1 else None
         return known.get(kid)
@@ -229,8 +219,8 @@ class KeySet:
 
 def keys_from(text: bytes) -> dict[str | None, tuple[Any, tuple[str, ...]]]:
     """The signing keys of a JWKS (RFC 7517) that we can use; never a symmetric one."""
-    told = json.loads(text)
-    listed = told.get("keys") if isinstance(told, dict) else None
+    document = json.loads(text)
+    listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list):
         raise ValueError("there is no list of keys")
     found: dict[str | None, tuple[Any, tuple[str, ...]]] = {}

@@ -32,7 +32,7 @@ Millis = Annotated[int, Field(description="Milliseconds since 1970, UTC.", examp
 
 
 def outcomes_of(word: Status) -> tuple[str, ...]:
-    return tuple(outcome for outcome, told in WORDS.items() if told == word)
+    return tuple(outcome for outcome, status in WORDS.items() if status == word)
 
 
 def millis(moment: datetime | None) -> int | None:

@@ -28,12 +28,12 @@ from horae.service.fields import Body, Instant, JobId, Lease, Seconds, Token
 from horae.service.long_poll import Want
 from horae.service.problems import refuses
 from horae.service.routes.held_jobs import taken
-from horae.service.state import Here, How, Service, needs
+from horae.service.state import CurrentService, CurrentWorld, Service, require_scopes
 
 router = APIRouter(prefix="/scheduler/jobs", tags=["worker protocol"])
-Worker = Annotated[Caller, Depends(needs("worker", by_queue=True))]
-Known = Annotated[Holders, Depends(holders_of)]
-Holder = Annotated[str, Field(max_length=200, description="Must be the holder's, where it is given.")]
+WorkerCaller = Annotated[Caller, Depends(require_scopes("worker", by_queue=True))]
+JobHolders = Annotated[Holders, Depends(holders_of)]
+WorkerId = Annotated[str, Field(max_length=200, description="Must be the holder's, where it is given.")]
 TOKENLESS = (
     "Without `token` it is accepted only while nobody else can be meant: the job is running, its lease has not run "
     "out, the same caller pulled it, `worker_id`, if given, is the holder's, and every earlier attempt was ended by "
@@ -74,7 +74,7 @@ class AckJob(Body):
 
     result: Any = Field(default=None, description='"succeeded", or any JSON to keep as the result.')
     token: Token | None = None
-    worker_id: Holder | None = None
+    worker_id: WorkerId | None = None
     audit_event_id: Annotated[str, Field(max_length=100)] | None = None
     next_action_at: Instant | None = None
 
@@ -89,7 +89,7 @@ class FailJob(Body):
         default=None, description="Counted from `run_at`, or from now where that has passed; else the job's policy."
     )
     token: Token | None = None
-    worker_id: Holder | None = None
+    worker_id: WorkerId | None = None
     final: bool = Field(default=False, description="Do not try again: straight to the dead letters.")
 
 
@@ -97,7 +97,7 @@ class Held(Body):
     """Shows who holds the job."""
 
     token: Token
-    worker_id: Holder | None = None
+    worker_id: WorkerId | None = None
 
 
 class RenewJob(Held):
@@ -120,29 +120,36 @@ class ReleaseJob(Held):
 
 
 @dataclass(frozen=True)
-class ToldClock:
+class SimulatedClock:
     """A clock in simulation: it shows what the caller says."""
 
-    told: datetime
+    instant: datetime
     real: Clock
 
     def now(self) -> datetime:
-        return self.told
+        return self.instant
 
     def monotonic(self) -> float:
         return self.real.monotonic()
 
     def steady(self) -> datetime:
-        return self.told
+        return self.instant
 
 
 @router.post("/pull", operation_id="pull_jobs", summary="Take due jobs under a lease", responses=refuses(409))
-async def pull(body: Pull, request: Request, world: Here, service: How, holders: Known, caller: Worker) -> Pulled:
+async def pull(
+    body: Pull,
+    request: Request,
+    world: CurrentWorld,
+    service: CurrentService,
+    holders: JobHolders,
+    caller: WorkerCaller,
+) -> Pulled:
     """Returns what is due, oldest `run_at` first, and marks it running. With `wait` it answers as soon as there is
     something, or with nothing when the time is up; with 401 when its token is revoked or expires meanwhile."""
     simulated = body.now is not None and service.options.simulation
     if simulated and body.now is not None:
-        world = replace(world, clock=ToldClock(body.now, world.clock))
+        world = replace(world, clock=SimulatedClock(body.now, world.clock))
     queues = tuple(dict.fromkeys(body.queues))
     for queue in queues:
         caller.require_queue(queue)
@@ -161,9 +168,9 @@ async def pull(body: Pull, request: Request, world: Here, service: How, holders:
     description=TOKENLESS,
     responses=refuses(404, 409),
 )
-def ack(job_id: JobId, body: AckJob, world: Here, holders: Known, caller: Worker) -> JobShape:
+def ack(job_id: JobId, body: AckJob, world: CurrentWorld, holders: JobHolders, caller: WorkerCaller) -> JobShape:
     if body.result == "failed":
-        raise InvalidInput(f"A job that failed is told to /scheduler/jobs/{job_id}/fail, with its error.")
+        raise InvalidInput("failure_acknowledged", id=job_id)
     job = endings.ack(
         world,
         job_id,
@@ -184,7 +191,13 @@ def ack(job_id: JobId, body: AckJob, world: Here, holders: Known, caller: Worker
     responses=refuses(404, 409),
 )
 def fail(
-    job_id: JobId, body: FailJob, world: Here, service: How, holders: Known, caller: Worker, later: BackgroundTasks
+    job_id: JobId,
+    body: FailJob,
+    world: CurrentWorld,
+    service: CurrentService,
+    holders: JobHolders,
+    caller: WorkerCaller,
+    later: BackgroundTasks,
 ) -> JobShape:
     job = endings.fail(
         world,
@@ -204,7 +217,9 @@ def fail(
 @router.post(
     "/{job_id}/renew", operation_id="renew_job", summary="Keep the job for longer", responses=refuses(404, 409)
 )
-def renew(job_id: JobId, body: RenewJob, world: Here, service: How, caller: Worker) -> JobShape:
+def renew(
+    job_id: JobId, body: RenewJob, world: CurrentWorld, service: CurrentService, caller: WorkerCaller
+) -> JobShape:
     """Renew at a third of the lease. `cancel_requested` in the answer asks the worker to stop."""
     job = _held(world, job_id, body, caller)
     hold = Hold(job.number, body.token)
@@ -212,7 +227,7 @@ def renew(job_id: JobId, body: RenewJob, world: Here, service: How, caller: Work
     if job.number not in renewed.held:
         raise LeaseLost(job.id, body.token)
     if job.number in renewed.busy:
-        raise StoreBusy(f"{job.id} is yours, but a transaction keeps its row locked; renew it again in a moment.")
+        raise StoreBusy("job_row_locked", id=job.id)
     return JobShape.of(verbs.get(world, job_id))
 
 
@@ -222,7 +237,7 @@ def renew(job_id: JobId, body: RenewJob, world: Here, service: How, caller: Work
     summary="Show how far the job is",
     responses=refuses(404, 409),
 )
-def progress(job_id: JobId, body: JobProgress, world: Here, caller: Worker) -> JobShape:
+def progress(job_id: JobId, body: JobProgress, world: CurrentWorld, caller: WorkerCaller) -> JobShape:
     hold = Hold(_held(world, job_id, body, caller).number, body.token)
     if "checkpoint" in body.model_fields_set:
         claims.checkpoint(world, hold, body.checkpoint)
@@ -237,14 +252,14 @@ def progress(job_id: JobId, body: JobProgress, world: Here, caller: Worker) -> J
     summary="Give the job back to its queue",
     responses=refuses(404, 409),
 )
-def release(job_id: JobId, body: ReleaseJob, world: Here, caller: Worker) -> JobShape:
+def release(job_id: JobId, body: ReleaseJob, world: CurrentWorld, caller: WorkerCaller) -> JobShape:
     """At once, and no attempt is counted."""
     _held(world, job_id, body, caller)
     return JobShape.of(endings.release(world, job_id, body.token, reason=body.reason, **caller.reach))
 
 
-def _lease(service: Service, told: float | None) -> timedelta:
-    return service.options.http_lease if told is None else timedelta(seconds=told)
+def _lease(service: Service, seconds: float | None) -> timedelta:
+    return service.options.http_lease if seconds is None else timedelta(seconds=seconds)
 
 
 def _token(world: World, holders: Holders, job_id: str, body: AckJob | FailJob, caller: Caller, event: str) -> int:
@@ -255,20 +270,11 @@ def _token(world: World, holders: Holders, job_id: str, body: AckJob | FailJob, 
     JOB.after(job.state, event)
     now = world.clock.now()
     if job.leased_until is None or job.leased_until <= now:
-        raise TokenNeeded(
-            f"The lease of {job.id} ran out at {iso(job.leased_until or now)}, so only its token can tell whose word "
-            "this is. Pull again, and send the token of the pull."
-        )
+        raise TokenNeeded("token_needed_after_lease", id=job.id, leased_until=iso(job.leased_until or now))
     if not holders.have(job, caller) and (holders.are_known(job) or _is_ours(world, job)):
-        raise TokenNeeded(
-            f"{job.id} was not pulled by you but by {job.worker_id}, so its end needs the token of that pull. "
-            "Without one, only whoever pulled a job may end it."
-        )
+        raise TokenNeeded("token_needed_of_other_caller", id=job.id, worker_id=job.worker_id)
     if not _unmistakable(job, verbs.runs(world, job_id)):
-        raise TokenNeeded(
-            f"{job.id} has been handed out before to somebody who may still be at it, so only its token can tell whose "
-            "word this is. Send the token of your pull."
-        )
+        raise TokenNeeded("token_needed_after_handover", id=job.id)
     return job.token
 
 

@@ -123,7 +123,7 @@ class JobRequest(Body):
     def request(self, owner: str, key: str | None = None) -> Request:
         """What is asked of the queue, for this tenant; *key* is that of the header."""
         if key is not None and self.idempotency_key not in (None, key):
-            raise InvalidInput("The header Idempotency-Key and the field idempotency_key differ; send one of them.")
+            raise InvalidInput("idempotency_keys_differ", field="idempotency_key")
         attempts = self.max_attempts or DEFAULT_RETRY.attempts
         default = DEFAULT_RETRY if self.max_attempts is None else Retry.fixed(DEFAULT_RETRY.delay, attempts)
         return Request(
@@ -246,8 +246,8 @@ class JobShape(BaseModel):
         )
 
 
-RETOLD = {"job_id", "idempotency_key", "status", "timeout_sec", "concurrency_key", "trace_id", "held", "retry"}
-SAME = tuple(name for name in JobShape.model_fields if name not in RETOLD)
+DERIVED = {"job_id", "idempotency_key", "status", "timeout_sec", "concurrency_key", "trace_id", "held", "retry"}
+SAME = tuple(name for name in JobShape.model_fields if name not in DERIVED)
 
 
 class EnqueuedJob(JobShape):
@@ -309,13 +309,13 @@ class Reasons(BaseModel):
 
     @classmethod
     def of(cls, job: Job, reasons: tuple[Reason, ...]) -> Self:
-        def told(reason: Reason) -> str:
+        def text_of(reason: Reason) -> str:
             if reason.code == "no_worker":  # whoever pulls over HTTP is no process of ours
                 return f"{reason.text} by itself; it waits for somebody to pull"
             return reason.text.replace(prefix_of(job.owner), "") if job.concurrency_key else reason.text
 
-        shown = [ReasonShape(code=reason.code, text=told(reason)) for reason in reasons]
-        return cls(job_id=job.id, status=WORDS[job.state], reasons=shown)
+        shapes = [ReasonShape(code=reason.code, text=text_of(reason)) for reason in reasons]
+        return cls(job_id=job.id, status=WORDS[job.state], reasons=shapes)
 
 
 class RescheduleJob(ReasonBody):

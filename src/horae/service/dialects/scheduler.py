@@ -31,12 +31,12 @@ from horae.service.dialects.scheduler_shapes import (
     StartJob,
     TimeOfDay,
 )
-from horae.service.inputs import Word, one_line, seconds_text
+from horae.service.inputs import TextFilter, one_line, seconds_text
 from horae.service.problems import refuses
-from horae.service.state import Here, How, Service, needs
+from horae.service.state import CurrentService, CurrentWorld, Service, require_scopes
 
 router = APIRouter(prefix="/scheduler", tags=["scheduler"])
-Admin = Annotated[Caller, Depends(needs("admin"))]
+AdminCaller = Annotated[Caller, Depends(require_scopes("admin"))]
 JobKey = Annotated[
     str,
     Path(
@@ -53,14 +53,16 @@ MOST_EXECUTIONS = 100
     summary="Run a job every so many minutes",
     responses=refuses(404, 409),
 )
-def start(world: Here, service: How, caller: Admin, key: JobKey, told: StartJob | None = None) -> Arranged:
+def start(
+    world: CurrentWorld, service: CurrentService, caller: AdminCaller, key: JobKey, body: StartJob | None = None
+) -> Arranged:
     """Now and then every `interval_minutes`, also after a restart. Without a body, a job that was stopped goes on at
     the times that it had."""
     handler, queue = _known(world, service, key)
-    if told is None:
+    if body is None:
         return Arranged.of(_restarted(world, key, caller), "started")
     made = scheduler_dialect.arrange(
-        world, key, handler, "every", seconds_text(told.interval_minutes * 60), queue=queue, actor=caller.actor
+        world, key, handler, "every", seconds_text(body.interval_minutes * 60), queue=queue, actor=caller.actor
     )
     return Arranged.of(made, "started")
 
@@ -71,12 +73,14 @@ def start(world: Here, service: How, caller: Admin, key: JobKey, told: StartJob 
     summary="Run a job every day at a time",
     responses=refuses(404, 409),
 )
-def schedule(world: Here, service: How, caller: Admin, key: JobKey, told: TimeOfDay) -> Arranged:
+def schedule(
+    world: CurrentWorld, service: CurrentService, caller: AdminCaller, key: JobKey, body: TimeOfDay
+) -> Arranged:
     """Every day at this time, also after a restart; in the schedule's zone unless one is given, UTC for a new one."""
     handler, queue = _known(world, service, key)
-    expression = f"{told.minute} {told.hour} * * *"
+    expression = f"{body.minute} {body.hour} * * *"
     made = scheduler_dialect.arrange(
-        world, key, handler, "cron", expression, zone=told.timezone, queue=queue, actor=caller.actor
+        world, key, handler, "cron", expression, zone=body.timezone, queue=queue, actor=caller.actor
     )
     return Arranged.of(made, "scheduled")
 
@@ -84,7 +88,7 @@ def schedule(world: Here, service: How, caller: Admin, key: JobKey, told: TimeOf
 @router.post(
     "/jobs/{key:path}/stop", operation_id="compat_stop_job", summary="Let a job fire no more", responses=refuses(404)
 )
-def stop(world: Here, service: How, caller: Admin, key: JobKey) -> Arranged:
+def stop(world: CurrentWorld, service: CurrentService, caller: AdminCaller, key: JobKey) -> Arranged:
     """It keeps its times, and can be started again. A job that was never started is stopped already."""
     try:
         return Arranged.of(toggles.switch(world, key, False, actor=caller.actor), "stopped")
@@ -97,14 +101,14 @@ def stop(world: Here, service: How, caller: Admin, key: JobKey) -> Arranged:
     "/jobs/{key:path}/trigger", operation_id="compat_trigger_job", summary="Run a job once, now", responses=refuses(404)
 )
 def trigger(
-    world: Here,
-    service: How,
-    caller: Admin,
+    world: CurrentWorld,
+    service: CurrentService,
+    caller: AdminCaller,
     key: JobKey,
-    told: Annotated[dict[str, Any] | None, Body(examples=[{"params": {"day": "20300107"}}])] = None,
+    body: Annotated[dict[str, Any] | None, Body(examples=[{"params": {"day": "20300107"}}])] = None,
 ) -> ExecutionTriggered:
     """With `{"params": {…}}`, or the parameters themselves as the whole body."""
-    parameters = _parameters(told)
+    parameters = _parameters(body)
     try:
         done = firing.trigger(world, key, parameters, actor=caller.actor)
         return ExecutionTriggered(job_id=key, triggered=done.ran, execution=done.job_id, reason=done.fire.reason)
@@ -115,7 +119,7 @@ def trigger(
 
 
 @router.get("/status", operation_id="compat_get_scheduler_status", summary="What is scheduled, what could be")
-def status(world: Here, service: How, caller: Admin) -> SchedulerStatus:
+def status(world: CurrentWorld, service: CurrentService, caller: AdminCaller) -> SchedulerStatus:
     """The first thousand; `GET /schedules` pages through all of them."""
     now = world.clock.now()
     with world.store.moment():
@@ -130,9 +134,9 @@ def status(world: Here, service: How, caller: Admin) -> SchedulerStatus:
 
 @router.get("/executions", operation_id="compat_list_executions", summary="The last runs, the newest first")
 def executions(
-    world: Here,
-    caller: Admin,
-    job_id: Word = None,
+    world: CurrentWorld,
+    caller: AdminCaller,
+    job_id: TextFilter = None,
     limit: Annotated[int, Query(ge=1, le=2**31, description="At most 100; more is cut.")] = 20,
 ) -> list[Execution]:
     """Of one job or of all; a job that nobody knows has none."""
@@ -145,9 +149,7 @@ def _restarted(world: World, key: str, caller: Caller) -> Schedule:
     try:
         return scheduler_dialect.restart(world, key, actor=caller.actor)
     except NotFound:
-        raise InvalidInput(
-            f'{key} was never started: say how often it runs, as in {{"interval_minutes": 30}}.'
-        ) from None
+        raise InvalidInput("job_never_started", key=key) from None
 
 
 def _known(world: World, service: Service, key: str) -> tuple[str, str]:
@@ -157,14 +159,14 @@ def _known(world: World, service: Service, key: str) -> tuple[str, str]:
         return found.handler, found.queue
     handlers = service.options.handlers()
     if key not in handlers:
-        raise NotFound(f"There is no job {key!r}; GET /scheduler/status lists those that can be started.")
+        raise NotFound("scheduler_job_unknown", key=key)
     return key, str(getattr(handlers[key], "queue", None) or jobs.DEFAULT_QUEUE)
 
 
-def _parameters(told: dict[str, Any] | None) -> dict[str, Any]:
-    if told is None or set(told) != {"params"}:
-        return told or {}
-    inner = told["params"]
+def _parameters(body: dict[str, Any] | None) -> dict[str, Any]:
+    if body is None or set(body) != {"params"}:
+        return body or {}
+    inner = body["params"]
     if inner is not None and not isinstance(inner, dict):
-        raise InvalidInput("params is an object: the arguments of the job by name.")
+        raise InvalidInput("params_no_object")
     return inner or {}

@@ -141,10 +141,12 @@ class Guard:
 
     async def _stranger(self, scope: Scope, headers: Headers) -> JSONResponse | None:
         """Recognise the sender by the head alone; a refusal where its token is not valid."""
-        told = (self.service, headers.get("authorization"), address_of(scope))
-        needs_store = not self.options.open_to_all and bearer_of(told[1]) is not None
+        credentials = (self.service, headers.get("authorization"), address_of(scope))
+        needs_store = not self.options.open_to_all and bearer_of(credentials[1]) is not None
         try:
-            scope[CALLER] = await run_in_threadpool(authenticate, *told) if needs_store else authenticate(*told)
+            scope[CALLER] = (
+                await run_in_threadpool(authenticate, *credentials) if needs_store else authenticate(*credentials)
+            )
         except HoraeError as error:
             return problems.response(Request(scope), error)
         return None

@@ -74,19 +74,19 @@ class Limits:
         """A request from there, before anything else is known of it."""
         wait = self._addresses.take(neighbourhood(address), self._monotonic())
         if wait:
-            raise TooManyRequests("Too many requests from this address.", wait, "calls_per_address")
+            raise TooManyRequests("too_many_from_address", wait, "calls_per_address")
 
     def recognised(self, caller: Caller) -> None:
         """A request of somebody known."""
         wait = self._tokens.take(caller.identity, self._monotonic())
         if wait:
-            raise TooManyRequests("Too many requests with this token.", wait, "calls_per_token")
+            raise TooManyRequests("too_many_with_token", wait, "calls_per_token")
 
     def not_recognised(self, address: str | None) -> None:
         """A wrong token from there."""
         wait = self._wrong.take(neighbourhood(address), self._monotonic())
         if wait:
-            raise TooManyRequests("Too many wrong tokens from this address.", wait, "wrong_per_address")
+            raise TooManyRequests("too_many_wrong_tokens", wait, "wrong_per_address")
 
 
 def neighbourhood(address: str | None) -> str:

@@ -21,11 +21,11 @@ from horae.core.access.callers import Caller
 from horae.core.jobs import job as core
 from horae.ports import World
 from horae.service.fields import Body, Instant, JobId, Lease, Seconds, Token
-from horae.service.inputs import Why
+from horae.service.inputs import AuditReason
 from horae.service.long_poll import Want, room_of, take
 from horae.service.models import Model, model_of, value_of
 from horae.service.problems import refuses
-from horae.service.rooms import Asked, answer, may
+from horae.service.rooms import CallerRooms, answer, rooms_for
 from horae.service.state import service_of, world_of
 
 router = APIRouter(prefix="/jobs", tags=["workers"])
@@ -84,7 +84,7 @@ class Fail(Held):
 
 
 class Release(Held):
-    reason: Why = ""
+    reason: AuditReason = ""
 
 
 class Progress(Held):
@@ -96,7 +96,7 @@ class Progress(Held):
     "/claim", operation_id="claim", summary="Take due jobs under a lease", response_model=Page[Job],
     responses=refuses(409),
 )  # fmt: skip
-async def claim(body: Claim, request: Request, rooms: Asked = may(Jobs.claim)) -> Response:
+async def claim(body: Claim, request: Request, rooms: CallerRooms = rooms_for(Jobs.claim)) -> Response:
     """Returns what is due and marks it running. With `wait` it answers as soon as there is something, or with nothing
     when the time is up; with 401 when its token is revoked or expires meanwhile.
     """
@@ -110,7 +110,7 @@ async def claim(body: Claim, request: Request, rooms: Asked = may(Jobs.claim)) -
 
 
 @router.post("/peek", operation_id="peek", summary="When is the next job due", response_model=Upcoming)
-async def peek(body: Peek, rooms: Asked = may(Jobs.peek)) -> Response:
+async def peek(body: Peek, rooms: CallerRooms = rooms_for(Jobs.peek)) -> Response:
     """For workers: `due_in` is in seconds, `null` where nothing is known to become due; `cancelled` are jobs of
     `worker_id` that were asked to stop. Claims nothing.
     """
@@ -119,7 +119,7 @@ async def peek(body: Peek, rooms: Asked = may(Jobs.peek)) -> Response:
 
 
 @router.post("/renew", operation_id="renew", summary="Keep jobs for longer", response_model=Page[Renewal])
-async def renew(body: Renew, rooms: Asked = may(Jobs.renew)) -> Response:
+async def renew(body: Renew, rooms: CallerRooms = rooms_for(Jobs.renew)) -> Response:
     """Renew at a third of the lease. `held: false` means that the job is somebody else's now; `cancel_requested` asks
     you to stop; `busy` that its row was locked: renew again in a moment.
     """
@@ -127,7 +127,9 @@ async def renew(body: Renew, rooms: Asked = may(Jobs.renew)) -> Response:
 
 
 @router.post("/settle", operation_id="settle", summary="Say how attempts ended", response_model=Page[Settled])
-async def settle(body: Settle, request: Request, later: BackgroundTasks, rooms: Asked = may(Jobs.settle)) -> Response:
+async def settle(
+    body: Settle, request: Request, later: BackgroundTasks, rooms: CallerRooms = rooms_for(Jobs.settle)
+) -> Response:
     """Each ending is answered by itself. `accepted: false` means that the job is somebody else's now, or has ended."""
     settled = await rooms.jobs.settle([value_of(Ending, each) for each in body.endings])
     tell_dead(request, later, [each.job_id for each in settled if each.state == "dead"])
@@ -137,7 +139,7 @@ async def settle(body: Settle, request: Request, later: BackgroundTasks, rooms: 
 @router.post(
     "/{job_id}/ack", operation_id="ack", summary="The job is done", response_model=Job, responses=refuses(404, 409)
 )
-async def ack(job_id: JobId, body: Ack, rooms: Asked = may(Jobs.ack)) -> Response:
+async def ack(job_id: JobId, body: Ack, rooms: CallerRooms = rooms_for(Jobs.ack)) -> Response:
     """409 `lease_lost` means that somebody else holds the job now; drop the result."""
     due, link = body.next_action_at, body.audit_event_id
     done = await rooms.jobs.ack(job_id, body.token, result=body.result, next_action_at=due, audit_event_id=link)
@@ -148,7 +150,7 @@ async def ack(job_id: JobId, body: Ack, rooms: Asked = may(Jobs.ack)) -> Respons
     "/{job_id}/fail", operation_id="fail", summary="The attempt failed", response_model=Job, responses=refuses(404, 409)
 )
 async def fail(
-    job_id: JobId, body: Fail, request: Request, later: BackgroundTasks, rooms: Asked = may(Jobs.fail)
+    job_id: JobId, body: Fail, request: Request, later: BackgroundTasks, rooms: CallerRooms = rooms_for(Jobs.fail)
 ) -> Response:
     """It is tried again by its policy or after `retry_delay`, or is dead when its attempts are used up."""
     job = await rooms.jobs.fail(job_id, **body.model_dump())
@@ -160,7 +162,7 @@ async def fail(
     "/{job_id}/release", operation_id="release", summary="Give the job back to its queue", response_model=Job,
     responses=refuses(404, 409),
 )  # fmt: skip
-async def release(job_id: JobId, body: Release, rooms: Asked = may(Jobs.release)) -> Response:
+async def release(job_id: JobId, body: Release, rooms: CallerRooms = rooms_for(Jobs.release)) -> Response:
     """At once, and no attempt is counted."""
     return answer(await rooms.jobs.release(job_id, body.token, reason=body.reason))
 
@@ -169,7 +171,7 @@ async def release(job_id: JobId, body: Release, rooms: Asked = may(Jobs.release)
     "/{job_id}/progress", operation_id="progress", summary="Show how far the job is", response_model=Job,
     responses=refuses(404, 409),
 )  # fmt: skip
-async def progress(job_id: JobId, body: Progress, rooms: Asked = may(Jobs.progress)) -> Response:
+async def progress(job_id: JobId, body: Progress, rooms: CallerRooms = rooms_for(Jobs.progress)) -> Response:
     """And keep in `checkpoint` what a later attempt needs to go on from there."""
     return answer(await rooms.jobs.progress(job_id, **body.model_dump()))
 
