@@ -37,7 +37,6 @@ SLEEPS = {
     "runtime/test_scheduler.py": 1,
     "runtime/test_unawaited.py": 3,
     "runtime/test_worker.py": 14,
-    "service/test_waiting.py": 1,
     "testing/test_lab.py": 2,
 }
 

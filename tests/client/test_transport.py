@@ -12,7 +12,7 @@ import pytest
 from horae import errors
 from horae.api.operation import Answer, Call, Listing, Page, Pages
 from horae.client import AsyncClient, Client
-from horae.client.transport import Patience, Place, SyncTransport, is_loopback
+from horae.client.transport import Endpoint, Patience, SyncTransport, is_loopback
 from horae.core.access.callers import token_text
 from tests.client.conftest import BROKEN_OFF, Reply, Says
 from tests.support.refusals import refused
@@ -27,7 +27,7 @@ def body(answer: Answer) -> object:
 
 
 def sender(url: str, **patience: float) -> SyncTransport:
-    return SyncTransport(Place(url, None, Patience(**patience)))  # type: ignore[arg-type]
+    return SyncTransport(Endpoint(url, None, Patience(**patience)))  # type: ignore[arg-type]
 
 
 # -- tries -------------------------------------------------------------------------------------------------------

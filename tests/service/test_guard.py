@@ -217,7 +217,7 @@ def test_mounted_under_any_root_path_links_and_documents_are_right(world: World,
 
 def test_mounted_behind_a_proxy_that_strips_its_prefix_it_answers_unless_nothing_mounted_does(world: World) -> None:
     """What docs/how-to/run-the-service.md says: a plain mount and the server's root path work; where the outer
-    application is told the prefix and the path has lost it, FastAPI finds no mounted application, ours or another."""
+    application gets the prefix and the path has lost it, FastAPI finds no mounted application, ours or another."""
     another = FastAPI()
     another.add_api_route("/healthz", lambda: "well")
 
@@ -261,7 +261,7 @@ def test_each_request_is_one_line_of_json_without_a_secret(
     assert not [line for line in lines if "CANARY" in line or "horae_" in line or "\n" in line]
 
 
-# -- what a caller is told ---------------------------------------------------------------------------------------------
+# -- answers to callers ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -34,13 +34,13 @@ from horae.version import VERSION
 
 log = logging.getLogger("horae.server")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-FATAL = (ConfigurationError, SchemaMissing, SchemaTooNew)  # waiting mends none of these
+FATAL = (ConfigurationError, SchemaMissing, SchemaTooNew)  # waiting does not help
 FIRST_PATIENCE = 3.0  # seconds that a start waits for the store before it goes on without
 KEEP_ALIVE = 75  # seconds: longer than what proxies keep, so that they close first
 
 
 def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -> Options:
-    """What the operator decided, from the environment; whatever is *given* wins."""
+    """Return the options of the service from the settings; *given* ones win."""
     values: dict[str, Any] = {
         "version": VERSION,
         "simulation": settings.simulation,
@@ -66,12 +66,12 @@ def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -
     if rules.are_any:
         values["recognisers"] = (jwt.Recogniser(rules, lambda: opens().clock.now(), values["monotonic"]),)
     if given.get("open_to_all"):
-        values["hosts"] = LOOPBACK  # or a page in somebody's browser could reach us under a name of its own
+        values["hosts"] = LOOPBACK  # or a web page could reach the service under a name of its own (DNS rebinding)
     return Options(**{**values, **given})
 
 
 def application(settings: Settings, opens: Callable[[], World], **given: Any) -> FastAPI:
-    """The service over a store, ready to be mounted or served."""
+    """Return the service over a store, ready to be mounted or served."""
     return build(opens, options_from(settings, opens, **given))
 
 
@@ -79,7 +79,7 @@ def application(settings: Settings, opens: Callable[[], World], **given: Any) ->
 
 
 class Opening:
-    """A store that is opened beside the work, however long it takes; until then requests are told so (C-17)."""
+    """A store that is opened in the background, however long it takes; until then requests are refused (C-17)."""
 
     def __init__(self, opens: Callable[[], World]) -> None:
         self._opens = opens
@@ -95,11 +95,11 @@ class Opening:
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing can be stored or read yet."""
+        """Why the store is not open yet; None when it is."""
         return None if self._world is not None else str(self._problem or "it has not answered yet")
 
     def start(self) -> None:
-        """Begin, and wait a moment for the usual case. What waiting does not mend is raised."""
+        """Begin to open, and wait a moment for the usual case; raise an error that waiting does not mend."""
         threading.Thread(target=self._open, name="horae-opening", daemon=True).start()
         self._tried.wait(FIRST_PATIENCE)
         if isinstance(self._problem, FATAL):
@@ -134,13 +134,13 @@ def _as_ours(problem: HoraeError | OSError) -> HoraeError:
 
 
 def refuse_open_door(host: str, open_to_all: bool) -> None:
-    """Whoever needs no token to come in may only come from this machine."""
+    """Refuse to serve without authentication on an address that other machines reach."""
     if open_to_all and not is_loopback(host):
         raise NotAllowed("open_service_exposed", host=host)
 
 
 class ServiceServer(HttpServer):
-    """The service, served: it tells when it is ready to answer, and at its end lets go of those who wait for work."""
+    """The server of the service: it reports its start, and at its end answers those who wait for work."""
 
     def __init__(
         self,
@@ -172,5 +172,5 @@ class ServiceServer(HttpServer):
         self._tell_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        room_of(self._app).close()  # nobody needs the grace to wait for work that this server will not hand out
+        room_of(self._app).close()  # long polls need no grace: this server hands out no more work
         await super().shutdown(sockets)

@@ -1,9 +1,9 @@
 """A lane's journal while it is written: server-sent events, which every browser can read.
 
-Each line is one event whose id is its number, so that whoever comes back (``Last-Event-ID``) misses nothing and hears
-nothing twice. What happens within a moment goes out together. A stream holds no thread while it waits; hints wake it,
-and it looks once a second besides, because a driver does not announce its own commits. It ends after a while, and the
-reader comes back by itself; and within a second after its reader's token was revoked or has expired.
+Each line is one event whose id is its number, so that a reader that reconnects (``Last-Event-ID``) misses nothing and
+gets nothing twice. What happens within a moment goes out together. A stream holds no thread while it waits; hints wake
+it, and it polls once a second besides, because a driver does not announce its own commits. It ends after a while, and
+the reader reconnects by itself; it ends within a second when its reader's token is revoked or expires.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class JournalStream(StreamingResponse):
 
 
 async def until_sent(sending: asyncio.Task[None], waiter: Waiter) -> None:
-    """Until all is sent. Where the stream is over and its reader takes nothing any more, it is cut off."""
+    """Wait until all is sent; cut off a stream that is over and whose reader takes nothing any more."""
     over = asyncio.create_task(waiter.over())
     try:
         await asyncio.wait({sending, over}, return_when=asyncio.FIRST_COMPLETED)
@@ -109,7 +109,7 @@ def event(line: Line) -> str:
 
 
 def begin_at(last_event_id: str | None, since: int | None, end: int) -> int:
-    """After which line to begin: where a reader that comes back was, else where it says, else at the end."""
+    """Return the line after which to begin: that of a reader that reconnects, else *since*, else the end."""
     if last_event_id is None or not last_event_id.strip():
         return end if since is None else since
     text = last_event_id.strip()

@@ -1,4 +1,4 @@
-"""Is it alive, is it ready, which version is it."""
+"""``/healthz``, ``/readyz`` and ``/version``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def version(service: CurrentService) -> ServiceVersion:
 
 
 def install(app: FastAPI) -> None:
-    """Let this application know how it is; looked at once a second at most, because anybody may ask."""
+    """Add the checkup to an application; cached for a second, because it needs no token."""
     service: Service = app.state.horae
     app.state.checkup = Fresh(lambda: checkup(service.opens), ticks_of(service), FRESH)
 

@@ -1,4 +1,4 @@
-"""The rooms of whoever calls: each endpoint is a line over one operation."""
+"""The rooms of a caller, as a dependency: each endpoint is a line over one operation."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from horae.service.options import Options
 from horae.service.state import require_scopes, service_of, world_of
 
 CallerRooms = Rooms[AsyncSender]
-ROUTE_OPERATIONS: dict[Callable[..., object], Method[..., Any, Any, Any]] = {}  # which operation a dependency opens
+ROUTE_OPERATIONS: dict[Callable[..., object], Method[..., Any, Any, Any]] = {}  # the operation behind a dependency
 
 
 def rooms_for(operation: Method[..., Any, Any, Any]) -> Any:
-    """Return a dependency: the rooms of the caller, who holds what the operation needs."""
+    """Return a dependency that gives the caller's rooms, and refuses a caller without the scopes of the operation."""
     allowed = _allowed(operation)
 
     async def rooms(request: Request, caller: Caller = Depends(allowed)) -> CallerRooms:
@@ -40,7 +40,7 @@ def rooms_for(operation: Method[..., Any, Any, Any]) -> Any:
 
 
 def caller_for(operation: Method[..., Any, Any, Any]) -> Any:
-    """Return a dependency: the caller alone, for an answer that goes on for longer than the operation."""
+    """Return a dependency that gives the caller alone, for an answer that outlasts the operation."""
     allowed = _allowed(operation)
     ROUTE_OPERATIONS[allowed] = operation
     return Depends(allowed)
@@ -51,14 +51,14 @@ def _allowed(operation: Method[..., Any, Any, Any]) -> Callable[..., Any]:
 
 
 def terms_of(options: Options) -> Terms:
-    """Return what the operator decided about users' tasks."""
+    """Return the operator's terms of users' tasks."""
     handlers = options.handlers()
     return Terms(
         shortest=options.shortest_interval,
         max_enabled=options.max_enabled_tasks,
         handler=options.task_handler,
         handlers=options.task_handlers,
-        known=frozenset(handlers) or None,  # a service beside no worker does not know what workers can do
+        known=frozenset(handlers) or None,  # a service without a worker in its process does not know its handlers
         queues={name: getattr(each, "queue", "default") for name, each in handlers.items()},
     )
 

@@ -30,7 +30,7 @@ Rows = tuple[list[Any], str | None]
 
 
 def home(here: Here, owner: str | None) -> str:
-    """Return whose lane is meant: the caller's own, unless an operator names somebody."""
+    """Return the owner of the lane: the caller, unless an operator names another."""
     return here.owner if owner is None else here.caller.resolve_owner(owner)
 
 

@@ -24,7 +24,7 @@ from horae.core.jobs.retry import DEFAULT_RETRY, Retry, span, time_limit
 from horae.core.traces import trace_id_of
 from horae.errors import InvalidInput
 
-HIDDEN = {"number", "linked", "held_for", "schedule_id"}  # fields of the core value that nobody outside needs
+HIDDEN = {"number", "linked", "held_for", "schedule_id"}  # fields of the core value that are not public
 HIDDEN_RUN = {"job_number", "schedule_id"}
 DEFAULT = Request("")
 # Of a request: what a caller does not decide.
@@ -182,7 +182,7 @@ class Jobs(Room[S]):
             queue=queue,
             priority=priority,
             run_at=run_at,
-            delay=_not_negative(delay),
+            delay=_check_delay(delay),
             key=key,
             unique=unique,
             retry=retry,
@@ -200,7 +200,7 @@ class Jobs(Room[S]):
         return Call(
             Enqueued,
             lambda here: local.enqueue(here, [request])[0],
-            body=sent(request),
+            body=request_body(request),
             creates=key is None and object_type is None,  # a governed job has a key by what it is for
             repeats=key is not None or run_at is not None,
         )
@@ -211,7 +211,7 @@ class Jobs(Room[S]):
         requests = list(jobs)
         if not requests:
             raise InvalidInput("no_jobs_given")
-        body = {"jobs": [sent(request) for request in requests]}
+        body = {"jobs": [request_body(request) for request in requests]}
         return Call(tuple[Enqueued, ...], lambda here: local.enqueue(here, requests), body=body, creates=True)
 
     @GET("/jobs/{job_id}", *USER_OR_WORKER, by_queue=True)
@@ -249,7 +249,7 @@ class Jobs(Room[S]):
 
     @GET("/jobs/{job_id}/why", *USER_OR_WORKER, by_queue=True)
     def why(self, job_id: str) -> Call[tuple[Reason, ...]]:
-        """Say why a job stands where it stands: every reason that holds, the strongest first."""
+        """Return the reasons for a job's state, the strongest first."""
         return Call(tuple[Reason, ...], lambda here: local.reasons(here, job_id), at={"job_id": job_id})
 
     @POST("/jobs/{job_id}/cancel", *USER_OR_WORKER, by_queue=True)
@@ -276,10 +276,10 @@ class Jobs(Room[S]):
         *payload* replaces the old one, for example after a mistake in it was found.
         """
 
-        def again(here: Here) -> Any:
+        def rerun_job(here: Here) -> Any:
             return verbs.rerun(here.world, job_id, payload=payload, actor=here.actor, reason=reason, **here.reach)
 
-        return Call(Enqueued, again, at={"job_id": job_id}, body=given(payload=payload, reason=reason or None))
+        return Call(Enqueued, rerun_job, at={"job_id": job_id}, body=given(payload=payload, reason=reason or None))
 
     # -- a worker's side -------------------------------------------------------------------------------------------
 
@@ -310,7 +310,7 @@ class Jobs(Room[S]):
     def peek(
         self, queues: Iterable[str], *, worker_id: str | None = None, worker: Heartbeat | None = None
     ) -> Call[Upcoming]:
-        """Say in how long the next job of these queues is due, and which jobs of *worker_id* were asked to stop.
+        """Return in how long the next job of these queues is due, and which jobs of *worker_id* were asked to stop.
 
         *worker* lists the caller among the workers; ``state="ended"`` takes it off the list.
         """
@@ -337,7 +337,7 @@ class Jobs(Room[S]):
 
     @POST("/jobs/settle", "worker", by_queue=True)
     def settle(self, endings: Iterable[Ending]) -> Call[tuple[Settled, ...]]:
-        """Say how attempts ended; each is answered by itself, and one that came too late stops no other."""
+        """End attempts; each is answered by itself, and one that came too late stops no other."""
         ended = list(endings)
         return Call(
             tuple[Settled, ...], lambda here: settle_held(here.world, ended, **here.reach), body=given(endings=ended)
@@ -353,7 +353,7 @@ class Jobs(Room[S]):
         next_action_at: datetime | None = None,
         audit_event_id: str | None = None,
     ) -> Call[Job]:
-        """Say that the job is done. LeaseLost means that somebody else holds it now, and the result does not count."""
+        """End the job as succeeded. LeaseLost means that another worker holds it now, and the result does not count."""
         fields = {"result": result, "next_action_at": next_action_at, "audit_event_id": audit_event_id}
         return _hold(endings.ack, job_id, token, fields)
 
@@ -367,7 +367,7 @@ class Jobs(Room[S]):
         retry_delay: timedelta | float | None = None,
         final: bool = False,
     ) -> Call[Job]:
-        """Say that the attempt failed. It is tried again by its policy or after *retry_delay*; *final*: never again."""
+        """End the attempt as failed. It is retried by its policy or after *retry_delay*; with *final* never."""
         delay = None if retry_delay is None else span(retry_delay)
         return _hold(endings.fail, job_id, token, {"error": error, "retry_delay": delay, "final": final})
 
@@ -378,9 +378,9 @@ class Jobs(Room[S]):
 
     @POST("/jobs/{job_id}/progress", "worker", by_queue=True)
     def progress(self, job_id: str, token: int, value: Any = None, *, checkpoint: Any = None) -> Call[Job]:
-        """Show how far the job is, and keep in *checkpoint* what a later attempt needs to go on from there."""
+        """Store the progress of a job, and in *checkpoint* what a later attempt needs to go on from there."""
         fields = {"value": value, "checkpoint": checkpoint}
-        return _hold(local.note, job_id, token, fields, repeats=True)
+        return _hold(local.note_progress, job_id, token, fields, repeats=True)
 
     # -- many ------------------------------------------------------------------------------------------------------
 
@@ -406,7 +406,7 @@ class Jobs(Room[S]):
 # -- the parts ---------------------------------------------------------------------------------------------------------
 
 
-def _not_negative(delay: timedelta | float | None) -> timedelta | None:
+def _check_delay(delay: timedelta | float | None) -> timedelta | None:
     wait = None if delay is None else span(delay)
     if wait is not None and wait < timedelta(0):
         raise InvalidInput("delay_negative", delay=wait.total_seconds())
@@ -432,7 +432,7 @@ def options_of(request: Request) -> dict[str, Any]:
     return {each.name: getattr(request, each.name) for each in fields(request) if each.name not in NOT_SENT}
 
 
-def sent(request: Request) -> dict[str, Any]:
-    """Return a request as JSON, without what is as it is by default."""
+def request_body(request: Request) -> dict[str, Any]:
+    """Return a request as JSON, without values that are the default."""
     options = options_of(request)
     return {name: to_json(value) for name, value in options.items() if value != getattr(DEFAULT, name)}

@@ -1,4 +1,4 @@
-"""Public values of schedules: what a schedule is, what becomes of its fires, and what a caller says about one."""
+"""Public values of schedules and of their fires, and the terms of a new or changed schedule."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from horae.core.schedules.standing import Standing, described, standing
 from horae.core.time.instants import aware, iso
 from horae.errors import InvalidInput
 
-HIDDEN = {"number"}  # fields of the core values that nobody outside needs
+HIDDEN = {"number"}  # fields of the core values that are not public
 HIDDEN_VERSION = {"object_type", "object_id", "owner", "evidence"}  # of an audit entry; the audit shows them
 RULES = ("cron", "every", "once", "after")
 
 
-# -- what is said about a schedule -------------------------------------------------------------------------------------
+# -- terms -----------------------------------------------------------------------------------------------------------
 
 
 class Timing(TypedDict, total=False):
@@ -63,7 +63,7 @@ class Timing(TypedDict, total=False):
 
 
 def schedule_fields(timing: Mapping[str, Any], *, new: bool) -> dict[str, Any]:
-    """Return what was said as the fields of a core schedule; a new one needs a rule."""
+    """Return terms as the fields of a core schedule; a new one needs a rule."""
     unknown = sorted(set(timing) - set(Timing.__annotations__))
     if unknown:
         raise InvalidInput("schedule_field_unknown", field=unknown[0], choices=list(Timing.__annotations__))

@@ -1,4 +1,4 @@
-"""JWTs of the house's own login: verified here, made elsewhere.
+"""JWTs of the house's own login: verified here, issued elsewhere.
 
 What is allowed comes from the configuration, never from the token: a secret means HS256 and nothing else, a key set
 means public keys and never a secret. Times are compared with the world's clock. ``sub`` is the tenant.
@@ -32,9 +32,9 @@ SHORTEST_SECRET = 32  # bytes, as RFC 7518 3.2 demands
 LEEWAY = timedelta(seconds=60)
 LATEST = datetime.max.replace(tzinfo=UTC)
 PUBLIC = {"RSA": ("RS256",), "EC": ("ES256",), "OKP": ("EdDSA",)}
-WITHOUT_CLAIM = frozenset({"tasks"})  # what a token may that says nothing of scopes
+WITHOUT_CLAIM = frozenset({"tasks"})  # scopes of a token without a scope claim
 FRESH = 600.0  # seconds that a key set is used without asking again
-ASK_AGAIN = 60.0  # seconds between two questions, whatever tokens come
+ASK_AGAIN = 60.0  # seconds between two fetches, whatever tokens come
 MOST_BYTES = 256 * 1024
 Fetch = Callable[[str], bytes]
 
@@ -70,7 +70,7 @@ class Rules:
 
 
 def _is_safe(url: str) -> bool:
-    """Whether what is fetched from there is what was put there: by https, or from this machine itself."""
+    """Return whether a URL cannot be tampered with on the way: https, or on this machine."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -85,7 +85,7 @@ def _is_safe(url: str) -> bool:
 
 
 class Recogniser:
-    """Callers by their JWT; None for a text that is none."""
+    """Recognise callers by their JWT; return None for a text that is not one."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Recogniser:
     ) -> None:
         self._rules = rules
         self._now = now
-        self._keys = None if rules.jwks_url is None else KeySet(rules.jwks_url, monotonic, fetch or fetched)
+        self._keys = None if rules.jwks_url is None else KeySet(rules.jwks_url, monotonic, fetch or fetch_keys)
 
     def __call__(self, text: str) -> Caller | None:
         if not LOOKS_LIKE.fullmatch(text):
@@ -115,7 +115,7 @@ class Recogniser:
         return Caller(owner, scopes_of(claims) & self._rules.scopes, f"user/{owner}", expires_at=expires_at)
 
     def _claims(self, text: str) -> dict[str, Any]:
-        """What a token says whose signature is right."""
+        """Return the claims of a token, with its signature verified."""
         key, algorithms = self._key_for(text)
         options: Any = {
             "require": ["exp", "sub"],
@@ -152,7 +152,7 @@ class Recogniser:
         return found
 
     def _check_times(self, claims: dict[str, Any]) -> datetime:
-        """Until when it counts."""
+        """Refuse a token outside its time; return when it expires."""
         now = self._now().timestamp()
         try:
             expires, begins = float(claims["exp"]), float(claims.get("nbf", 0))
@@ -169,7 +169,7 @@ class Recogniser:
 
 
 def scopes_of(claims: dict[str, Any]) -> frozenset[str]:
-    """``scope`` as a text of words (RFC 8693) or ``scopes`` as a list; a token without either may have tasks."""
+    """Return the scopes of a token: ``scope`` as text (RFC 8693) or ``scopes`` as a list; without either ``tasks``."""
     scopes = claims.get("scope", claims.get("scopes"))
     if scopes is None:
         return WITHOUT_CLAIM
@@ -181,9 +181,9 @@ def scopes_of(claims: dict[str, Any]) -> frozenset[str]:
 
 
 class KeySet:
-    """Public keys by their ids, asked for now and then; an unknown id is a reason to ask at most once a minute.
+    """Public keys by id, fetched again when they are old; for an unknown id at most once a minute.
 
-    While nobody answers, the keys last seen go on being used.
+    While the URL does not answer, the last keys stay in use.
     """
 
     def __init__(self, url: str, monotonic: Callable[[], float], fetch: Fetch) -> None:
@@ -198,15 +198,15 @@ class KeySet:
         age = self._monotonic() - self._asked_at
         known = self._keys
         if known is None or age > FRESH or (kid not in known and age > ASK_AGAIN):
-            known = self._ask()
+            known = self._refresh()
         if known is None:
             raise KeysUnavailable("jwt_keys_unavailable", ASK_AGAIN)
         if kid is None:
             return next(iter(known.values())) if len(known) == 1 else None
         return known.get(kid)
 
-    def _ask(self) -> dict[str | None, tuple[Any, tuple[str, ...]]] | None:
-        """Once for all who want to know; whoever waited uses what the first one got."""
+    def _refresh(self) -> dict[str | None, tuple[Any, tuple[str, ...]]] | None:
+        """Fetch the keys once for all threads that wait for them."""
         with self._lock:
             if self._monotonic() - self._asked_at > ASK_AGAIN or self._asked_at == float("-inf"):
                 self._asked_at = self._monotonic()
@@ -218,7 +218,7 @@ class KeySet:
 
 
 def keys_from(text: bytes) -> dict[str | None, tuple[Any, tuple[str, ...]]]:
-    """The signing keys of a JWKS (RFC 7517) that we can use; never a symmetric one."""
+    """Return the usable signing keys of a JWKS (RFC 7517); never a symmetric one."""
     document = json.loads(text)
     listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list):
@@ -235,8 +235,8 @@ def keys_from(text: bytes) -> dict[str | None, tuple[Any, tuple[str, ...]]]:
     return found
 
 
-def fetched(url: str) -> bytes:
-    """What stands there: within seconds, not too long, and not elsewhere."""
+def fetch_keys(url: str) -> bytes:
+    """Fetch a key set, with limits on time and size, and without following redirects."""
     timeout = httpx.Timeout(5.0)
     with httpx.stream("GET", url, timeout=timeout, follow_redirects=False) as answer:
         if answer.status_code != 200:

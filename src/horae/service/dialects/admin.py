@@ -27,15 +27,17 @@ from horae.service.dialects.admin_shapes import (
     outcomes_of,
 )
 from horae.service.fields import Instant
-from horae.service.inputs import Tenant, TextFilter, one_line, storable
+from horae.service.inputs import Tenant, TextFilter, check_one_line, check_storable
 from horae.service.paging import Cursor
 from horae.service.problems import refuses
 from horae.service.state import CurrentWorld, require_scopes
 
 router = APIRouter(prefix="/admin", tags=["administration"])
 AdminCaller = Annotated[Caller, Depends(require_scopes("admin"))]
-JobKey = Annotated[str, Query(alias="id", min_length=1, max_length=200, examples=["nightly"]), AfterValidator(one_line)]
-DEEPEST = 10_000  # rows that may be paged over by number; beyond that the cursor is the way
+JobKey = Annotated[
+    str, Query(alias="id", min_length=1, max_length=200, examples=["nightly"]), AfterValidator(check_one_line)
+]
+DEEPEST = 10_000  # rows that can be paged over by number; further only with the cursor
 
 
 @router.get(
@@ -70,7 +72,7 @@ def trigger_job(
     key: JobKey,
     owner: Tenant = None,
     parameters: Annotated[dict[str, Any] | None, Body(examples=[{"day": "2030-01-07"}])] = None,
-    reason: Annotated[str, Query(max_length=2000), AfterValidator(storable)] = "",
+    reason: Annotated[str, Query(max_length=2000), AfterValidator(check_storable)] = "",
 ) -> TriggeredJob:
     """Enabled or not. The body holds parameters that win over the stored ones. It obeys overlap, leaves the rhythm
     alone and is not retried.
@@ -116,7 +118,7 @@ def page_log(
 ) -> LogPage:
     """Page by number, or with `cursor` as far as you like."""
     wanted = replace(
-        _wanted(world, jobId, caller.filter_owner(owner)),
+        _log_filter(world, jobId, caller.filter_owner(owner)),
         outcomes=() if status is None else outcomes_of(status),
         started_after=began,
         started_before=to,
@@ -152,7 +154,7 @@ def clean_log(
     owner: Tenant = None,
     dry_run: Annotated[bool, Query(description="Only count.")] = False,
     confirm: Annotated[bool, Query(description="Yes, older than 14 days, though I said no age.")] = False,
-    reason: Annotated[str, Query(max_length=2000), AfterValidator(storable)] = "",
+    reason: Annotated[str, Query(max_length=2000), AfterValidator(check_storable)] = "",
 ) -> CleanedLog:
     """By age, of all jobs or of one, in small batches; at most 10,000 rows with one call. Runs of jobs that wait, run
     or are dead stay.
@@ -161,7 +163,7 @@ def clean_log(
         raise InvalidInput("before_and_age")
     now = world.clock.now()
     edge = before or now - (logs.KEEP if olderThanDays is None else timedelta(days=olderThanDays))
-    wanted = _wanted(world, jobId, caller.filter_owner(owner))
+    wanted = _log_filter(world, jobId, caller.filter_owner(owner))
     if before is None and olderThanDays is None and not (dry_run or confirm):
         would = logs.clean(world, edge, wanted)
         raise InvalidInput("cleaning_not_confirmed", days=logs.KEEP.days, count=would.removed)
@@ -169,7 +171,7 @@ def clean_log(
     return CleanedLog(removed=done.removed, before=done.before, dry_run=done.dry_run, more=done.more)
 
 
-def _wanted(world: World, job: str | None, owner: str | None) -> LogFilter:
+def _log_filter(world: World, job: str | None, owner: str | None) -> LogFilter:
     return LogFilter(owner=owner) if job is None else logs.wanted_for(world, job, owner=owner)
 
 

@@ -1,4 +1,4 @@
-"""Document 003's administration as it crosses the wire: its names, its words, times in milliseconds since 1970."""
+"""Shapes of document 003's administration: its names, its words, times in milliseconds since 1970."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs as they cross the wire: document 000's names and words, and ours beside them."""
+"""Shapes of jobs in document 000's names and words, with Horae's own fields beside them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from horae.errors import InvalidInput
 from horae.service.fields import LONGEST, Body, Instant, Seconds
 from horae.service.inputs import ReasonBody
 
-SCHEDULER = admin.SCHEDULER  # the queue of this door: in-process workers do not serve it unless they are told to
+SCHEDULER = admin.SCHEDULER  # the default queue of this dialect: in-process workers serve it only where they name it
 GOVERN = "govern"
 Status = Literal["queued", "running", "succeeded", "failed", "dead_letter", "cancelled"]
 WORDS: dict[State, Status] = {
@@ -121,7 +121,7 @@ class JobRequest(Body):
         return self
 
     def request(self, owner: str, key: str | None = None) -> Request:
-        """What is asked of the queue, for this tenant; *key* is that of the header."""
+        """Return the request to the queue for a tenant; *key* is that of the header."""
         if key is not None and self.idempotency_key not in (None, key):
             raise InvalidInput("idempotency_keys_differ", field="idempotency_key")
         attempts = self.max_attempts or DEFAULT_RETRY.attempts
@@ -209,7 +209,7 @@ class JobShape(BaseModel):
     handler: str
     payload: Any
     owner: str
-    token: int = Field(description="Names the current holder; whoever ends the attempt must show it.")
+    token: int = Field(description="Names the current holder; the attempt can only be ended with it.")
     worker_id: str | None
     leased_until: Instant | None
     planned_at: Instant
@@ -310,7 +310,7 @@ class Reasons(BaseModel):
     @classmethod
     def of(cls, job: Job, reasons: tuple[Reason, ...]) -> Self:
         def text_of(reason: Reason) -> str:
-            if reason.code == "no_worker":  # whoever pulls over HTTP is no process of ours
+            if reason.code == "no_worker":  # callers over HTTP are not listed as workers
                 return f"{reason.text} by itself; it waits for somebody to pull"
             return reason.text.replace(prefix_of(job.owner), "") if job.concurrency_key else reason.text
 

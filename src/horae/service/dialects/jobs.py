@@ -1,4 +1,4 @@
-"""Jobs over HTTP: enqueue them, look at them, and act on them by hand. The worker's side is ``pulling.py``."""
+"""Document 000's jobs: enqueue them, read them, and act on them by hand. ``held_jobs`` is the worker's side."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def runs(job_id: JobId, world: CurrentWorld, caller: CurrentCaller) -> Runs:
     "/jobs/{job_id}/why", operation_id="explain_job", summary="Why a job stands where it stands", responses=refuses(404)
 )
 def why(job_id: JobId, world: CurrentWorld, service: CurrentService, caller: CurrentCaller) -> Reasons:
-    return Reasons.of(*local.explained(_here(world, service, caller), job_id))
+    return Reasons.of(*local.explain(_here(world, service, caller), job_id))
 
 
 def _page(here: api.Here, wanted: Filter, limit: int, cursor: str | None, before: str | None = None) -> JobPage:
@@ -203,7 +203,7 @@ def _page(here: api.Here, wanted: Filter, limit: int, cursor: str | None, before
 
 @router.post("/jobs/revive", operation_id="revive_jobs", summary="Give many dead letters a new life")
 def revive_many(body: ReviveJobs, world: CurrentWorld, service: CurrentService, caller: CurrentCaller) -> RevivedJobs:
-    """Says how many match; changes them only with `dry_run: false`. One refusal stops nobody else."""
+    """Return how many match; change them only with `dry_run: false`. One refusal does not stop the others."""
     wanted = Filter(("dead",), body.queue, body.handler, None, body.tag, None, body.object_type, body.object_id)
     return RevivedJobs(**asdict(local.revive_many(_here(world, service, caller), wanted, body.dry_run, body.reason)))
 

@@ -26,7 +26,7 @@ from horae.api.values import to_json
 from horae.core.scheduled_tasks.task import LONGEST_NAME
 from horae.core.schedules.words import Language
 from horae.errors import InvalidInput
-from horae.service.inputs import AuditReason, IfMatch, ReasonBody, Tenant, storable
+from horae.service.inputs import AuditReason, IfMatch, ReasonBody, Tenant, check_storable
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
@@ -46,7 +46,7 @@ NO_REASON = ReasonBody()
 _ETAG = re.compile(r'\s*(?:W/)?"([0-9]{1,9})(?:\.[0-9a-f]{1,64})?"\s*')
 AS_STORED: dict[str, Any] = {}
 LONGEST_EXPRESSION = 255
-Text = Annotated[StrictStr, AfterValidator(storable)]
+Text = Annotated[StrictStr, AfterValidator(check_storable)]
 
 INTERVAL: dict[str, Any] = {
     "name": "demo interval",
@@ -114,7 +114,7 @@ class TaskBody(BaseModel):
 
     @property
     def terms(self) -> TaskTerms:
-        """What was said, without the nulls."""
+        """The terms that were sent, without nulls."""
         return cast("TaskTerms", self.model_dump(exclude_none=True))
 
 
@@ -149,7 +149,7 @@ async def list_(
     cursor: Cursor = None,
     rooms: CallerRooms = rooms_for(ScheduledTasks.list),
 ) -> Response:
-    """An operator sees everybody's, user by user, or those of `user_id`."""
+    """An operator sees those of all users, user by user, or of `user_id`."""
     return answer(await rooms.scheduled_tasks.list(user_id=user_id, lang=lang).page(cursor, limit=limit))
 
 
@@ -176,8 +176,8 @@ async def create(
     tasks may be enabled as the operator allows; one more is refused with 409 `quota_exceeded`.
     """
     made = await rooms.scheduled_tasks.create(key=key, reason=reason, lang=lang, **body.terms)
-    place = f"{request.scope.get('root_path', '')}/scheduled-tasks/{made.id}"
-    return _tagged(made, 200 if made.deduplicated else 201, Location=place)
+    location = f"{request.scope.get('root_path', '')}/scheduled-tasks/{made.id}"
+    return _tagged(made, 200 if made.deduplicated else 201, Location=location)
 
 
 @router.post(
@@ -302,8 +302,8 @@ async def release(
 
 
 def _tagged(task: ScheduledTask, status: int = 200, **headers: str) -> Response:
-    """Before the dot the version, for ``If-Match``; behind it all that is told, for ``If-None-Match``: runs and locks
-    come and go without a new version.
+    """Return a task with its ETag: before the dot the version, for ``If-Match``; behind it a digest of all fields, for
+    ``If-None-Match``, as runs and locks change without a new version.
     """
     content = {name: value for name, value in to_json(task).items() if name not in ("warnings", "deduplicated")}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -311,7 +311,7 @@ def _tagged(task: ScheduledTask, status: int = 200, **headers: str) -> Response:
 
 
 def versions_from(if_match: str | None) -> frozenset[int] | None:
-    """The versions that a caller would change; None: any."""
+    """Return the versions in an If-Match header; None for any."""
     if if_match is None or if_match.strip() == "*":
         return None
     found = [_ETAG.fullmatch(each) for each in if_match.split(",")]
@@ -321,7 +321,7 @@ def versions_from(if_match: str | None) -> frozenset[int] | None:
 
 
 def preferred(header: str) -> Language:
-    """English or Chinese, whichever an Accept-Language header would rather have."""
+    """Return English or Chinese, whichever an Accept-Language header prefers."""
     best: tuple[float, Language] = (0.0, "en")
     for part in header.split(","):
         name, _, rest = part.partition(";")

@@ -1,4 +1,4 @@
-"""Document 004's verbs on definitions (S4-13), thin: ``/scheduler/jobs/{key}/start``, ``schedule``, ``stop``,
+"""Document 004's verbs on definitions (S4-13): ``/scheduler/jobs/{key}/start``, ``schedule``, ``stop``,
 ``trigger``, and its two lists. They stand beside document 000's jobs of the same prefix; no verb is in both (C-37).
 """
 
@@ -31,7 +31,7 @@ from horae.service.dialects.scheduler_shapes import (
     StartJob,
     TimeOfDay,
 )
-from horae.service.inputs import TextFilter, one_line, seconds_text
+from horae.service.inputs import TextFilter, check_one_line, seconds_text
 from horae.service.problems import refuses
 from horae.service.state import CurrentService, CurrentWorld, Service, require_scopes
 
@@ -42,7 +42,7 @@ JobKey = Annotated[
     Path(
         min_length=1, max_length=200, description="A job of `available_jobs`, or a schedule.", examples=["sync_daily"]
     ),
-    AfterValidator(one_line),
+    AfterValidator(check_one_line),
 ]
 MOST_EXECUTIONS = 100
 
@@ -58,9 +58,9 @@ def start(
 ) -> Arranged:
     """Now and then every `interval_minutes`, also after a restart. Without a body, a job that was stopped goes on at
     the times that it had."""
-    handler, queue = _known(world, service, key)
+    handler, queue = _find_handler(world, service, key)
     if body is None:
-        return Arranged.of(_restarted(world, key, caller), "started")
+        return Arranged.of(_restart(world, key, caller), "started")
     made = scheduler_dialect.arrange(
         world, key, handler, "every", seconds_text(body.interval_minutes * 60), queue=queue, actor=caller.actor
     )
@@ -77,7 +77,7 @@ def schedule(
     world: CurrentWorld, service: CurrentService, caller: AdminCaller, key: JobKey, body: TimeOfDay
 ) -> Arranged:
     """Every day at this time, also after a restart; in the schedule's zone unless one is given, UTC for a new one."""
-    handler, queue = _known(world, service, key)
+    handler, queue = _find_handler(world, service, key)
     expression = f"{body.minute} {body.hour} * * *"
     made = scheduler_dialect.arrange(
         world, key, handler, "cron", expression, zone=body.timezone, queue=queue, actor=caller.actor
@@ -93,7 +93,7 @@ def stop(world: CurrentWorld, service: CurrentService, caller: AdminCaller, key:
     try:
         return Arranged.of(toggles.switch(world, key, False, actor=caller.actor), "stopped")
     except NotFound:
-        _known(world, service, key)
+        _find_handler(world, service, key)
         return Arranged(job_id=key, status="stopped", enabled=False, trigger="", next_run_time=None)
 
 
@@ -113,7 +113,7 @@ def trigger(
         done = firing.trigger(world, key, parameters, actor=caller.actor)
         return ExecutionTriggered(job_id=key, triggered=done.ran, execution=done.job_id, reason=done.fire.reason)
     except NotFound:
-        handler, queue = _known(world, service, key)
+        handler, queue = _find_handler(world, service, key)
         request = jobs.Request(handler, parameters, queue, retry=Retry.none())
         return ExecutionTriggered(job_id=key, triggered=True, execution=jobs.enqueue(world, request).id, reason=None)
 
@@ -139,21 +139,21 @@ def executions(
     job_id: TextFilter = None,
     limit: Annotated[int, Query(ge=1, le=2**31, description="At most 100; more is cut.")] = 20,
 ) -> list[Execution]:
-    """Of one job or of all; a job that nobody knows has none."""
+    """Of one job or of all; an unknown job has none."""
     wanted = LogFilter(owner=caller.sees) if not job_id else logs.wanted_for(world, job_id, owner=caller.sees)
     found = [Execution.of(line) for line in logs.page(world, wanted, limit=min(limit, MOST_EXECUTIONS))]
     return sorted(found, key=lambda each: each.started_at or EPOCH, reverse=True)
 
 
-def _restarted(world: World, key: str, caller: Caller) -> Schedule:
+def _restart(world: World, key: str, caller: Caller) -> Schedule:
     try:
         return scheduler_dialect.restart(world, key, actor=caller.actor)
     except NotFound:
         raise InvalidInput("job_never_started", key=key) from None
 
 
-def _known(world: World, service: Service, key: str) -> tuple[str, str]:
-    """The handler and the queue behind a key: of its schedule, or of a handler with that name."""
+def _find_handler(world: World, service: Service, key: str) -> tuple[str, str]:
+    """Return the handler and the queue behind a key: of its schedule, or of a handler with that name."""
     found: Schedule | None = world.store.read(lambda tx: tx.schedules.get(key, SYSTEM))
     if found is not None:
         return found.handler, found.queue

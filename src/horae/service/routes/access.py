@@ -60,7 +60,7 @@ class NewToken(ReasonBody):
 
 
 class PutOwner(ReasonBody):
-    """What is special about a tenant; what is left out is as for everybody."""
+    """Settings of a tenant; what is left out is the default."""
 
     allow_networks: list[Annotated[str, Field(max_length=60)]] = Field(
         default=[],
@@ -76,7 +76,7 @@ class PutOwner(ReasonBody):
         examples=[[443, 8080]],
     )
     max_enabled_tasks: Annotated[int, Field(ge=0, le=MOST_TASKS)] | None = Field(
-        default=None, description="How many of its tasks may be enabled; 0: any number; null: as for everybody."
+        default=None, description="How many of its tasks may be enabled; 0: any number; null: the default."
     )
 
 
@@ -127,7 +127,7 @@ async def list_tokens(
 
 @router.delete(
     "/tokens/{token_id}", tags=["tokens"], operation_id="revoke_token",
-    summary="Let nobody be recognised by it any more", response_model=Token, responses=refuses(404),
+    summary="Revoke a token", response_model=Token, responses=refuses(404),
 )  # fmt: skip
 async def revoke_token(
     token_id: TokenId, reason: ReasonQuery = "", rooms: CallerRooms = rooms_for(Tokens.revoke)

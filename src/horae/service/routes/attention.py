@@ -1,7 +1,7 @@
 """``/attention/lanes``: tasks and events for agents, what a lane looks like, and what only an operator may decide.
 
-Agents themselves run elsewhere, over the same store. A lane belongs to a tenant; nobody else's exists. What the agent
-may not do for itself (answer its own confirmations, lift a switch, kill) needs the scope ``admin``.
+Agents themselves run elsewhere, over the same store. A lane belongs to a tenant; those of others are not found. What
+the agent may not do for itself (answer its own confirmations, lift a switch, kill) needs the scope ``admin``.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from horae.core.attention.task import HIGHEST, LOWEST, NORMAL, TaskState
 from horae.errors import InvalidInput
 from horae.service.event_stream import JournalStream, begin_at
 from horae.service.fields import MOST, Body, Instant, Seconds
-from horae.service.inputs import ReasonBody, Tenant, one_line
+from horae.service.inputs import ReasonBody, Tenant, check_one_line
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, caller_for, rooms_for
 from horae.service.state import CurrentWorld
 
 router = APIRouter(prefix="/attention/lanes", tags=["attention"])
-OneLine = AfterValidator(one_line)
+OneLine = AfterValidator(check_one_line)
 LaneName = Annotated[
     str,
     Path(max_length=200, pattern="^[A-Za-z0-9][A-Za-z0-9_.:/@-]*$", description="The agent's name.", examples=["ops"]),
@@ -78,7 +78,7 @@ class NewTask(Body):
     )
     start_at: Instant | None = Field(default=None, description="Not before; now, when left out.")
     delay: Seconds | None = Field(default=None, description="Instead of start_at.")
-    due_by: Instant | None = Field(default=None, description="When the agent is told that its time is up.")
+    due_by: Instant | None = Field(default=None, description="When the agent gets the message that its time is up.")
     expires_at: Instant | None = Field(default=None, description="Cancelled if it has not begun by then.")
 
 
@@ -90,7 +90,7 @@ class NewEvent(Body):
     )
 
     key: Annotated[str, Field(min_length=1, max_length=200), OneLine] = Field(description="What happened.")
-    data: dict[str, Any] = Field(default=NO_DATA, description="What the agent is told about it.")
+    data: dict[str, Any] = Field(default=NO_DATA, description="What the agent gets with it.")
     event_id: Annotated[str, Field(min_length=1, max_length=255), OneLine] | None = Field(
         default=None, description="The same id twice is the same event."
     )
@@ -133,7 +133,7 @@ NOTHING, CANCEL = ReasonBody(), CancelTask()
 async def list_lanes(
     owner: Tenant = None, limit: Limit = 100, cursor: Cursor = None, rooms: CallerRooms = rooms_for(Attention.lanes)
 ) -> Response:
-    """A lane is made by the first task or event. An operator sees everybody's, or those of `owner`."""
+    """A lane is made by the first task or event. An operator sees those of all tenants, or of `owner`."""
     return answer(await rooms.attention.lanes(owner=owner).page(cursor, limit=limit))
 
 
@@ -176,8 +176,8 @@ async def add_task(
 ) -> Response:
     """It may interrupt the focus, at a safe point, if its priority is higher by the lane's margin (10)."""
     made = await rooms.attention.add(lane, owner=owner, **{**dict(body), "key": _key(body.key, key)})
-    where = f"{request.scope.get('root_path', '')}/attention/lanes/{lane}/tasks/{made.id}"
-    return answer(made, 200 if made.deduplicated else 201, Location=where)
+    location = f"{request.scope.get('root_path', '')}/attention/lanes/{lane}/tasks/{made.id}"
+    return answer(made, 200 if made.deduplicated else 201, Location=location)
 
 
 @router.get(
@@ -231,13 +231,13 @@ async def kill_task(
     summary="Tell an agent that something happened",
     status_code=201,
     response_model=PostedEvent,
-    responses={200: {"model": PostedEvent, "description": "It was told before: same event_id."}, **refuses(404, 409)},
+    responses={200: {"model": PostedEvent, "description": "It was posted before: same event_id."}, **refuses(404, 409)},
 )
 async def post_event(
     lane: LaneName, body: NewEvent, owner: Tenant = None, rooms: CallerRooms = rooms_for(Attention.post)
 ) -> Response:
     """What follows is decided by the rules of the agent, as its last driver left them; without one the event wakes
-    whoever waits for it, or is kept for seven days.
+    the task that waits for it, or is kept for seven days.
     """
     posted = await rooms.attention.post(lane, owner=owner, **dict(body))
     return answer(posted, 200 if posted.deduplicated else 201)
@@ -275,7 +275,7 @@ async def answer_confirmation(
     owner: Tenant = None,
     rooms: CallerRooms = rooms_for(Attention.confirm),
 ) -> Response:
-    """Only an operator's token may answer; the agent is told whose it was. An approval permits exactly this action with
+    """Only an operator's token may answer; the agent learns whose it was. An approval permits exactly this action with
     these arguments, once, before the deadline. An answer after it changes nothing: 409.
     """
     return answer(await rooms.attention.confirm(lane, wait, owner=owner, **dict(body)))

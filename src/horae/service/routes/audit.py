@@ -34,7 +34,7 @@ async def list_audit(
 
 
 @router.post(
-    "/verify", operation_id="verify_audit", summary="Has anybody touched what was written down",
+    "/verify", operation_id="verify_audit", summary="Check that no entry was changed",
     response_model=Verification,
 )  # fmt: skip
 async def verify_audit(owner: Tenant = None, rooms: CallerRooms = rooms_for(Audit.verify)) -> Response:

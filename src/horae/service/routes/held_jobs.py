@@ -106,7 +106,7 @@ async def claim(body: Claim, request: Request, rooms: CallerRooms = rooms_for(Jo
         caller.require_queue(queue)
     want = Want(body.worker_id, queues, body.limit, timedelta(seconds=body.lease), caller.sees)
     patience = min(timedelta(seconds=body.wait), service.options.longest_wait)
-    return answer(published(tuple[Job, ...], await taken(world_of(request), want, caller, request, patience)))
+    return answer(published(tuple[Job, ...], await claim_or_wait(world_of(request), want, caller, request, patience)))
 
 
 @router.post("/peek", operation_id="peek", summary="When is the next job due", response_model=Upcoming)
@@ -120,7 +120,7 @@ async def peek(body: Peek, rooms: CallerRooms = rooms_for(Jobs.peek)) -> Respons
 
 @router.post("/renew", operation_id="renew", summary="Keep jobs for longer", response_model=Page[Renewal])
 async def renew(body: Renew, rooms: CallerRooms = rooms_for(Jobs.renew)) -> Response:
-    """Renew at a third of the lease. `held: false` means that the job is somebody else's now; `cancel_requested` asks
+    """Renew at a third of the lease. `held: false` means that another worker has the job now; `cancel_requested` asks
     you to stop; `busy` that its row was locked: renew again in a moment.
     """
     return answer(await rooms.jobs.renew([value_of(Hold, each) for each in body.holds], lease=body.lease))
@@ -130,9 +130,9 @@ async def renew(body: Renew, rooms: CallerRooms = rooms_for(Jobs.renew)) -> Resp
 async def settle(
     body: Settle, request: Request, later: BackgroundTasks, rooms: CallerRooms = rooms_for(Jobs.settle)
 ) -> Response:
-    """Each ending is answered by itself. `accepted: false` means that the job is somebody else's now, or has ended."""
+    """Each ending is answered by itself. `accepted: false`: another worker has the job now, or it has ended."""
     settled = await rooms.jobs.settle([value_of(Ending, each) for each in body.endings])
-    tell_dead(request, later, [each.job_id for each in settled if each.state == "dead"])
+    report_dead(request, later, [each.job_id for each in settled if each.state == "dead"])
     return answer(settled)
 
 
@@ -140,7 +140,7 @@ async def settle(
     "/{job_id}/ack", operation_id="ack", summary="The job is done", response_model=Job, responses=refuses(404, 409)
 )
 async def ack(job_id: JobId, body: Ack, rooms: CallerRooms = rooms_for(Jobs.ack)) -> Response:
-    """409 `lease_lost` means that somebody else holds the job now; drop the result."""
+    """409 `lease_lost` means that another worker holds the job now; drop the result."""
     due, link = body.next_action_at, body.audit_event_id
     done = await rooms.jobs.ack(job_id, body.token, result=body.result, next_action_at=due, audit_event_id=link)
     return answer(done)
@@ -154,7 +154,7 @@ async def fail(
 ) -> Response:
     """It is tried again by its policy or after `retry_delay`, or is dead when its attempts are used up."""
     job = await rooms.jobs.fail(job_id, **body.model_dump())
-    tell_dead(request, later, [job.id] if job.state == "dead" else [])
+    report_dead(request, later, [job.id] if job.state == "dead" else [])
     return answer(job)
 
 
@@ -176,19 +176,21 @@ async def progress(job_id: JobId, body: Progress, rooms: CallerRooms = rooms_for
     return answer(await rooms.jobs.progress(job_id, **body.model_dump()))
 
 
-def tell_dead(request: Request, later: BackgroundTasks, job_ids: list[str]) -> None:
-    """Tell of dead letters after the answer, so that no listener delays it (S0-20)."""
+def report_dead(request: Request, later: BackgroundTasks, job_ids: list[str]) -> None:
+    """Report dead jobs after the answer, so that no listener delays it (S0-20)."""
     died, world = service_of(request).options.died, world_of(request)
 
-    async def tell(job_id: str) -> None:
+    async def report(job_id: str) -> None:
         if died is not None:
             await died(await run_in_threadpool(verbs.get, world, job_id))
 
     for job_id in job_ids if died is not None else ():
-        later.add_task(tell, job_id)
+        later.add_task(report, job_id)
 
 
-async def taken(world: World, want: Want, caller: Caller, request: Request, patience: timedelta) -> list[core.Job]:
-    """Take what is due; where that is nothing, wait for something, but no longer than *patience*."""
+async def claim_or_wait(
+    world: World, want: Want, caller: Caller, request: Request, patience: timedelta
+) -> list[core.Job]:
+    """Claim what is due; where that is nothing, wait for a job, but no longer than *patience*."""
     jobs, _ = await run_in_threadpool(take, world, want)
     return jobs or (await room_of(request.app).wait(world, want, caller, request, patience) if patience else [])

@@ -94,9 +94,9 @@ async def enqueue(
     """One job, due at `run_at`, after `delay` seconds, or now. The same `key` with the same request answers 200 with
     the job that is there; with another request 409 `key_conflict`.
     """
-    made = await rooms.jobs.enqueue(**options_of(_keyed(value_of(NewJob, body), key)))
-    place = f"{request.scope.get('root_path', '')}/jobs/{made.id}"
-    return answer(made, 200 if made.deduplicated else 201, Location=place)
+    made = await rooms.jobs.enqueue(**options_of(_with_key(value_of(NewJob, body), key)))
+    location = f"{request.scope.get('root_path', '')}/jobs/{made.id}"
+    return answer(made, 200 if made.deduplicated else 201, Location=location)
 
 
 @router.post(
@@ -141,7 +141,7 @@ async def list_(
 
 @router.post("/revive", operation_id="revive_dead", summary="Revive many dead jobs", response_model=Revived)
 async def revive_many(body: ReviveMany, rooms: CallerRooms = rooms_for(Jobs.revive_many)) -> Response:
-    """Says how many match; changes them only with `dry_run: false`. One refusal stops nobody else."""
+    """Return how many match; change them only with `dry_run: false`. One refusal does not stop the others."""
     return answer(await rooms.jobs.revive_many(**body.model_dump()))
 
 
@@ -206,7 +206,7 @@ async def rerun(job_id: JobId, body: Rerun = AGAIN, rooms: CallerRooms = rooms_f
     return answer(await rooms.jobs.rerun(job_id, payload=body.payload, reason=body.reason), 201)
 
 
-def _keyed(request: NewJob, key: str | None) -> NewJob:
+def _with_key(request: NewJob, key: str | None) -> NewJob:
     if key is not None and request.key not in (None, key):
         raise InvalidInput("idempotency_keys_differ", field="key")
     return request if key is None else replace(request, key=key)

@@ -12,13 +12,13 @@ from horae.api.operation import Page
 from horae.api.queues import Limits, Queue, QueueDetail, Queues, RunningLimit, Worker, Workers
 from horae.core.jobs.job import Order
 from horae.core.jobs.running_limits import MOST
-from horae.service.inputs import ReasonBody, ReasonQuery, one_line
+from horae.service.inputs import ReasonBody, ReasonQuery, check_one_line
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
 
 router = APIRouter(tags=["queues"])
-Name = Annotated[str, Path(min_length=1, max_length=100, examples=["mail"]), AfterValidator(one_line)]
-LimitName = Annotated[str, Path(min_length=1, max_length=200, examples=["group:etl"]), AfterValidator(one_line)]
+Name = Annotated[str, Path(min_length=1, max_length=100, examples=["mail"]), AfterValidator(check_one_line)]
+LimitName = Annotated[str, Path(min_length=1, max_length=200, examples=["group:etl"]), AfterValidator(check_one_line)]
 Number = Annotated[int, Field(ge=1, le=MOST)]
 NOTHING = ReasonBody()
 

@@ -23,7 +23,7 @@ from horae.api.schedules.values import (
     Triggered,
     Version,
 )
-from horae.service.addresses import GROUPS, addressable, only_meaning
+from horae.service.addresses import GROUPS, check_key, refuse_ambiguous
 from horae.service.fields import Instant, Seconds
 from horae.service.inputs import AuditReason, IfMatch, ReasonBody, ScheduleKey, Tenant, TextFilter, etag, version_from
 from horae.service.models import Model, model_of, value_of
@@ -62,7 +62,7 @@ class NewSchedule(TimingBody):
         Field(
             min_length=1, max_length=200, description="Slashes are fine, unless a path with it means something else."
         ),
-        AfterValidator(addressable),
+        AfterValidator(check_key),
     ]
     reason: AuditReason = ""
 
@@ -131,7 +131,7 @@ async def create(body: NewSchedule, owner: Tenant = None, rooms: CallerRooms = r
 async def pause_group(
     group: str, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.pause_group)
 ) -> Response:
-    await only_meaning(rooms, f"the group {group!r}", f"{GROUPS}/{group}", owner)
+    await refuse_ambiguous(rooms, f"the group {group!r}", f"{GROUPS}/{group}", owner)
     return answer(await rooms.schedules.pause_group(group, owner=owner, reason=body.reason))
 
 
@@ -142,7 +142,7 @@ async def pause_group(
 async def resume_group(
     group: str, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.resume_group)
 ) -> Response:
-    await only_meaning(rooms, f"the group {group!r}", f"{GROUPS}/{group}", owner)
+    await refuse_ambiguous(rooms, f"the group {group!r}", f"{GROUPS}/{group}", owner)
     return answer(await rooms.schedules.resume_group(group, owner=owner, reason=body.reason))
 
 
@@ -202,7 +202,7 @@ async def preview(
     owner: Tenant = None,
     rooms: CallerRooms = rooms_for(Schedules.preview),
 ) -> Response:
-    await only_meaning(rooms, f"the next fires of {key!r}", f"{key}/preview", owner)
+    await refuse_ambiguous(rooms, f"the next fires of {key!r}", f"{key}/preview", owner)
     return answer(await rooms.schedules.preview(key, count=count, owner=owner))
 
 
@@ -218,7 +218,7 @@ async def history(
     rooms: CallerRooms = rooms_for(Schedules.history),
 ) -> Response:
     """The newest first. All records of one instant stay together, so a page may be a little longer than asked for."""
-    await only_meaning(rooms, f"the history of {key!r}", f"{key}/history", owner)
+    await refuse_ambiguous(rooms, f"the history of {key!r}", f"{key}/history", owner)
     return answer(await rooms.schedules.history(key, owner=owner).page(cursor, limit=limit))
 
 
@@ -229,7 +229,7 @@ async def history(
 async def versions(
     key: ScheduleKey, limit: Limit = 50, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.versions)
 ) -> Response:  # fmt: skip
-    await only_meaning(rooms, f"the versions of {key!r}", f"{key}/versions", owner)
+    await refuse_ambiguous(rooms, f"the versions of {key!r}", f"{key}/versions", owner)
     return answer(await rooms.schedules.versions(key, owner=owner, limit=limit))
 
 
@@ -252,7 +252,7 @@ async def change(
     owner: Tenant = None,
     rooms: CallerRooms = rooms_for(Schedules.change),
 ) -> Response:
-    """Only what is named; the next fire is computed anew. With `If-Match`, only if nobody changed it meanwhile."""
+    """Only what is named; the next fire is computed anew. With `If-Match`, only if it was not changed meanwhile."""
     version, timing = version_from(if_match), value_of(Timing, body)
     return _tagged(await rooms.schedules.change(key, version=version, owner=owner, reason=body.reason, **timing))
 
@@ -281,7 +281,7 @@ async def forecast(
     owner: Tenant = None,
     rooms: CallerRooms = rooms_for(Schedules.forecast),
 ) -> Response:
-    """As the rules say now: what is paused or off does not fire, and nobody knows what else will be changed."""
+    """As the rules say now: what is paused or off does not fire, and later changes are not foreseen."""
     return answer(await rooms.schedules.forecast(hours=hours, owner=owner, limit=limit))
 
 
