@@ -17,7 +17,7 @@ from horae.actions.jobs.requests import Request
 from horae.api.operation import Call, Listing, Method, Room, Streamed
 from horae.api.rooms import Rooms
 from horae.service.asgi import ROUTERS
-from horae.service.rooms import DOORS
+from horae.service.rooms import ROUTE_OPERATIONS
 
 AnyMethod = Method[..., Any, Any, Any]
 OURS = "horae.service.routes."
@@ -64,7 +64,7 @@ def routes() -> list[APIRoute]:
 
 def opened(dependant: Dependant) -> list[AnyMethod]:
     """The operations behind a route."""
-    mine = [DOORS[dependant.call]] if dependant.call in DOORS else []
+    mine = [ROUTE_OPERATIONS[dependant.call]] if dependant.call in ROUTE_OPERATIONS else []
     return mine + [each for inner in dependant.dependencies for each in opened(inner)]
 
 

@@ -32,7 +32,6 @@ SLEEPS = {
     "runtime/test_scheduler.py": 1,
     "runtime/test_unawaited.py": 3,
     "runtime/test_worker.py": 14,
-    "service/test_waiting.py": 1,
 }
 
 # Why a test asserts more than twelve times.

@@ -9,6 +9,9 @@ ERRORS = {
     "aging_cap_too_high": "aging_cap {aging_cap} must stay below margin {margin}, or age could interrupt.",
     "cognition_declared_twice": "Tasks of kind {kind!r} have a cognition already; declare one for each kind.",
     "confirm_timeout_missing": "confirm_timeout is a timedelta above zero: a person may never answer.",
+    "confirmation_decided": "Confirmation {id} has already been {verdict} by {decided_by}; that answer counts.",
+    "confirmation_not_needed": "Confirmation {id} is no longer needed: its task does not wait for it any more.",
+    "confirmation_timed_out": "Confirmation {id} was not answered by {deadline} and has timed out.",
     "confirmation_unknown": "There is no confirmation {id} in lane {lane!r}.",
     "effect_unknown": "Unknown effect {effect!r}; choose one of {choices}.",
     "failure_without_reason": "A failure needs a reason that a person can read.",
@@ -36,6 +39,7 @@ ERRORS = {
     "stack_without_room": "A stack needs room for at least one task, and aging a positive period.",
     "start_at_and_delay": "Give start_at or delay, not both.",
     "switch_unknown": "{switch!r} is not a switch of control; choose from {choices}.",
+    "task_id_malformed": "{id!r} is not the id of a task; ids look like t12.",
     "task_id_unreadable": "There is no task {id!r}; ids look like t12.",
     "task_key_taken": "The key {key!r} already belongs to task {id}, which is about something else. Choose another "
     "key.",

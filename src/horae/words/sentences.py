@@ -24,6 +24,7 @@ from horae.words import (
     scheduled_tasks,
     schedules,
     secrets,
+    service,
     settings,
     stores,
 )
@@ -37,6 +38,7 @@ ROOMS: dict[str, Mapping[str, str]] = {
     "access": access.ERRORS,
     "secrets": secrets.ERRORS,
     "outgoing": outgoing.ERRORS,
+    "service": service.ERRORS,
     "stores": stores.ERRORS,
     "mcp": mcp.ERRORS,
     "declarations": declarations.ERRORS,
