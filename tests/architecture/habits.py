@@ -13,13 +13,9 @@ MOST_ASSERTS = 12
 SLEEPS = {
     "attention/test_machinery.py": 2,
     "attention/test_poison.py": 2,
-    "cli/test_demo.py": 1,
-    "cli/test_server.py": 2,
-    "cli/test_worker.py": 1,
     "declared/conftest.py": 1,
     "declared/test_limits_and_needs.py": 1,
     "declared/test_running.py": 6,
-    "examples/test_workers.py": 3,
     "journeys/conftest.py": 3,
     "journeys/embedded.py": 9,
     "journeys/locked.py": 1,
