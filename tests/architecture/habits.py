@@ -11,10 +11,6 @@ MOST_ASSERTS = 12
 
 # Sleeps that are left, by file. The numbers may only become smaller: wait for a signal, or poll with `tests.support`.
 SLEEPS = {
-    "cli/test_demo.py": 1,
-    "cli/test_server.py": 2,
-    "cli/test_worker.py": 1,
-    "examples/test_workers.py": 3,
     "journeys/conftest.py": 3,
     "journeys/embedded.py": 9,
     "journeys/locked.py": 1,

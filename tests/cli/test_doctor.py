@@ -441,7 +441,9 @@ def test_a_server_is_asked_for_its_clock_its_promise_and_its_hints(
 
 def test_every_command_of_ours_that_mends_exists(world: World, horae: Command, environment: Path) -> None:
     source = Path(machine.__file__).parent
-    answer = "\n".join(file.read_text() for file in [*source.glob("*.py"), source.parent / "cli" / "doctor.py"])
+    answer = "\n".join(
+        file.read_text() for file in [*source.glob("*.py"), source.parent / "cli" / "installation" / "doctor.py"]
+    )
 
     assert commands_in(answer)
     for words in commands_in(answer):

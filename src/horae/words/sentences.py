@@ -43,7 +43,7 @@ ROOMS: dict[str, Mapping[str, str]] = {
     "mcp": mcp.ERRORS,
     "declarations": declarations.ERRORS,
     "settings": settings.ERRORS,
-    "cli": cli.ERRORS,
+    "command_line": cli.ERRORS,
 }
 JOINED = {"lines": "\n", "path": " → "}  # how a list is read, where it is not with commas
 ENGLISH = {reason: text for table in ROOMS.values() for reason, text in table.items()}
