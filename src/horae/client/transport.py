@@ -186,6 +186,12 @@ class SyncTransport:
                 return tries.read(answer, call)
             pause(wait)
 
+    def monotonic(self) -> float:
+        return _clock.monotonic()
+
+    def pause(self, seconds: float) -> None:
+        pause(seconds)
+
     def follow(self, call: Call[T]) -> Iterator[T]:
         """What a stream says, for as long as somebody listens; after a break it goes on where it was."""
         tries, heard = Tries(self.place, call), Events()
@@ -225,6 +231,12 @@ class AsyncTransport:
             if (wait := tries.after_answer(answer)) is None:
                 return tries.read(answer, call)
             await pause_async(wait)
+
+    def monotonic(self) -> float:
+        return _clock.monotonic()
+
+    async def pause(self, seconds: float) -> None:
+        await pause_async(seconds)
 
     async def follow(self, call: Call[T]) -> AsyncIterator[T]:
         """What a stream says, for as long as somebody listens; after a break it goes on where it was."""

@@ -27,6 +27,12 @@ class Local:
     def send(self, call: Call[T]) -> T:
         return perform(self._here(), call)
 
+    def monotonic(self) -> float:
+        return self._here().world.clock.monotonic()
+
+    def pause(self, seconds: float) -> None:
+        threading.Event().wait(seconds)
+
     def follow(self, call: Call[T]) -> Iterator[T]:
         here, hinted = self._here(), threading.Event()
         tail = tail_of(here, call)

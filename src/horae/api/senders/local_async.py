@@ -33,6 +33,13 @@ class LocalAsync:
         answer: T = await self._threads(lambda: perform(self._here(), call))
         return answer
 
+    def monotonic(self) -> float:
+        return self._here().world.clock.monotonic()
+
+    async def pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.Event().wait(), seconds)
+
     async def follow(self, call: Call[T]) -> AsyncIterator[T]:
         """Iterate over a stream; no thread is held while there is nothing to read."""
         here: Here = await self._threads(self._here)
