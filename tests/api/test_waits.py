@@ -57,10 +57,12 @@ def test_a_job_that_has_ended_is_returned_at_once_however_often(rooms: Sent, ser
 @pytest.mark.parametrize("state", ["succeeded", "dead", "cancelled"])
 def test_each_end_ends_a_wait(rooms: Sent, served: Served, queue: str, beside: ThreadPoolExecutor, state: str) -> None:
     made = rooms.house.jobs.enqueue("a", queue=queue, retry=Retry.none())
-    if state == "cancelled":
-        beside.submit(verbs.cancel, served.world, made.id)
-    else:
-        beside.submit(end_one, served.world, queue, **({} if state == "succeeded" else {"error": "no", "final": True}))
+    end = {
+        "succeeded": lambda: end_one(served.world, queue),
+        "dead": lambda: end_one(served.world, queue, error="no", final=True),
+        "cancelled": lambda: verbs.cancel(served.world, made.id),
+    }
+    beside.submit(end[state])
 
     assert rooms.house.jobs.wait(made.id, timeout=SOON).state == state
 

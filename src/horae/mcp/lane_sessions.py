@@ -18,6 +18,7 @@ from horae.actions.attention import lanes, turns
 from horae.actions.attention.inbox import task_number
 from horae.actions.attention.journal_chain import seal
 from horae.actions.attention.lanes import Drive
+from horae.actions.attention.queries import find_task
 from horae.actions.attention.turns import Found, Perform, Think
 from horae.actions.jobs.machinery import serve_due
 from horae.core.attention.directives import Directive, Effect
@@ -92,7 +93,7 @@ class LaneSession:
         """A task of this lane as it is now."""
         number = task_number(task_id)
         lane = lanes.get_lane(self.world, self.lane, owner=self.owner)
-        found = self.world.store.read(lambda tx: tx.attention.task(number))
+        found = find_task(self.world, number)
         if found is None or found.lane != lane.number:
             raise NotFound(f"There is no task {task_id} in lane {self.lane!r}.")
         return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -152,7 +153,9 @@ class ScheduleTools:
             return known, False
 
     def _known(self, key: str, who: Who) -> Schedule | None:
-        return self._here.world.store.read(lambda tx: tx.schedules.get(key, who.owner))
+        with suppress(NotFound):
+            return schedules.get(self._here.world, key, owner=who.owner)
+        return None
 
     def _all(self, who: Who) -> list[Schedule]:
         return list(schedules.every(self._here.world, ScheduleFilter(owner=who.owner, handler=ATTEND)))

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
+from horae.actions.hints import subscribe
 from horae.api.here import Here
 from horae.api.operation import Call, Tail
 from horae.api.senders.local import LOOK_AGAIN, brought, perform, tail_of
@@ -51,7 +52,7 @@ class LocalAsync:
                 with suppress(RuntimeError):  # the loop is closed, and nobody listens any more
                     loop.call_soon_threadsafe(hinted.set)
 
-        unsubscribe = here.world.store.subscribe(hear)
+        unsubscribe = subscribe(here.world, hear)
         try:
             while True:
                 hinted.clear()

@@ -4,19 +4,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Path, Query
 from pydantic import AfterValidator
 
 from horae.actions import logs
+from horae.actions.consistency import moment
 from horae.actions.jobs import jobs
+from horae.actions.jobs.nodes import find_nodes
 from horae.actions.jobs.reasons import SILENT
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import scheduler_dialect, schedules, toggles
 from horae.core.access.callers import Caller
 from horae.core.cursors import MAX_PAGE
-from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.retry import Retry
 from horae.core.schedules.schedule import Schedule
 from horae.core.time.instants import EPOCH
@@ -118,8 +120,8 @@ def trigger(
 def status(world: Here, service: How, caller: Admin) -> SchedulerStatus:
     """The first thousand; `GET /schedules` pages through all of them."""
     now = world.clock.now()
-    with world.store.moment():
-        nodes = world.store.read(lambda tx: tx.nodes.all())
+    with moment(world):
+        nodes = find_nodes(world)
         mine = schedules.find(world, ScheduleFilter(owner=caller.resolve_owner(None), enabled=True), limit=MAX_PAGE)
     return SchedulerStatus(
         is_running=any(node.seen_at > now - SILENT for node in nodes),
@@ -152,9 +154,9 @@ def _restarted(world: World, key: str, caller: Caller) -> Schedule:
 
 def _known(world: World, service: Service, key: str) -> tuple[str, str]:
     """The handler and the queue behind a key: of its schedule, or of a handler with that name."""
-    found: Schedule | None = world.store.read(lambda tx: tx.schedules.get(key, SYSTEM))
-    if found is not None:
-        return found.handler, found.queue
+    with suppress(NotFound):
+        schedule = schedules.get(world, key)
+        return schedule.handler, schedule.queue
     handlers = service.options.handlers()
     if key not in handlers:
         raise NotFound(f"There is no job {key!r}; GET /scheduler/status lists those that can be started.")
