@@ -206,6 +206,7 @@ def json_section() -> str:
         ("`job enqueue`", '`{"id", "state", "run_at", "deduplicated": bool, "late": bool}`'),
         ("`job list`", '`{"items": [JOB], "next_cursor": for --cursor, or null}`'),
         ("`job show`", '`{"job": JOB, "why": [{"code", "text"}], "runs": [RUN]}`'),
+        ("`job wait`", "`JOB`"),
         (
             "`job cancel`, `retry`, `revive`",
             '`{"verb", "results": [{"id", "ok": true, "job": JOB} or {"id", "ok": false, "error": ERROR}]}`; '

@@ -28,6 +28,7 @@
     │   ├── TokenNeeded         only the token of the pull can tell whose word this is
     │   ├── LockNotAcquired     somebody else holds the lock
     │   └── SecretsLocked       secrets cannot be sealed or opened with the keys at hand
+    ├── WaitTimeout             what was waited for has not come in time   (also a TimeoutError)
     ├── LeaseLost               the job has been handed on; this result no longer counts
     ├── LaneLost                somebody else drives the lane now; this step no longer counts
     ├── DefinitionError         a declaration that cannot work              (also a ValueError)
@@ -282,6 +283,12 @@ class AlreadyRunning(Conflict):
         super().__init__("already_running", key=key, job_id=job_id)
         self.key = key
         self.job_id = job_id
+
+
+class WaitTimeout(HoraeError, TimeoutError):
+    """The caller's time was over before that came for which it waited; nothing was changed."""
+
+    code = "wait_timeout"
 
 
 class LeaseLost(HoraeError):

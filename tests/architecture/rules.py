@@ -7,6 +7,7 @@ import ast
 import re
 from pathlib import Path
 
+from horae.ports import Store
 from tests.architecture.reading import Module, modules
 
 # Who may import whom, by floor. FOUNDATION is open to all. A module that is not listed has no place in the house yet.
@@ -275,6 +276,32 @@ def tables_read_outside_the_stores(source: Path) -> list[str]:
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith((".connection.execute", "driver.rows"))
         ]
     return complaints
+
+
+# Who may call a store: verbs, stores, tests' tools, and the roof, where stores are opened, examined and copied.
+STORE_CALLERS = (
+    "actions/", "stores/", "testing/", "doctor/", "server/", "cli/installation/", "app.py", "clock.py",
+    "declare/opening.py",
+)  # fmt: skip
+STORE_METHODS = {name for name in vars(Store) if not name.startswith("_")} - {"close"}  # who opens one may close it
+
+
+def stores_called_outside_the_verbs(source: Path) -> list[str]:
+    """`world.store.read(…)` above the verbs: a second way in, which no route, audit or shard would see."""
+    return [
+        f"{module.place}:{node.lineno}: calls the store ({node.attr}); write a verb in actions/ and call that"
+        for module in modules(source)
+        if not module.place.startswith(STORE_CALLERS)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and node.attr in STORE_METHODS and is_store(node.value)
+    ]
+
+
+def is_store(node: ast.expr) -> bool:
+    match node:
+        case ast.Name(id="store" | "_store") | ast.Attribute(attr="store" | "_store"):
+            return True
+    return False
 
 
 def vendors_asked_by_name(source: Path) -> list[str]:

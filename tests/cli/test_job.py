@@ -214,6 +214,29 @@ def test_show_names_the_holder_of_a_concurrency_key(app: Horae, horae: Command) 
     assert first in reason["text"]
 
 
+def test_wait_exits_by_how_the_job_ended(app: Horae, horae: Command) -> None:
+    succeeds, dies, cancelled = (enqueued(horae, "--max-attempts", "1") for _ in range(3))
+    horae("job", "cancel", cancelled, "--reason", "not needed")
+    kill(app, dies)
+    (job,) = app.jobs.list(state="running")
+    app.jobs.ack(job.id, job.token, result=7)
+
+    ended = {job_id: horae("job", "wait", job_id) for job_id in (succeeds, dies, cancelled)}
+
+    assert {job_id: answer.code for job_id, answer in ended.items()} == {succeeds: 0, dies: 1, cancelled: 1}
+    assert "broken" in ended[dies].out
+    assert "not needed" in ended[cancelled].out
+    assert horae("job", "wait", succeeds, "--json").json["result"] == 7
+
+
+def test_a_wait_that_times_out_asks_to_be_repeated(app: Horae, horae: Command) -> None:
+    answer = horae("job", "wait", enqueued(horae), "--timeout", "50ms", "--json")
+
+    assert (answer.code, answer.json["error"]["reason"]) == (75, "job_not_ended_in_time")
+    assert horae("job", "wait", "job_999", "--timeout", "0s").code == 3
+    assert horae("job", "wait", "job_1", "--timeout", "soon").code == 2
+
+
 def test_a_job_that_is_not_there_is_not_found(app: Horae, horae: Command) -> None:
     enqueued(horae)
 

@@ -350,6 +350,12 @@ def release(
 # -- the parts ---------------------------------------------------------------------------------------------------
 
 
+def key_of(world: World, number: int) -> str | None:
+    """Return the key of a schedule; None where it was deleted."""
+    found = world.route().store.read(lambda tx: tx.schedules.by_number([number])).get(number)
+    return None if found is None else found.key
+
+
 def _facts(world: World, tx: Tx, schedule: Schedule) -> Facts:
     live = [with_wall_lease(world, job) for job in tx.scheduled_tasks.live([schedule.number]).get(schedule.number, ())]
     return Facts(schedule, tuple(live), tx.scheduled_tasks.last_run(schedule.number), world.shortest_interval)

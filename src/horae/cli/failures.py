@@ -26,6 +26,7 @@ from horae.errors import (
     StoreUnavailable,
     TooManyRequests,
     Unauthorized,
+    WaitTimeout,
 )
 
 
@@ -56,7 +57,7 @@ MEANING = {
     Exit.FINDINGS: "a check found something that needs you",
     Exit.UNCONFIRMED: "nothing was done: it only says what it would do until `--yes` is given",
     Exit.UNAVAILABLE: "the database or the service does not answer, or has no room left",
-    Exit.TRY_AGAIN: "somebody else is at it, or a worker wants to be started again; repeat",
+    Exit.TRY_AGAIN: "somebody else is at it, a wait has timed out, or a worker wants to be started again; repeat",
     Exit.CONFIGURATION: "a setting, a declaration or the tables do not fit",
     Exit.INTERRUPTED: "ended at once by a signal",
 }
@@ -69,6 +70,7 @@ CODES: tuple[tuple[type[HoraeError], Exit], ...] = (
     (Forbidden, Exit.REFUSED),
     (TooManyRequests, Exit.TRY_AGAIN),
     (NotAllowed, Exit.REFUSED),
+    (WaitTimeout, Exit.TRY_AGAIN),
     (Conflict, Exit.CONFLICT),
     (LeaseLost, Exit.CONFLICT),
     (DefinitionError, Exit.CONFIGURATION),

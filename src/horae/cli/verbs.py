@@ -55,17 +55,23 @@ class LocalVerbs:
         from horae.core.jobs.job import SYSTEM
 
         self.now = world.clock.now
-        self.moment = world.store.moment
+        self._world = world
         caller = house(actor) if owner in (None, SYSTEM) else tenant(str(owner), actor)
         rooms: Rooms[Sender] = Rooms(Local(lambda: Here(world, caller)))
         self.jobs, self.queues, self.limits = rooms.jobs, rooms.queues, rooms.limits
         self.attention = rooms.attention
         self.schedules = rooms.schedules
         self.tokens, self.audit = rooms.tokens, rooms.audit
-        self._store = world.store
 
     def on_hints(self, listener: Callable[[], None], /) -> Callable[[], None]:
-        return self._store.subscribe(lambda _: listener())
+        from horae.actions.hints import subscribe
+
+        return subscribe(self._world, lambda _: listener())
+
+    def moment(self) -> AbstractContextManager[None]:
+        from horae.actions.consistency import moment
+
+        return moment(self._world)
 
 
 @contextmanager

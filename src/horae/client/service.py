@@ -11,6 +11,7 @@ from horae.api.operation import Call
 from horae.api.senders.local import service_only_error
 from horae.client.client import Client
 from horae.client.transport import Endpoint, Patience, SyncTransport
+from horae.clock import pause_async
 
 T = TypeVar("T")
 SHORTEST, LONGEST = 2.0, 10.0  # seconds for an answer to a worker's own calls
@@ -47,6 +48,12 @@ class InThreads:
 
     async def send(self, call: Call[T]) -> T:
         return await asyncio.to_thread(self._sender.send, call)
+
+    def monotonic(self) -> float:
+        return self._sender.monotonic()
+
+    async def pause(self, seconds: float) -> None:
+        await pause_async(seconds)
 
     def follow(self, call: Call[T]) -> AsyncIterator[T]:
         raise service_only_error(call)

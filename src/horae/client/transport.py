@@ -190,6 +190,12 @@ class SyncTransport:
                 return tries.read(answer, call)
             pause(wait)
 
+    def monotonic(self) -> float:
+        return _clock.monotonic()
+
+    def pause(self, seconds: float) -> None:
+        pause(seconds)
+
     def follow(self, call: Call[T]) -> Iterator[T]:
         """Iterate over a stream; after a broken connection it goes on where it was."""
         tries, events = Tries(self.endpoint, call), Events()
@@ -229,6 +235,12 @@ class AsyncTransport:
             if (wait := tries.after_answer(answer)) is None:
                 return tries.read(answer, call)
             await pause_async(wait)
+
+    def monotonic(self) -> float:
+        return _clock.monotonic()
+
+    async def pause(self, seconds: float) -> None:
+        await pause_async(seconds)
 
     async def follow(self, call: Call[T]) -> AsyncIterator[T]:
         """Iterate over a stream; after a broken connection it goes on where it was."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pydantic import StrictBool
 
 from horae.actions.attention.queries import lane_of_confirmation
+from horae.actions.consistency import moment
 from horae.api.values import extended
 from horae.core.cursors import MAX_PAGE
 from horae.errors import NotFound
@@ -26,7 +27,7 @@ class ConfirmTools:
     def confirm_list(self, limit: Limit = 50) -> ConfirmationList:
         """See what agents wait for a person to approve, the one with the earliest deadline first."""
         room = self.here.all_attention
-        with self.here.world.store.moment():
+        with moment(self.here.world):
             open_ones = [
                 extended(LaneConfirmation, each, lane=lane.name, owner=lane.owner)
                 for lane in room.lanes(owner=self.owner)

@@ -19,6 +19,7 @@ from horae.actions.attention import lanes, turns
 from horae.actions.attention.inbox import task_number
 from horae.actions.attention.journal_chain import seal
 from horae.actions.attention.lanes import Drive
+from horae.actions.attention.queries import find_task
 from horae.actions.attention.turns import ActionResult, Perform, Think
 from horae.actions.jobs.machinery import serve_due
 from horae.core.attention.directives import Directive, Effect
@@ -93,7 +94,7 @@ class LaneSession:
         """Return a task of this lane as it is now."""
         number = task_number(task_id)
         lane = lanes.get_lane(self.world, self.lane, owner=self.owner)
-        task = self.world.store.read(lambda tx: tx.attention.task(number))
+        task = find_task(self.world, number)
         if task is None or task.lane != lane.number:
             raise NotFound("task_unknown", id=task_id, lane=self.lane)
         return task

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from horae.actions.attention.queries import has_room
 from horae.api.attention.values import LaneDetail
 from horae.api.values import extended, published
 from horae.errors import NotFound, QuotaExceeded
@@ -35,7 +36,6 @@ from horae.mcp.shapes import (
     View,
     WholeTask,
 )
-from horae.ports import Tx
 
 KIND = "goal"
 MOST_TASKS = 200  # that are not ended, in one lane
@@ -96,18 +96,8 @@ class TaskTools:
         return extended(TaskAdded, line, deduplicated=added.deduplicated, durability=here.durability)
 
     def _check_quota(self, owner: str, key: str) -> None:
-        """Stop an agent that adds tasks in a loop before it fills the store.
-
-        Reads the store: no operation of the room finds a task by its key.
-        """
-
-        def is_full(tx: Tx) -> bool:
-            lane = tx.attention.lane(self._here.lane, owner)
-            if lane is None or tx.attention.task_by_key(lane.number, key) is not None:
-                return False
-            return len(tx.attention.live_tasks(lane.number)) >= MOST_TASKS
-
-        if self._here.world.store.read(is_full):
+        """Stop an agent that adds tasks in a loop before it fills the store."""
+        if not has_room(self._here.world, self._here.lane, key, most=MOST_TASKS, owner=owner):
             raise QuotaExceeded("tasks", MOST_TASKS, "too_many_live_tasks")
 
     def task_get(self, task_id: TaskId) -> WholeTask:

@@ -13,7 +13,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from horae.actions.attention.queries import new_facts, open_waits_and_facts
 from horae.actions.attention.turns import Think
+from horae.actions.consistency import moment
 from horae.api.attention.values import Task, TaskDetail
 from horae.api.attention.values import Wait as OpenWait
 from horae.api.values import extended, published
@@ -139,15 +141,10 @@ class TurnTools:
     def _after(
         self, session: LaneSession, task_id: str
     ) -> tuple[core.Task, list[core.TaskWait], list[core.StoredFact]]:
-        with session.world.store.moment():
+        with moment(session.world):
             task = session.task(task_id)
-            return session.world.store.read(
-                lambda tx: (
-                    task,
-                    tx.attention.waits_of(task.number)[:MAX_KEYS],
-                    tx.attention.new_facts(task.number),
-                )
-            )
+            waits, facts = open_waits_and_facts(session.world, task.number)
+            return task, waits[:MAX_KEYS], facts
 
 
 def _early(facts: list[core.StoredFact]) -> FactLine | None:
@@ -173,7 +170,7 @@ def _why(session: LaneSession, task: core.Task, think: Think | None) -> str:
     if task.state == "running":
         return "it has the focus"
     if task.state == "suspended":
-        facts = session.world.store.read(lambda tx: tx.attention.new_facts(task.number))
+        facts = new_facts(session.world, task.number)
         newest = (decode(fact.data) for fact in reversed(facts) if fact.kind == "interrupted")
         interruption: dict[str, Any] = next(newest, {})
         if interruption.get("why") == "hold":

@@ -22,6 +22,7 @@ from datetime import datetime, timedelta
 
 from fastapi import FastAPI, Request
 
+from horae.actions import hints
 from horae.actions.access.tokens import check_valid
 from horae.actions.jobs import claims, endings
 from horae.core.access.callers import Caller
@@ -60,8 +61,8 @@ def take(world: World, want: Want) -> tuple[list[Job], datetime | None]:
     taken = _pull(world, want)
     if len(taken) == want.limit:
         return taken, None
-    upcoming, now = world.store.peek(want.queues), world.clock.now()
-    expiry = world.wall_time(upcoming.next_expiry_at)
+    upcoming, now = claims.peek(world, want.queues), world.clock.now()
+    expiry = upcoming.next_expiry_at
     if expiry is not None and expiry < now and endings.lose_expired(world):
         taken += _pull(world, replace(want, limit=want.limit - len(taken)))
     return taken, min((at for at in (upcoming.next_due_at, expiry) if at is not None), default=None)
@@ -201,7 +202,7 @@ class Room:
             return []
         waiter = Waiter()
         key = (want.owner, tuple(sorted(want.queues)), 0)
-        with self._stand_in_line(world.store, key, waiter) as line, self._watch.watching(world, caller, waiter.revoke):
+        with self._stand_in_line(world, key, waiter) as line, self._watch.watching(world, caller, waiter.revoke):
             timer = asyncio.get_running_loop().call_later(at_most.total_seconds(), waiter.is_late)
             watching = asyncio.create_task(waiter.watch(request))
             try:
@@ -218,7 +219,7 @@ class Room:
         """Register a caller that only reads, in a line of its own: every hint of that name wakes it."""
         waiter = Waiter()
         key = (caller.sees, (hint,), id(waiter))
-        with self._stand_in_line(world.store, key, waiter), self._watch.watching(world, caller, waiter.revoke):
+        with self._stand_in_line(world, key, waiter), self._watch.watching(world, caller, waiter.revoke):
             yield waiter
 
     async def _serve(self, world: World, want: Want, caller: Caller, line: Line, waiter: Waiter) -> list[Job]:
@@ -239,7 +240,7 @@ class Room:
             pause = LOOK_AT_LEAST if look_at is None else min(LOOK_AT_LEAST, look_at - world.clock.now())
             if pause <= timedelta(0):
                 pause = BLOCKED
-            if not world.store.hears():
+            if not hints.hears(world):
                 pause, quiet = min(pause, quiet), min(quiet * 1.5, QUIET_LAST)
             if waiter.waits():
                 await waiter.sleep(pause)
@@ -265,7 +266,7 @@ class Room:
     # -- lines -----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _stand_in_line(self, store: Store, key: LineKey, waiter: Waiter) -> Iterator[Line]:
+    def _stand_in_line(self, world: World, key: LineKey, waiter: Waiter) -> Iterator[Line]:
         owner, queues, _ = key
         with self._lock:
             if self.waiting >= MOST_WAITING or (owner is not None and self._count[owner] >= MOST_OF_ONE):
@@ -273,7 +274,7 @@ class Room:
             line = self._lines.setdefault(key, Line(queues))
             line.waiters.append(waiter)
             self._count[owner] += 1
-            self._listen(store)
+            self._listen(world)
             if self._closed:
                 waiter.is_late()
         try:
@@ -293,12 +294,12 @@ class Room:
                 self._unsubscribe()
                 self._store = self._unsubscribe = None
 
-    def _listen(self, store: Store) -> None:
+    def _listen(self, world: World) -> None:
         """Subscribe once for all waiters; again when the store was opened again."""
-        if self._store is not store:
+        if self._store is not world.store:
             if self._unsubscribe is not None:
                 self._unsubscribe()
-            self._store, self._unsubscribe = store, store.subscribe(self._hint)
+            self._store, self._unsubscribe = world.store, hints.subscribe(world, self._hint)
 
     def _hint(self, queue: str) -> None:
         """Wake the head of each line of a queue that may have work; from any thread."""

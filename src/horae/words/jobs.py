@@ -26,6 +26,8 @@ ERRORS = {
     "job_id_unreadable": "{id!r} is not a job id; ids look like job_12.",
     "job_never_started": '{key} was never started; say how often it runs, as in {{"interval_minutes": 30}}.',
     "job_not_ended": "Job {id} is {state}; only a job that has ended can be run again.",
+    "job_not_ended_in_time": "Job {id} is still {state} after {timeout:span}. Wait again, or ask what it waits for: "
+    "`horae job show {id}`.",
     "job_reserved": "{id} is Horae's own: it keeps {kept}. Leave it alone and {advice} (horae attention …).",
     "job_row_locked": "{id} is yours, but a transaction keeps its row locked; renew it again in a moment.",
     "job_unknown": "There is no job {id}. It may have been cleaned up; `horae job list` shows what there is.",
@@ -80,4 +82,5 @@ ERRORS = {
     "Choose another.",
     "unique_name_taken": "Job {id} cannot be revived: another live job has its unique name {unique!r}. Let that one "
     "end first.",
+    "wait_timeout_negative": "timeout={timeout} is below zero; give zero to look once, or more.",
 }

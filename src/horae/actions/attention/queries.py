@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from horae.actions.attention.inbox import task_number
-from horae.actions.attention.lanes import find_lanes, get_lane
+from horae.actions.attention.lanes import effective, find_lanes, get_lane
 from horae.actions.consistency import one_moment
-from horae.core.attention.lanes import Lane, Task, TaskWait, WaitKind
-from horae.core.attention.task import TASK
+from horae.core.attention.lanes import Event, Kept, Lane, StoredFact, Task, TaskWait, WaitKind
+from horae.core.attention.task import TASK, Control, Policy, at_safe_point
 from horae.core.cursors import MAX_PAGE, page_size
 from horae.core.jobs.job import SYSTEM
 from horae.errors import InvalidInput, NotFound
@@ -74,6 +74,63 @@ def find_waits(
         return [OpenWait(each, tasks[each.task]) for each in kept if each.task in tasks]
 
     return world.route(owner=owner).store.read(read)
+
+
+def find_task(world: World, number: int) -> Task | None:
+    """Return a task as it is stored; None where there is none."""
+    return world.route().store.read(lambda tx: tx.attention.task(number))
+
+
+def new_facts(world: World, task: int) -> list[StoredFact]:
+    """Return what a task's next turn will learn."""
+    return world.route().store.read(lambda tx: tx.attention.new_facts(task))
+
+
+def open_waits_and_facts(world: World, task: int) -> tuple[list[TaskWait], list[StoredFact]]:
+    """Return what a task waits for, and what its next turn will learn."""
+    return world.route().store.read(lambda tx: (tx.attention.waits_of(task), tx.attention.new_facts(task)))
+
+
+def find_wait(world: World, number: int) -> tuple[TaskWait | None, Event | None]:
+    """Return a wait, and the event that has ended it; None where there is none."""
+
+    def read(tx: Tx) -> tuple[TaskWait | None, Event | None]:
+        wait = tx.attention.wait(number)
+        return wait, None if wait is None or wait.event is None else tx.attention.event(wait.event)
+
+    return world.route().store.read(read)
+
+
+def everything(world: World, lane: str, *, owner: str = SYSTEM) -> dict[str, list[Kept]]:
+    """Return all rows of a lane, by table; for small lanes."""
+    home = get_lane(world, lane, owner=owner)
+    return world.route(owner=owner).store.read(lambda tx: tx.attention.everything(home.number))
+
+
+def has_room(world: World, lane: str, key: str, *, most: int, owner: str = SYSTEM) -> bool:
+    """Return whether a lane has fewer than *most* live tasks, or the task of this key already."""
+
+    def read(tx: Tx) -> bool:
+        home = tx.attention.lane(lane, owner)
+        if home is None or tx.attention.task_by_key(home.number, key) is not None:
+            return True
+        return len(tx.attention.live_tasks(home.number)) < most
+
+    return world.route(owner=owner).store.read(read)
+
+
+def would_yield(world: World, task: Task, control: Control, policy: Policy) -> bool:
+    """Return whether the focus would change at a safe point now, also by what an operator has forbidden since."""
+
+    def read(tx: Tx) -> bool:
+        found, lane = tx.attention.task(task.number), tx.attention.lane_by_number(task.lane)
+        if found is None or lane is None or found.state != "running" or found.cancel_requested:
+            return True
+        live = lane.rivals(tx.attention.live_tasks(task.lane))
+        between = replace(found.weighed, phase="gap")
+        return at_safe_point(between, live, effective(lane, control), policy).verdict != "go on"
+
+    return world.route(id=task.id).store.read(read)
 
 
 def lane_of_confirmation(world: World, number: int) -> Lane | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from horae.actions.consistency import moment
 from horae.actions.jobs import claims
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.held_jobs import peek_held
@@ -160,7 +161,7 @@ def reasons(here: Here, job_id: str) -> tuple[Reason, ...]:
 
 def explain(here: Here, job_id: str) -> tuple[Job, tuple[Reason, ...]]:
     """Return a job and the reasons for its state, read in one moment."""
-    with here.world.store.moment():
+    with moment(here.world):
         job = verbs.get(here.world, job_id, **here.reach)
         return job, explain_job(here.world, job, owner=here.caller.sees)
 

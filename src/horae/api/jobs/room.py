@@ -19,10 +19,11 @@ from horae.api.jobs import local
 from horae.api.jobs.local import Heartbeat, Revived, Upcoming
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import PYDANTIC, Get, given, to_json
-from horae.core.jobs.job import Filter, OnParentDead, Priority, State
+from horae.api.waits import WAIT, Wait
+from horae.core.jobs.job import LIVE, Filter, OnParentDead, Priority, State
 from horae.core.jobs.retry import DEFAULT_RETRY, Retry, span, time_limit
 from horae.core.traces import trace_id_of
-from horae.errors import InvalidInput
+from horae.errors import InvalidInput, WaitTimeout
 
 HIDDEN = {"number", "linked", "held_for", "schedule_id"}  # fields of the core value that are not public
 HIDDEN_RUN = {"job_number", "schedule_id"}
@@ -30,6 +31,7 @@ DEFAULT = Request("")
 # Of a request: what a caller does not decide.
 NOT_SENT = {"owner", "planned_at", "part_of", "strict", "checkpoint", "rerun_of"}
 USER_OR_WORKER = ("tasks", "worker")
+WAIT_TIMEOUT = timedelta(minutes=5)
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -252,6 +254,29 @@ class Jobs(Room[S]):
         """Return the reasons for a job's state, the strongest first."""
         return Call(tuple[Reason, ...], lambda here: local.reasons(here, job_id), at={"job_id": job_id})
 
+    @WAIT("/jobs/{job_id}/wait", *USER_OR_WORKER, by_queue=True)
+    def wait(self, job_id: str, *, timeout: timedelta | float = WAIT_TIMEOUT) -> Wait[Job]:
+        """Wait until a job has ended, and return it: succeeded, dead or cancelled.
+
+        ``WaitTimeout`` when it has not ended after *timeout* (five minutes unless given; zero looks once). The job is
+        left alone, so waiting again is harmless. Any number may wait for one job.
+        """
+        patience = _check_timeout(timeout)
+
+        def ask(seconds: float) -> Call[Job]:
+            return Call(
+                Job,
+                lambda here: verbs.get(here.world, job_id, **here.reach),
+                at={"job_id": job_id},
+                query={"timeout": seconds},
+                longer=seconds,
+            )
+
+        def overdue(job: Job) -> WaitTimeout:
+            return WaitTimeout("job_not_ended_in_time", id=job.id, state=job.state, timeout=patience)
+
+        return Wait(ask, has_ended, overdue, patience)
+
     @POST("/jobs/{job_id}/cancel", *USER_OR_WORKER, by_queue=True)
     def cancel(self, job_id: str, *, reason: str = "") -> Call[Job]:
         """End a waiting job at once; ask a running one to stop."""
@@ -404,6 +429,19 @@ class Jobs(Room[S]):
 
 
 # -- the parts ---------------------------------------------------------------------------------------------------------
+
+
+def has_ended(job: Job) -> bool:
+    """Return whether nothing happens to a job any more, unless a person revives it."""
+    return job.state not in LIVE
+
+
+def _check_timeout(timeout: timedelta | float) -> float:
+    """Return the timeout of a wait in seconds; refuse one below zero."""
+    seconds = span(timeout).total_seconds()
+    if seconds < 0:
+        raise InvalidInput("wait_timeout_negative", timeout=seconds)
+    return seconds
 
 
 def _check_delay(delay: timedelta | float | None) -> timedelta | None:

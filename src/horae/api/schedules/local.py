@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from horae.actions.consistency import moment
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
 from horae.actions.schedules.admission import admit
@@ -71,7 +72,7 @@ def _get(here: Here, key: str, owner: str | None) -> Schedule:
 
 def detail(here: Here, key: str, owner: str | None) -> ScheduleDetail:
     """Return a schedule with its runs and the reasons why it does not fire, read in one moment."""
-    with here.world.store.moment():
+    with moment(here.world):
         found = _get(here, key, owner)
         runs = published(RunSummary, schedules.tally(here.world, found))
     reasons = published(tuple[Reason, ...], why_silent(found, here.world.clock.now()))

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from horae.actions.hints import subscribe
 from horae.api.here import Here
 from horae.api.operation import Call, Tail
 from horae.api.values import published
@@ -27,10 +28,16 @@ class Local:
     def send(self, call: Call[T]) -> T:
         return perform(self._here(), call)
 
+    def monotonic(self) -> float:
+        return self._here().world.clock.monotonic()
+
+    def pause(self, seconds: float) -> None:
+        threading.Event().wait(seconds)
+
     def follow(self, call: Call[T]) -> Iterator[T]:
         here, hinted = self._here(), threading.Event()
         tail = open_tail(here, call)
-        unsubscribe = here.world.store.subscribe(lambda hint: hinted.set() if tail.is_announced_by(hint) else None)
+        unsubscribe = subscribe(here.world, lambda hint: hinted.set() if tail.is_announced_by(hint) else None)
         try:
             while True:
                 hinted.clear()

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
+from horae.actions.hints import subscribe
 from horae.api.here import Here
 from horae.api.operation import Call, Tail
 from horae.api.senders.local import POLL_SECONDS, open_tail, perform, read_tail
@@ -33,6 +34,13 @@ class LocalAsync:
         answer: T = await self._threads(lambda: perform(self._here(), call))
         return answer
 
+    def monotonic(self) -> float:
+        return self._here().world.clock.monotonic()
+
+    async def pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.Event().wait(), seconds)
+
     async def follow(self, call: Call[T]) -> AsyncIterator[T]:
         """Iterate over a stream; no thread is held while there is nothing to read."""
         here: Here = await self._threads(self._here)
@@ -44,7 +52,7 @@ class LocalAsync:
                 with suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(hinted.set)
 
-        unsubscribe = here.world.store.subscribe(hear)
+        unsubscribe = subscribe(here.world, hear)
         try:
             while True:
                 hinted.clear()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from horae.actions.attention.queries import find_task, find_wait
 from horae.cli.demo.story import SOURCES, Pager
 from horae.core.jobs.payloads import decode
 from horae.core.time.instants import from_iso
@@ -116,17 +117,14 @@ class Narrator:
         return self._page() or f"{key}, deadline {deadline:%H:%M:%S}"
 
     def _woken(self, line: Line) -> str:
-        def read(tx: Any) -> tuple[Any, Any]:
-            wait = tx.attention.wait(line.details["wait"])
-            return wait, None if wait.event is None else tx.attention.event(wait.event)
-
-        wait, event = self.agent.world.store.read(read)
+        wait, event = find_wait(self.agent.world, line.details["wait"])
+        assert wait is not None
         if event is None:
             return f"{'denied' if wait.grant is None else 'approved'} by {wait.decided_by}"
         return f"event: {decode(event.data)['by']} acknowledged"
 
     def _task(self, number: int) -> Task:
-        found = self.agent.world.store.read(lambda tx: tx.attention.task(number))
+        found = find_task(self.agent.world, number)
         assert found is not None
         return found
 

@@ -13,6 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from horae.actions.attention.queries import everything
+from horae.actions.jobs.claims import peek
 from horae.api.attention.values import LaneDetail, VerifiedJournal, past_lane
 from horae.api.values import published, to_json
 from horae.attention import Attention
@@ -25,7 +27,6 @@ from horae.clock import StoryClock, SystemClock, pause_async
 from horae.core.attention.lanes import Line, TaskWait
 from horae.core.time.instants import iso
 from horae.errors import NotFound
-from horae.ports import Tx
 from horae.runtime.lanes.driver import LaneDriver
 
 OPENING = "t1 writes a report (priority 40), t2 is an alert (priority 90)."
@@ -184,12 +185,7 @@ class Performance:
             self.terminal.out(text)
 
     def _rows(self) -> dict[str, list[Any]]:
-        def read(tx: Tx) -> dict[str, list[Any]]:
-            lane = tx.attention.lane(self.agent.name, self.agent.owner)
-            assert lane is not None
-            return tx.attention.everything(lane.number)
-
-        return self.agent.world.store.read(read)
+        return everything(self.agent.world, self.agent.name, owner=self.agent.owner)
 
     def _crash_proof(self) -> str:
         often = self.outside.pager.paged.count("alice")
@@ -244,7 +240,7 @@ def _next(driver: LaneDriver, agent: Attention, time: Time) -> datetime | None:
     """Return when something is due: a job of the lane, something outside, or the end of a dead driver's lease."""
     lane = agent.snapshot().lane
     held = lane.leased_until if lane.driver not in (None, driver.name) else None
-    instants = (agent.world.store.peek([]).next_machinery_at, time.next_at, held)
+    instants = (peek(agent.world, []).next_machinery_at, time.next_at, held)
     return min((each for each in instants if each is not None), default=None)
 
 

@@ -11,6 +11,7 @@ import typer
 from horae.api.values import given, to_json
 from horae.cli import words
 from horae.cli.arguments import arguments_from, instant_from, priority_from
+from horae.cli.failures import Exit
 from horae.cli.jobs.acting import Bulk, Reason, Yes, require_one_choice
 from horae.cli.jobs.tables import job_page, job_table
 from horae.cli.terminal import Terminal, actor, command
@@ -205,6 +206,26 @@ def show(terminal: Terminal, job_id: JobId) -> None:
         now = here.now()
     document = to_json({"job": job, "why": why, "runs": past})
     terminal.result(document, job_page(terminal, job, why, past, now))
+
+
+@command(group, "wait", by_url=True, examples=("horae job wait job_12 --timeout 10m",))
+def wait(
+    terminal: Terminal,
+    job_id: JobId,
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="SPAN", help="Wait at most 90s, 5m, 2h …; 0s looks once.")
+    ] = "5m",
+) -> None:
+    """Wait until a job has ended.
+
+    Exits with 0 when it succeeded, with 1 when it is dead or was cancelled, and with 75 when it has not ended in time.
+    """
+    with reached(terminal) as here:
+        job = here.jobs.wait(job_id, timeout=span_from(timeout, "timeout"))
+    why = job.last_error if job.state == "dead" else job.cancel_reason
+    terminal.result(to_json(job), f"{job.id} {job.state}" + (f": {why}" if why and job.state != "succeeded" else ""))
+    if job.state != "succeeded":
+        raise typer.Exit(Exit.FAILURE)
 
 
 @command(group, "cancel", by_url=True)

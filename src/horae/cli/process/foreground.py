@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
+from horae.actions.jobs.leftovers import find_stuck, may_move
 from horae.cli.failures import Exit
 from horae.cli.terminal import Terminal
 from horae.cli.words import count, span
@@ -88,19 +89,16 @@ class Serving:
     async def _until_empty(self) -> None:
         """Stop once the served queues hold neither running jobs nor any that may run without help."""
         alarm = Alarm(self.worker.world.clock)
-        store, queues = self.worker.world.store, list(self.worker.settings.queues)
+        world, queues = self.worker.world, list(self.worker.settings.queues)
         while await self._may_go_on(queues):
             await alarm.sleep(None, LOOK_EVERY)
         with suppress(StoreError):
-            self._left = await self.worker.database.call(
-                lambda: store.read(lambda tx: tx.jobs.waits_for_ever(queues, limit=MOST_READ))
-            )
+            self._left = await self.worker.database.call(lambda: find_stuck(world, queues, limit=MOST_READ))
         self.worker.stop()
 
     async def _may_go_on(self, queues: list[str]) -> bool:
         try:
-            store = self.worker.world.store
-            return await self.worker.database.call(lambda: store.read(lambda tx: tx.jobs.may_move(queues)))
+            return await self.worker.database.call(lambda: may_move(self.worker.world, queues))
         except StoreError:  # a store that does not answer is not empty
             return True
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from horae.actions.jobs.claims import peek
 from horae.actions.schedules.fires import FIRE_BATCH, fire_due, recompute_zones
 from horae.core.schedules.schedule import Firing
 from horae.core.time.instants import iso
@@ -93,7 +94,7 @@ class Scheduler:
     async def _look(self) -> None:
         """When is the next fire? What others say meanwhile may be newer than what we read: the earlier one counts."""
         told = self._told
-        upcoming = await self._database.call(lambda: self._world.store.peek([]))
+        upcoming = await self._database.call(lambda: peek(self._world, []))
         known = [upcoming.next_fire_at, self._next if told != self._told else None]
         self._next = min((moment for moment in known if moment is not None), default=None)
 

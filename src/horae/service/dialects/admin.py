@@ -10,6 +10,7 @@ from fastapi import APIRouter, Body, Depends, Query
 from pydantic import AfterValidator
 
 from horae.actions import logs
+from horae.actions.consistency import moment
 from horae.actions.schedules import declared, fires, schedules, toggles
 from horae.core.access.callers import Caller
 from horae.core.cursors import cursor_from, read_cursor
@@ -51,7 +52,7 @@ def list_jobs(
     after: TextFilter = None,
 ) -> list[AdminJob]:
     """In the order of their ids; `after` is the last id of the page before."""
-    with world.store.moment():
+    with moment(world):
         found = schedules.find(world, ScheduleFilter(owner=caller.resolve_owner(owner)), limit=limit, after=after)
         return [AdminJob.of(*pair) for pair in zip(found, declared.statuses(world, found), strict=True)]
 
@@ -60,7 +61,7 @@ def list_jobs(
     "/job/get", operation_id="admin_get_job", summary="One job: how it is doing, what it runs", responses=refuses(404)
 )
 def get_job(world: CurrentWorld, caller: AdminCaller, key: JobKey, owner: Tenant = None) -> AdminJobDetail:
-    with world.store.moment():
+    with moment(world):
         found = schedules.get(world, key, owner=caller.resolve_owner(owner))
         return AdminJobDetail.of(found, declared.statuses(world, [found])[0])
 
@@ -130,7 +131,7 @@ def page_log(
     skipped = (pageNo - 1) * pageSize
     if skipped + pageSize > DEEPEST:
         raise InvalidInput("page_too_deep", most=DEEPEST)
-    with world.store.moment():
+    with moment(world):
         found = logs.page(world, wanted, limit=skipped + pageSize + 1)[skipped:]
         return _page(found, pageSize, pageNo=pageNo, total=logs.count(world, wanted))
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.nodes import find_nodes
 from horae.core.access.callers import Caller
 from horae.core.jobs.job import JOB, Job, Run
 from horae.core.jobs.job import Lease as Hold
@@ -280,7 +281,7 @@ def _token(world: World, holders: Holders, job_id: str, body: AckJob | FailJob, 
 
 def _is_ours(world: World, job: Job) -> bool:
     """Return whether one of the house's own workers holds the job; those never ask over HTTP."""
-    return any(node.node_id == job.worker_id for node in world.store.read(lambda tx: tx.nodes.all()))
+    return any(node.node_id == job.worker_id for node in find_nodes(world))
 
 
 def _is_unmistakable(job: Job, runs: list[Run]) -> bool:

@@ -4,20 +4,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Path, Query
 from pydantic import AfterValidator
 
 from horae.actions import logs
+from horae.actions.consistency import moment
 from horae.actions.jobs import jobs
+from horae.actions.jobs.nodes import find_nodes
 from horae.actions.jobs.reasons import SILENT
 from horae.actions.jobs.requests import DEFAULT_QUEUE, Request
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import scheduler_dialect, schedules, toggles
 from horae.core.access.callers import Caller
 from horae.core.cursors import MAX_PAGE
-from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.retry import Retry
 from horae.core.schedules.schedule import Schedule
 from horae.core.time.instants import EPOCH
@@ -123,8 +125,8 @@ def trigger(
 def status(world: CurrentWorld, service: CurrentService, caller: AdminCaller) -> SchedulerStatus:
     """The first thousand; `GET /schedules` pages through all of them."""
     now = world.clock.now()
-    with world.store.moment():
-        nodes = world.store.read(lambda tx: tx.nodes.all())
+    with moment(world):
+        nodes = find_nodes(world)
         mine = schedules.find(world, ScheduleFilter(owner=caller.resolve_owner(None), enabled=True), limit=MAX_PAGE)
     return SchedulerStatus(
         is_running=any(node.seen_at > now - SILENT for node in nodes),
@@ -155,9 +157,9 @@ def _restart(world: World, key: str, caller: Caller) -> Schedule:
 
 def _find_handler(world: World, service: Service, key: str) -> tuple[str, str]:
     """Return the handler and the queue behind a key: of its schedule, or of a handler with that name."""
-    found: Schedule | None = world.store.read(lambda tx: tx.schedules.get(key, SYSTEM))
-    if found is not None:
-        return found.handler, found.queue
+    with suppress(NotFound):
+        schedule = schedules.get(world, key)
+        return schedule.handler, schedule.queue
     handlers = service.options.handlers()
     if key not in handlers:
         raise NotFound("scheduler_job_unknown", key=key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request
@@ -18,10 +19,12 @@ from horae.core.jobs.job import State
 from horae.errors import InvalidInput
 from horae.service.fields import Body, Instant, JobId
 from horae.service.inputs import ReasonBody, Tenant, TextFilter
+from horae.service.job_waits import wait_for_end
 from horae.service.models import Model, model_of, value_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.state import service_of, world_of
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 EXAMPLE = {"handler": "resize", "payload": {"image": 7}, "delay": 60, "key": "resize:7"}
@@ -39,6 +42,10 @@ CallKey = Annotated[
         max_length=255,
         description="For the whole call: a job without a `key` gets one from it and from its place.",
     ),
+]
+WaitSeconds = Annotated[
+    float,
+    Query(alias="timeout", ge=0, le=30, allow_inf_nan=False, description="Seconds to wait at most; 0 answers at once."),
 ]
 States = Annotated[list[State], Query(max_length=5)]
 NOTHING = ReasonBody()
@@ -164,6 +171,23 @@ async def runs(job_id: JobId, rooms: CallerRooms = rooms_for(Jobs.runs)) -> Resp
 )  # fmt: skip
 async def why(job_id: JobId, rooms: CallerRooms = rooms_for(Jobs.why)) -> Response:
     return answer(await rooms.jobs.why(job_id))
+
+
+@router.get(
+    "/{job_id}/wait", operation_id="wait", summary="Wait for the end of a job", response_model=Job,
+    responses=refuses(404),
+)  # fmt: skip
+async def wait(
+    job_id: JobId, request: Request, seconds: WaitSeconds = 0, rooms: CallerRooms = rooms_for(Jobs.wait)
+) -> Response:
+    """Answers as soon as the job is succeeded, dead or cancelled. When the time is up it answers with the job as it
+    stands: look at `state`, and ask again to go on waiting. 401 when the token is revoked or expires meanwhile.
+    """
+    at_most = min(timedelta(seconds=seconds), service_of(request).options.longest_wait)
+    ended = wait_for_end(
+        lambda: rooms.jobs.get(job_id), world_of(request), job_id, request.state.caller, request, at_most
+    )
+    return answer(await ended)
 
 
 @router.post(
