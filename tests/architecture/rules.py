@@ -114,6 +114,7 @@ PAST_THE_ROOMS = {
     "mcp/confirmations.py": "finds the lane of a confirmation by its number; the room wants the lane",
     "mcp/http.py": "authenticates, which comes before a caller is known",
     "mcp/lane_sessions.py": "drives a lane",
+    "mcp/tasks.py": "counts a lane's tasks before one is added; no operation of the room finds a task by its key",
     "mcp/turns.py": "drives a lane",
 }
 VERBS_BEHIND_ROOMS = ("horae.actions", "horae.runtime", "horae.stores")

@@ -91,5 +91,5 @@ def _remote_opener() -> Callable[[Terminal], AbstractContextManager[Verbs]]:
     try:
         from horae.cli.remote import open_remote
     except ImportError as problem:
-        raise MissingExtra("service_extra_missing", problem=str(problem)) from problem
+        raise MissingExtra("url_extra_missing", problem=str(problem)) from problem
     return open_remote

@@ -58,7 +58,7 @@ ERRORS = {
     "schedule_named_twice": "Name one schedule or a --group, not both.",
     "schedule_unnamed": "Name one schedule, or a --group.",
     "screen_missing": "top draws on a terminal; elsewhere use --once, or --json for a line at each change.",
-    "service_extra_missing": "--url asks a service. {problem}",
+    "url_extra_missing": "--url asks a service. {problem}",
     "service_forbids": "{problem} The token is that of --token or $HORAE_TOKEN.",
     "service_refuses_token": "{problem} The token is that of --token or $HORAE_TOKEN; the operator makes another "
     "with: horae token create",
