@@ -57,7 +57,7 @@ MEANING = {
     Exit.FINDINGS: "a check found something that needs you",
     Exit.UNCONFIRMED: "nothing was done: it only says what it would do until `--yes` is given",
     Exit.UNAVAILABLE: "the database or the service does not answer, or has no room left",
-    Exit.TRY_AGAIN: "somebody else is at it, a wait has timed out, or a worker wants to be started again; repeat",
+    Exit.TRY_AGAIN: "another process is at it, a wait has timed out, or a worker wants to be started again; repeat",
     Exit.CONFIGURATION: "a setting, a declaration or the tables do not fit",
     Exit.INTERRUPTED: "ended at once by a signal",
 }

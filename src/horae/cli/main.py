@@ -141,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return print_error(given, {"code": "usage", "message": usage(problem)}, Exit(problem.exit_code))
     except (KeyboardInterrupt, typer.Abort):
         return Exit.INTERRUPTED
-    except SystemExit as ended:  # Typer ends so where a pipe is closed: whoever read our result has seen enough
+    except SystemExit as ended:  # Typer ends so where a pipe is closed: the reader of our result has seen enough
         if not isinstance(ended.__context__, BrokenPipeError):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

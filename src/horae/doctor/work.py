@@ -63,12 +63,12 @@ def leases(installation: Installation) -> Iterator[Finding]:
     late = world.clock.steady() - PATIENCE
     stuck = world.store.read(lambda tx: tx.health.expired_leases(late, limit=MANY))
     if not stuck:
-        yield ok("leases", "no lease is held by somebody who has gone silent")
+        yield ok("leases", "no lease is held by a worker that has gone silent")
         return
     names = some(f"job_{number}" for number in stuck)
     yield problem(
         "leases",
-        f"{_jobs(len(stuck))} held by workers that have gone silent, and nobody hands them on: {names}.",
+        f"{_jobs(len(stuck))} held by workers that have gone silent, and none hands them on: {names}.",
         "horae worker MODULE:APP",
     )
 
@@ -131,7 +131,7 @@ def paused_queues(installation: Installation) -> Iterator[Finding]:
     counts = {due.queue: due.count for due in world.store.read(lambda tx: tx.health.due(now))}
     for queue in paused:
         because = f": {queue.pause_reason}" if queue.pause_reason else ""
-        by = queue.paused_by or "somebody"
+        by = queue.paused_by or "an unknown actor"
         text = f"The queue {queue.name} is paused by {by}{because}; {_jobs(counts.get(queue.name, 0))} due in it."
         yield warning("queues", text, f"horae queue resume {queue.name}")
     if not paused:
@@ -144,7 +144,7 @@ def fires(installation: Installation) -> Iterator[Finding]:
     overdue = world.store.read(lambda tx: tx.health.overdue_schedules(now - PATIENCE, limit=MANY))
     inactive = world.store.read(lambda tx: tx.health.inactive_schedules(limit=MANY))
     if overdue:
-        text = f"{len(overdue)} schedules were due over a minute ago and nobody fires them: {some(overdue)}."
+        text = f"{len(overdue)} schedules were due over a minute ago and no worker fires them: {some(overdue)}."
         yield problem("schedules", text, "horae worker MODULE:APP")
     for reason, count in Counter(reason for _, reason in inactive).most_common(5):
         keys = some(key for key, each in inactive if each == reason)
@@ -196,7 +196,7 @@ def door(installation: Installation) -> Iterator[Finding]:
     else:
         yield warning(
             "door",
-            f"The service listens on {host}, and nobody has a token that is valid.",
+            f"The service listens on {host}, and there is no valid token.",
             "horae token create --owner system --scopes admin",
         )
 

@@ -34,7 +34,7 @@ def attention(
     crash: Annotated[
         bool, typer.Option("--crash", help="Kill the process with SIGKILL inside an action, and restart.")
     ] = False,
-    early: Annotated[bool, typer.Option("--early", help="Let the answer come before anybody waits for it.")] = False,
+    early: Annotated[bool, typer.Option("--early", help="Let the answer come before the task waits for it.")] = False,
     confirm: Annotated[bool, typer.Option("--confirm", help="Add a refund, which needs your word.")] = False,
     real: Annotated[bool, typer.Option("--real", help="On the wall clock, with shortened spans.")] = False,
     keep: Annotated[

@@ -102,7 +102,7 @@ def restore(
     """Bring a copy of the SQLite database back.
 
     The database as it is now is kept beside it. Jobs that were running in the copy are handed on as lost, and
-    whoever still works on the newer rows is refused when it is done: tokens and job numbers jump.
+    a worker that still has the newer rows is refused when it is done: tokens and job numbers jump.
     """
     from horae.stores import backup as making
 

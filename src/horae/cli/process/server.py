@@ -29,9 +29,7 @@ Port = Annotated[
         "--port", metavar="N", min=0, max=65535, help="Its port; else $HORAE_PORT, else 8765. 0 picks a free one."
     ),
 ]
-NoAuth = Annotated[
-    bool, typer.Option("--no-auth", help="Ask nobody for a token; only on this machine's own addresses.")
-]
+NoAuth = Annotated[bool, typer.Option("--no-auth", help="Ask for no token; only on this machine's own addresses.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -149,7 +147,7 @@ def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:
         terminal.say(f"Horae {service.version} serves {database}")
         terminal.say(f"  at      {url}    its API: {url}/docs")
         if no_auth:
-            terminal.say("  warning: nobody is asked for a token; every program on this machine may do everything")
+            terminal.say("  warning: no token is asked for; every program on this machine may do everything")
         if opening.trouble is not None:
             terminal.say(
                 f"  warning: the store does not answer yet ({opening.trouble}); {url}/readyz tells when it does"

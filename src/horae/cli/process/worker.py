@@ -92,7 +92,7 @@ def worker(
         typer.Option("--metrics-port", min=1, max=65535, metavar="PORT", help="Serve this worker's figures there."),
     ] = None,
     metrics_host: Annotated[
-        str, typer.Option("--metrics-host", metavar="ADDRESS", help="Where that port listens; anybody may read it.")
+        str, typer.Option("--metrics-host", metavar="ADDRESS", help="Where that port listens; it asks for no token.")
     ] = "127.0.0.1",
 ) -> None:
     """Run an application's jobs until Ctrl-C.

@@ -33,7 +33,7 @@ OPTIONS: dict[str, Any] = {
     "priority": _option(str | None, "--priority", "BAND", "high, medium or low."),
     "group": _option(str | None, "--group", "NAME", "A group to pause and to limit together; none for no group."),
     "misfire": _option(
-        str | None, "--misfire", "POLICY", "Fires missed while nobody was there: fire_once, skip or catch_up."
+        str | None, "--misfire", "POLICY", "Fires missed while no worker ran: fire_once, skip or catch_up."
     ),
     "catch_up": _option(int | None, "--catch-up", "N", "Make up for the last N missed fires; implies catch_up."),
     "overlap": _option(
