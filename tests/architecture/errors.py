@@ -25,7 +25,7 @@ SENTENCES: dict[str, int] = {
     "declare": 13,
     "mcp": 22,
     "outgoing": 1,
-    "runtime": 21,
+    "runtime": 1,  # what a handler said, as it said it
     "server": 3,
     "service": 43,
 }

@@ -19,6 +19,7 @@ from horae.words import (
     declarations,
     jobs,
     outgoing,
+    runtime,
     scheduled_tasks,
     schedules,
     secrets,
@@ -37,6 +38,7 @@ ROOMS: dict[str, Mapping[str, str]] = {
     "outgoing": outgoing.ERRORS,
     "stores": stores.ERRORS,
     "declarations": declarations.ERRORS,
+    "runtime": runtime.ERRORS,
     "settings": settings.ERRORS,
 }
 JOINED = {"lines": "\n", "path": " → "}  # how a list is read, where it is not with commas
