@@ -17,7 +17,7 @@ from tests.architecture.reading import Module, modules
 
 # Errors that are still raised with a sentence, by folder. The numbers may only become smaller.
 SENTENCES: dict[str, int] = {
-    "runtime": 21,
+    "runtime": 1,  # what a handler said, as it said it
 }
 
 FAMILY = {

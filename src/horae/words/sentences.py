@@ -21,6 +21,7 @@ from horae.words import (
     jobs,
     mcp,
     outgoing,
+    runtime,
     scheduled_tasks,
     schedules,
     secrets,
@@ -42,6 +43,7 @@ ROOMS: dict[str, Mapping[str, str]] = {
     "stores": stores.ERRORS,
     "mcp": mcp.ERRORS,
     "declarations": declarations.ERRORS,
+    "runtime": runtime.ERRORS,
     "settings": settings.ERRORS,
     "command_line": cli.ERRORS,
 }

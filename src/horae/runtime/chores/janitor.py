@@ -1,5 +1,5 @@
-"""The janitor: now and then forgets what is old, lets in whoever was left waiting although there is room, and does
-whatever else an application wants done now and then.
+"""The janitor: periodic housekeeping. It deletes what is old, lets in jobs that were left waiting although there is
+room, and does the chores of an application.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Janitor:
             continue
 
     async def step(self) -> bool:
-        """One small batch; true when there is probably more."""
+        """Clean one small batch; return true when there is probably more."""
         freed = await self._database.call(lambda: let_in_forgotten(self._world))
         if freed:
             log.warning("jobs were held although there was room: queues %s", ", ".join(sorted(freed)))
@@ -120,6 +120,6 @@ class Janitor:
             log.warning("%s jobs waited for jobs that had ended, and nobody had told them", lost)
         gone = await self._database.call(lambda: clean(self._world, self._retention))
         if any(gone.values()):
-            told = ", ".join(f"{count} of {table}" for table, count in gone.items() if count)
-            log.debug("forgotten: %s", told)
+            forgotten = ", ".join(f"{count} of {table}" for table, count in gone.items() if count)
+            log.debug("forgotten: %s", forgotten)
         return any(count >= BATCH for count in gone.values())

@@ -54,11 +54,11 @@ def found_after(policy: Policy, perform: Perform, answer: Any) -> ActionResult:
         why = str(problem) if isinstance(problem, InvalidInput) else error_line(problem)
         log.warning("%s of %s ran, but its answer cannot be used: %s", perform.action, perform.task.id, why)
         return ActionResult(
-            "ok", {"invalid_answer": truncate(why, MAX_COMPLAINT), "key": perform.key} | _as_told(answer)
+            "ok", {"invalid_answer": truncate(why, MAX_COMPLAINT), "key": perform.key} | _raw_answer(answer)
         )
 
 
-def _as_told(answer: Any) -> dict[str, Any]:
+def _raw_answer(answer: Any) -> dict[str, Any]:
     """Return as much of an answer that cannot be used as can be kept."""
     if isinstance(answer, Facts):
         answer = answer.data
