@@ -50,7 +50,7 @@ PLANTED: list[tuple[Rule, str, str]] = [
     (rules.arrows_that_point_up, "errors.py", "from horae.core.jobs.job import Job"),
     (rules.arrows_that_point_up, "helpers.py", "x = 1"),
     (rules.tools_beside_the_rooms, "mcp/schedules.py", "from horae.actions.schedules import schedules"),
-    (rules.tools_beside_the_rooms, "mcp/tasks.py", "def f():\n    from horae.runtime.lanes.lease import Keeper"),
+    (rules.tools_beside_the_rooms, "mcp/schedules.py", "def f():\n    from horae.runtime.lanes.lease import Keeper"),
     (rules.impurities_of_the_core, "core/jobs/job.py", "import random"),
     (rules.impurities_of_the_core, "core/jobs/job.py", "from uuid import uuid4"),
     (rules.impurities_of_the_core, "core/jobs/job.py", "import secrets"),
