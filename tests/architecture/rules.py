@@ -71,7 +71,7 @@ CODECS = {
     "jobs.job.make_job", "jobs.payloads.name", "jobs.retry.span", "time.instants", "time.instants.instant",
     "time.instants.micros", "timeouts.client_limit", "timeouts.milliseconds",
 }  # fmt: skip
-# Stores that still decide, because they do so behind a row lock, in the middle of a transaction. May only become fewer.
+# Stores that still decide, in the middle of a transaction or of a lock of the process. May only become fewer.
 DECIDING_STORES = {
     "stores/databases/hot.py": {"jobs.job.settlement"},  # a silent job's end, when its schedule fires
     "stores/jobs/links.py": {"schedules.schedule.after_leaders", "schedules.schedule.next_fire"},  # after a job's end

@@ -35,8 +35,8 @@ from horae.testing.builders import a_schedule
 from horae.testing.clock import VirtualClock
 from horae.testing.conformance.support import take
 from tests.support.migrations import go_back
-from tests.support.polling import eventually
 from tests.support.refusals import refused
+from tests.support.waiting import eventually
 
 HOUR = timedelta(hours=1)
 OWN = Filter(queue=MACHINERY)

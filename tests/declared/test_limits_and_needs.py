@@ -13,8 +13,8 @@ from horae.errors import AlreadyRunning, ConfigurationError, DefinitionError
 from horae.runtime.worker.worker import WorkerSettings
 from horae.settings import stale_timeout
 from horae.testing import Lab
-from tests.support.polling import eventually
 from tests.support.refusals import refused
+from tests.support.waiting import eventually
 
 
 async def served(app: Horae, runs: int) -> dict[str, int]:

@@ -26,8 +26,8 @@ from horae.stores.locks.memory import MemoryLocks
 from horae.testing.builders import a_schedule
 from horae.testing.clock import LoadedDice, VirtualClock
 from tests.declared import program
-from tests.support.polling import eventually, pass_time
 from tests.support.refusals import refused
+from tests.support.waiting import eventually, pass_time
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from horae import Context, Horae, HoraeError, JobLogFilter, Retry
 from horae.cli.logs import JsonLines, TextLines
 from tests.runtime import processes
 from tests.runtime.serving import ended, serving, until
-from tests.support.polling import eventually
+from tests.support.waiting import eventually
 
 NEVER = Retry.none()
 library = logging.getLogger("some.library")
