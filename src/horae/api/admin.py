@@ -13,9 +13,10 @@ from horae.actions.schedules import schedules
 from horae.api.here import Here
 from horae.api.jobs.room import Run
 from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
-from horae.api.values import PYDANTIC, enriched, given, published
+from horae.api.values import enriched, given, published
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.jobs.retry import span
+from horae.core.values import PYDANTIC
 from horae.errors import Forbidden, InvalidInput
 from horae.ports import LogFilter, Logged, StoredDefinition
 

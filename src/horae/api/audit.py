@@ -9,9 +9,10 @@ from typing import Any
 from horae.actions.audit import find_entries, seal_audit, verify_audit
 from horae.api.here import Here
 from horae.api.operation import PAGES, POST, Call, Listing, Page, Room, S
-from horae.api.values import PYDANTIC, given, published
+from horae.api.values import given, published
 from horae.core.audit.entries import Entry
 from horae.core.cursors import cursor_from, read_cursor
+from horae.core.values import PYDANTIC
 
 ADMIN = ("admin",)
 LONGER = 300.0  # seconds that a service may take to recompute long chains

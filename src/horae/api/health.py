@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from horae.actions.health import checkup
 from horae.api.operation import GET, Answer, Call, Room, S
-from horae.api.values import PYDANTIC, Unreadable
+from horae.api.values import Unreadable
+from horae.core.values import PYDANTIC
 
 
 @dataclass(frozen=True, kw_only=True)

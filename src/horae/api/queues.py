@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Literal
 from horae.actions.jobs import nodes, queues, running_limits
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, POST, PUT, Call, Room, S
-from horae.api.values import PYDANTIC, Get, given
+from horae.api.values import Get, given
 from horae.core.jobs.job import Order
+from horae.core.values import PYDANTIC
 
 ADMIN = ("admin",)
 

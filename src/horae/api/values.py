@@ -18,8 +18,6 @@ from horae.errors import DefinitionError
 
 T = TypeVar("T")
 Get = Callable[[Any], Any]
-# How pydantic is to read these dataclasses where a service or an MCP server shows them: as `to_json` writes them.
-PYDANTIC = {"ser_json_timedelta": "float"}
 
 
 # -- from core values --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A quicker way to make the frozen values of the hot path."""
+"""What frozen values share: a quicker constructor for those of the hot path, and their form on the wire."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 T = TypeVar("T")
+# How pydantic is to read dataclasses where a service or an MCP server shows them: spans as seconds.
+PYDANTIC = {"ser_json_timedelta": "float"}
 
 
 def swift(value: Callable[P, T]) -> Callable[P, T]:

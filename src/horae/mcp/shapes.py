@@ -12,8 +12,9 @@ from pydantic import BaseModel, Field
 
 from horae.api.attention.values import Confirmation, LaneControl, PostedEvent, TaskDetail, Wait
 from horae.api.schedules.values import Schedule
-from horae.api.values import PYDANTIC, Get
+from horae.api.values import Get
 from horae.core.time.instants import iso
+from horae.core.values import PYDANTIC
 
 UTC_ONLY = "UTC"
 Driver = Literal["this server", "somebody else", "nobody"]

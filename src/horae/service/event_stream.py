@@ -50,16 +50,15 @@ class JournalStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         room = room_of(scope["app"])
-        with room.listening(self._world, hint(self._lane.number), self._caller) as waiter:
-            watching = asyncio.create_task(waiter.watch(Request(scope, receive)))
-            timer = asyncio.get_running_loop().call_later(LONGEST.total_seconds(), waiter.is_late)
+        with (
+            room.listening(self._world, hint(self._lane.number), self._caller) as waiter,
+            waiter.until_late_or_gone(LONGEST, Request(scope, receive)),
+        ):
             self.body_iterator = self._events(waiter)
             sending = asyncio.create_task(super().__call__(scope, receive, send))
             try:
                 await until_sent(sending, waiter)
             finally:
-                timer.cancel()
-                watching.cancel()
                 sending.cancel()
 
     async def _events(self, waiter: Waiter) -> AsyncIterator[str]:

@@ -6,7 +6,6 @@ stands in the room of the other long polls, so that one limit counts for all of 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
@@ -29,14 +28,8 @@ async def wait_for_end(
     job = await read()
     if has_ended(job) or not at_most:
         return job
-    with room_of(request.app).listening(world, job_id, caller) as waiter:
-        timer = asyncio.get_running_loop().call_later(at_most.total_seconds(), waiter.is_late)
-        watching = asyncio.create_task(waiter.watch(request))
-        try:
-            job = await _read_until_ended(read, job, waiter)
-        finally:
-            timer.cancel()
-            watching.cancel()
+    with room_of(request.app).listening(world, job_id, caller) as waiter, waiter.until_late_or_gone(at_most, request):
+        job = await _read_until_ended(read, job, waiter)
     if waiter.is_revoked():
         raise Unauthorized("token_invalid")
     return job

@@ -139,7 +139,18 @@ class Waiter:
         self._bell.set()
         self._end.set()
 
-    async def watch(self, request: Request) -> None:
+    @contextmanager
+    def until_late_or_gone(self, at_most: timedelta, request: Request) -> Iterator[None]:
+        """End the wait when its time is up or its caller hangs up; stop looking when the block is left."""
+        timer = self._loop.call_later(at_most.total_seconds(), self.is_late)
+        watching = self._loop.create_task(self._watch(request))
+        try:
+            yield
+        finally:
+            timer.cancel()
+            watching.cancel()
+
+    async def _watch(self, request: Request) -> None:
         """Notice that the caller hangs up; its body has been read, so nothing else can come."""
         while (await request.receive())["type"] != "http.disconnect":
             continue
@@ -202,14 +213,12 @@ class Room:
             return []
         waiter = Waiter()
         key = (want.owner, tuple(sorted(want.queues)), 0)
-        with self._stand_in_line(world, key, waiter) as line, self._watch.watching(world, caller, waiter.revoke):
-            timer = asyncio.get_running_loop().call_later(at_most.total_seconds(), waiter.is_late)
-            watching = asyncio.create_task(waiter.watch(request))
-            try:
-                jobs = await self._serve(world, want, caller, line, waiter)
-            finally:
-                timer.cancel()
-                watching.cancel()
+        with (
+            self._stand_in_line(world, key, waiter) as line,
+            self._watch.watching(world, caller, waiter.revoke),
+            waiter.until_late_or_gone(at_most, request),
+        ):
+            jobs = await self._serve(world, want, caller, line, waiter)
         if waiter.is_revoked() and not jobs:
             raise Unauthorized("token_invalid")
         return jobs

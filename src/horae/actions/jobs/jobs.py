@@ -93,15 +93,19 @@ def with_known(world: World, placed: Sequence[Enqueued]) -> list[Enqueued]:
 def get(world: World, job_id: str, *, owner: str | None = None, queues: Collection[str] = ()) -> Job:
     """Return one job, live or finished; with *owner* only one of that tenant, with *queues* only one of those."""
     number = job_number(job_id)
-    job = world.route(owner=owner, id=job_id).store.read(lambda tx: tx.jobs.get(number))
-    if job is None or not is_in_reach(job, owner, queues):
-        raise NotFound("job_unknown", id=job_id)
-    return with_wall_lease(world, job)
+    found = world.route(owner=owner, id=job_id).store.read(lambda tx: tx.jobs.get(number))
+    return with_wall_lease(world, _in_reach(found, job_id, owner, queues))
 
 
 def is_in_reach(job: Job, owner: str | None, queues: Collection[str]) -> bool:
     """Return whether a caller limited to a tenant and to queues sees the job; None and () set no limit."""
     return (owner is None or job.owner == owner) and (not queues or job.queue in queues)
+
+
+def _in_reach(job: Job | None, job_id: str, owner: str | None, queues: Collection[str]) -> Job:
+    if job is None or not is_in_reach(job, owner, queues):
+        raise NotFound("job_unknown", id=job_id)
+    return job
 
 
 @one_moment
@@ -248,9 +252,7 @@ def rerun(
     """Enqueue a copy of a job that has ended, due now; *payload* replaces its own where given."""
 
     def write(tx: Tx) -> Enqueued:
-        job = tx.jobs.get(job_number(job_id))
-        if job is None or not is_in_reach(job, owner, queues):
-            raise NotFound("job_unknown", id=job_id)
+        job = _in_reach(tx.jobs.get(job_number(job_id)), job_id, owner, queues)
         refuse_own(job)
         if job.state in LIVE:
             raise NotAllowed("job_not_ended", id=job.id, state=job.state)
@@ -308,9 +310,7 @@ def settle_children(world: World, *, limit: int = CHILDREN) -> int:
 
 def _lock_job(tx: Tx, job_id: str, owner: str | None, queues: Collection[str]) -> Job:
     number = job_number(job_id)
-    job = tx.jobs.lock(number) or tx.jobs.get(number)
-    if job is None or not is_in_reach(job, owner, queues):
-        raise NotFound("job_unknown", id=job_id)
+    job = _in_reach(tx.jobs.lock(number) or tx.jobs.get(number), job_id, owner, queues)
     refuse_own(job)
     return job
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from horae.api.values import PYDANTIC
+from horae.core.values import PYDANTIC
 
 
 @dataclass(frozen=True, kw_only=True)

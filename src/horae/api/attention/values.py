@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
-from horae.api.values import PYDANTIC, Get, published
+from horae.api.values import Get, published
 from horae.core.attention.lanes import EventState, WaitKind, WaitState
 from horae.core.attention.task import Phase, TaskState
 from horae.core.jobs.payloads import decode
+from horae.core.values import PYDANTIC
 
 # Of each core value: fields that are public under another name, and fields that are not public.
 RENAMED = {

@@ -15,13 +15,13 @@ from horae.actions.jobs.quotas import enqueue_within
 from horae.actions.jobs.reasons import why as explain_job
 from horae.actions.jobs.requests import Enqueued, Request
 from horae.api.here import Here
-from horae.api.values import PYDANTIC
 from horae.core.cursors import LARGEST, cursor_from, read_cursor
 from horae.core.jobs.job import Filter, Job, Lease
 from horae.core.jobs.machinery import queue_name, refuse_own
 from horae.core.jobs.payloads import label, name
 from horae.core.jobs.reasons import Reason
 from horae.core.time.instants import aware
+from horae.core.values import PYDANTIC
 from horae.errors import InvalidInput
 from horae.ports import Node, World
 

@@ -18,11 +18,12 @@ from horae.api.here import Here
 from horae.api.jobs import local
 from horae.api.jobs.local import Heartbeat, Revived, Upcoming
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
-from horae.api.values import PYDANTIC, Get, given, to_json
+from horae.api.values import Get, given, to_json
 from horae.api.waits import WAIT, Wait
 from horae.core.jobs.job import LIVE, Filter, OnParentDead, Priority, State
 from horae.core.jobs.retry import DEFAULT_RETRY, Retry, span, time_limit
 from horae.core.traces import trace_id_of
+from horae.core.values import PYDANTIC
 from horae.errors import InvalidInput, WaitTimeout
 
 HIDDEN = {"number", "linked", "held_for", "schedule_id"}  # fields of the core value that are not public

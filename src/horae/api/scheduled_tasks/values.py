@@ -12,7 +12,6 @@ from typing import Any, Literal, TypedDict
 
 from horae.actions.scheduled_tasks import Preview
 from horae.api.jobs.room import Reason
-from horae.api.values import PYDANTIC
 from horae.core.scheduled_tasks.task import TYPES, Facts, TaskType, Wish
 from horae.core.schedules.notes import effects, warnings
 from horae.core.schedules.notes_words import say, say_change, say_effect
@@ -21,6 +20,7 @@ from horae.core.schedules.standing import Standing
 from horae.core.schedules.words import Language
 from horae.core.time.readings import local
 from horae.core.traces import trace_id_of
+from horae.core.values import PYDANTIC
 from horae.errors import InvalidInput
 from horae.ports import ScheduledTaskRun as Attempt
 

@@ -8,13 +8,14 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal, TypedDict
 
 from horae.api.jobs.room import Reason
-from horae.api.values import PYDANTIC, Get, enriched
+from horae.api.values import Get, enriched
 from horae.core.jobs.job import Priority
 from horae.core.jobs.retry import Retry, span
 from horae.core.schedules.rules import Every
 from horae.core.schedules.schedule import LIMITS, ONCE_ONLY, SPANS, FireKind, Kind, Misfire, Mode, Overlap, Verdict
 from horae.core.schedules.standing import Standing, describe_or_explain, standing
 from horae.core.time.instants import aware, iso
+from horae.core.values import PYDANTIC
 from horae.errors import InvalidInput
 
 HIDDEN = {"number"}  # fields of the core values that are not public

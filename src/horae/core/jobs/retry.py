@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, Self
 
+from horae.core.values import PYDANTIC
 from horae.errors import DefinitionError, InvalidInput
 
 Kind = Literal["none", "fixed", "exponential", "external"]
@@ -47,7 +48,7 @@ class Retry:
     Build one with :meth:`none`, :meth:`fixed`, :meth:`exponential` or :meth:`external`.
     """
 
-    __pydantic_config__ = {"ser_json_timedelta": "float"}  # noqa: RUF012  as every value that crosses the wire
+    __pydantic_config__ = PYDANTIC
 
     kind: Kind = "fixed"
     attempts: int = 3

@@ -6,6 +6,7 @@ Sunday 7, because a week is written from Monday to Sunday.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -104,3 +105,21 @@ class Sentence:
     time: Time
     dates: Dates
     zone: str
+
+
+def spread(parts: Sequence[Part], render: Callable[[int], str], run: str) -> list[str]:
+    """Return every value and every run, each as one text; *run* joins the first and the last of a run."""
+    texts: list[str] = []
+    for part in parts:
+        match part:
+            case Values(values):
+                texts += [render(value) for value in values]
+            case Run(first, last) | Steps(first, last):
+                texts.append(run.format(render(first), render(last)))
+    return texts
+
+
+def clock_time(seconds: int) -> str:
+    """Return a time of day from its seconds after midnight: 09:30, or 09:30:15."""
+    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}"
+    return text if seconds % 60 == 0 else f"{text}:{seconds % 60:02}"

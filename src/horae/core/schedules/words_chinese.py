@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from horae.core.schedules.phrases import (
@@ -15,18 +15,19 @@ from horae.core.schedules.phrases import (
     Dates,
     Days,
     OnClock,
-    Part,
     Rhythm,
-    Run,
     Sentence,
     Steps,
     Time,
     Values,
     Weekdays,
+    clock_time,
+    spread,
 )
 
 WEEKDAYS = "日一二三四五六日"
 NTH = "〇一二三四五"
+RUN = "{}至{}"
 WORKDAY = "工作日（周一至周五）"
 
 
@@ -60,7 +61,7 @@ def _needs_day(time: Time) -> bool:
 def _time(time: Time) -> str:
     match time:
         case AtTimes(times):
-            return _join([_clock(h * 3600 + m * 60 + s) for h, m, s in times])
+            return _join([clock_time(h * 3600 + m * 60 + s) for h, m, s in times])
         case Rhythm():
             return _rhythm(time)
         case OnClock(seconds, minutes, hours):
@@ -72,11 +73,11 @@ def _time(time: Time) -> str:
 def _rhythm(time: Rhythm) -> str:
     text = "每" + length(timedelta(seconds=time.step), bare_one=True)
     if not time.whole_day:
-        return f"{_clock(time.first)}至{_clock(time.last)}{text}"
+        return f"{clock_time(time.first)}至{clock_time(time.last)}{text}"
     if time.first == 0:
         return text
     if time.step > 3600:
-        return f"从{_clock(time.first)}起{text}"
+        return f"从{clock_time(time.first)}起{text}"
     minute, second = divmod(time.first, 60)
     hand = f"第{second}秒" if time.step <= 60 else f"第{minute}分{second}秒" if second else f"第{minute}分钟"
     return f"{text}的{hand}" if time.step in (60, 3600) else f"从{hand}起{text}"
@@ -87,7 +88,7 @@ def _hours(choice: Choice) -> str:
         return "每小时"
     if isinstance(choice[0], Steps):
         return f"从{choice[0].first}点到{choice[0].last}点每{choice[0].step}小时"
-    return _join(_spread(choice, lambda hour: f"{hour}点"))
+    return _join(spread(choice, lambda hour: f"{hour}点", RUN))
 
 
 def _numbers(choice: Choice, unit: str) -> str:
@@ -95,7 +96,7 @@ def _numbers(choice: Choice, unit: str) -> str:
         return f"每{unit}"
     if isinstance(choice[0], Steps):
         return f"从第{choice[0].first}到第{choice[0].last}{unit}每{choice[0].step}{unit}"
-    return f"第{_join(_spread(choice, str))}{unit}"
+    return f"第{_join(spread(choice, str, RUN))}{unit}"
 
 
 def _dates(dates: Dates) -> str:
@@ -123,7 +124,7 @@ def _of_months(choice: Choice) -> str:
 def _months(choice: Choice) -> str:
     if choice and isinstance(choice[0], Steps):
         return f"从{choice[0].first}月到{choice[0].last}月每{choice[0].step}个月"
-    return _join(_spread(choice, lambda month: f"{month}月"))
+    return _join(spread(choice, lambda month: f"{month}月", RUN))
 
 
 def _days(days: Days) -> str:
@@ -131,7 +132,7 @@ def _days(days: Days) -> str:
         steps = days.days[0]
         texts = [f"从{steps.first}日到{steps.last}日每{steps.step}天"]
     else:
-        texts = _spread(days.days, lambda day: f"{day}日")
+        texts = spread(days.days, lambda day: f"{day}日", RUN)
     texts += ["最后一天"] if days.last else []
     texts += [f"最后一个{WORKDAY}"] if days.last_workday else []
     texts += [f"离{day}日最近的{WORKDAY}" for day in days.workdays_nearest]
@@ -139,19 +140,19 @@ def _days(days: Days) -> str:
 
 
 def _weekdays(weekdays: Weekdays, each_month: str) -> str:
-    plain = _spread(weekdays.weekdays, lambda day: f"周{WEEKDAYS[day]}")
+    plain = spread(weekdays.weekdays, lambda day: f"周{WEEKDAYS[day]}", RUN)
     texts = [f"每{_join(plain)}"] if plain else []
     ordinals = _join(_ordinals(weekdays, ""))
     return "以及".join(texts + ([each_month + ordinals] if ordinals else []))
 
 
 def _whenever(weekdays: Weekdays) -> str:
-    plain = _join(_spread(weekdays.weekdays, lambda day: f"星期{WEEKDAYS[day]}"))
+    plain = _join(spread(weekdays.weekdays, lambda day: f"星期{WEEKDAYS[day]}", RUN))
     return "或".join([*([f"每逢{plain}"] if plain else []), *_ordinals(weekdays, "当月")])
 
 
 def _condition(weekdays: Weekdays) -> str:
-    plain = _spread(weekdays.weekdays, lambda day: f"星期{WEEKDAYS[day]}")
+    plain = spread(weekdays.weekdays, lambda day: f"星期{WEEKDAYS[day]}", RUN)
     return _join(plain + _ordinals(weekdays, "当月"), "或")
 
 
@@ -160,27 +161,10 @@ def _ordinals(weekdays: Weekdays, of_month: str) -> list[str]:
     return ordinals + [f"{of_month}最后一个星期{WEEKDAYS[day]}" for day in weekdays.last]
 
 
-def _spread(parts: Sequence[Part], render: Callable[[int], str]) -> list[str]:
-    """Return every value and every run, each as one text."""
-    texts: list[str] = []
-    for part in parts:
-        match part:
-            case Values(values):
-                texts += [render(value) for value in values]
-            case Run(first, last) | Steps(first, last):
-                texts.append(f"{render(first)}至{render(last)}")
-    return texts
-
-
 def _join(texts: Sequence[str], last: str = "和") -> str:
     if len(texts) < 2:
         return "".join(texts)
     return f"{'、'.join(texts[:-1])}{last}{texts[-1]}"
-
-
-def _clock(seconds: int) -> str:
-    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}"
-    return text if seconds % 60 == 0 else f"{text}:{seconds % 60:02}"
 
 
 def length(span: timedelta, *, bare_one: bool = False) -> str:

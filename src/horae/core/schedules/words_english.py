@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from horae.core.schedules.phrases import (
@@ -12,7 +12,6 @@ from horae.core.schedules.phrases import (
     Dates,
     Days,
     OnClock,
-    Part,
     Rhythm,
     Run,
     Sentence,
@@ -20,6 +19,8 @@ from horae.core.schedules.phrases import (
     Time,
     Values,
     Weekdays,
+    clock_time,
+    spread,
 )
 
 MONTHS = (
@@ -28,6 +29,7 @@ MONTHS = (
 )  # fmt: skip
 WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 NTH = ("", "first", "second", "third", "fourth", "fifth")
+RUN = "{} to {}"
 WORKDAY = "working day (Monday to Friday)"
 
 
@@ -53,7 +55,7 @@ def once(at: datetime) -> str:
 def _time(time: Time) -> str:
     match time:
         case AtTimes(times):
-            return "at " + _join([_clock(h * 3600 + m * 60 + s) for h, m, s in times])
+            return "at " + _join([clock_time(h * 3600 + m * 60 + s) for h, m, s in times])
         case Rhythm():
             return _rhythm(time)
         case OnClock(seconds, minutes, hours):
@@ -65,11 +67,11 @@ def _time(time: Time) -> str:
 def _rhythm(time: Rhythm) -> str:
     text = "every " + length(timedelta(seconds=time.step), bare_one=True)
     if not time.whole_day:
-        return f"{text} from {_clock(time.first)} to {_clock(time.last)}"
+        return f"{text} from {clock_time(time.first)} to {clock_time(time.last)}"
     if time.first == 0:
         return text
     if time.step > 3600:
-        return f"{text} from {_clock(time.first)}"
+        return f"{text} from {clock_time(time.first)}"
     minute, second = divmod(time.first, 60)
     hand = [f"minute {minute}"] if time.step > 60 else []
     hand += [f"second {second}"] if second else []
@@ -82,7 +84,7 @@ def _numbers(choice: Choice, unit: str) -> str:
         return f"every {unit}"
     if isinstance(choice[0], Steps):
         return f"every {_ordinal(choice[0].step)} {unit} from {choice[0].first} to {choice[0].last}"
-    texts = _spread(choice, str, "{} to {}")
+    texts = spread(choice, str, RUN)
     return f"{unit}{'s' if len(texts) > 1 or not isinstance(choice[0], Values) else ''} {_join(texts)}"
 
 
@@ -105,7 +107,7 @@ def _months(choice: Choice) -> str:
     if choice and isinstance(choice[0], Steps):
         steps = choice[0]
         return f"every {_ordinal(steps.step)} month from {MONTHS[steps.first]} to {MONTHS[steps.last]}"
-    return _join(_spread(choice, MONTHS.__getitem__, "{} to {}"))
+    return _join(spread(choice, MONTHS.__getitem__, RUN))
 
 
 def _days(days: Days) -> str:
@@ -113,7 +115,7 @@ def _days(days: Days) -> str:
         steps = days.days[0]
         texts = [f"every {_ordinal(steps.step)} day from the {_ordinal(steps.first)} to the {_ordinal(steps.last)}"]
     else:
-        texts = _spread(days.days, lambda day: f"the {_ordinal(day)}", "{} to {}")
+        texts = spread(days.days, lambda day: f"the {_ordinal(day)}", RUN)
     texts += ["the last day"] if days.last else []
     texts += [f"the last {WORKDAY}"] if days.last_workday else []
     texts += [f"the {WORKDAY} nearest the {_ordinal(day)}" for day in days.workdays_nearest]
@@ -136,7 +138,7 @@ def _weekdays(weekdays: Weekdays) -> str:
 
 
 def _condition(weekdays: Weekdays) -> str:
-    texts = _spread(weekdays.weekdays, lambda day: f"a {WEEKDAYS[day]}", "{} to {}")
+    texts = spread(weekdays.weekdays, lambda day: f"a {WEEKDAYS[day]}", RUN)
     texts = [text.replace(" to a ", " to ") if " to " in text else text for text in texts]
     return _join(texts + _ordinals(weekdays), "or")
 
@@ -146,27 +148,10 @@ def _ordinals(weekdays: Weekdays) -> list[str]:
     return ordinals + [f"the last {WEEKDAYS[day]} of the month" for day in weekdays.last]
 
 
-def _spread(parts: Sequence[Part], render: Callable[[int], str], run: str) -> list[str]:
-    """Return every value and every run, each as one text."""
-    texts: list[str] = []
-    for part in parts:
-        match part:
-            case Values(values):
-                texts += [render(value) for value in values]
-            case Run(first, last) | Steps(first, last):
-                texts.append(run.format(render(first), render(last)))
-    return texts
-
-
 def _join(texts: Sequence[str], last: str = "and") -> str:
     if len(texts) < 2:
         return "".join(texts)
     return f"{', '.join(texts[:-1])} {last} {texts[-1]}"
-
-
-def _clock(seconds: int) -> str:
-    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}"
-    return text if seconds % 60 == 0 else f"{text}:{seconds % 60:02}"
 
 
 def length(span: timedelta, *, bare_one: bool = False) -> str:
