@@ -2,6 +2,6 @@
 
 import sys
 
-from horae.cli.main import main
+from horae.cli.start import main
 
 sys.exit(main())

@@ -11,24 +11,26 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from horae.core.access.callers import Token
-from horae.core.attention.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
-from horae.core.audit.entries import Entry
 from horae.core.jobs.job import Change, Filter, Job, Lease, NewJob, Order, Outcome, Run, Settlement
-from horae.core.jobs.locks import LockHolder
-from horae.core.jobs.reasons import Parent
-from horae.core.jobs.running_limits import LimitSource
-from horae.core.limits import Limit
-from horae.core.metrics import Backlog, Ended
-from horae.core.schedules.schedule import Fire, Firing, Schedule, Unfinished
 from horae.core.time.boots import Boot, LeaseLine
 from horae.core.values import swift
 
+if TYPE_CHECKING:  # values of rooms that a process may never enter
+    from horae.core.access.callers import Token
+    from horae.core.attention.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
+    from horae.core.audit.entries import Entry
+    from horae.core.jobs.locks import LockHolder
+    from horae.core.jobs.reasons import Parent
+    from horae.core.jobs.running_limits import LimitSource
+    from horae.core.limits import Limit
+    from horae.core.metrics import Backlog, Ended
+    from horae.core.schedules.schedule import Fire, Firing, Schedule, Unfinished
+
 NOTICED = timedelta(seconds=1)  # smaller differences between the lease line and the wall clock are not converted
 T = TypeVar("T")
-K = TypeVar("K", Task, TaskWait, Event, StoredFact)
+K = TypeVar("K", "Task", "TaskWait", "Event", "StoredFact")
 
 
 class Clock(Protocol):
@@ -543,7 +545,7 @@ class Tx(Protocol):
 
 Occurrence = tuple[int, datetime]  # the number of a schedule, and an instant
 FindRecorded = Callable[[Sequence[Occurrence]], set[Occurrence]]  # those of the occurrences that have a record
-Decide = Callable[[list[Schedule], dict[int, Unfinished], FindRecorded], list[tuple[Firing, list[NewJob]]]]
+Decide: TypeAlias = "Callable[[list[Schedule], dict[int, Unfinished], FindRecorded], list[tuple[Firing, list[NewJob]]]]"
 
 
 class Store(Protocol):

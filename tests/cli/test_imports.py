@@ -18,8 +18,10 @@ code = main(sys.argv[1:])
 print("loaded:", *sys.modules)
 sys.exit(code)
 """
-# Typer coerces the arguments of a command through pydantic, and SQLAlchemy imports asyncio for its pools.
-THEIRS = "import sys, typer._adapters, sqlalchemy\nprint('loaded:', *sys.modules)"
+# SQLAlchemy imports asyncio for its pools.
+THEIRS = "import sys, typer, sqlalchemy\nprint('loaded:', *sys.modules)"
+# Rooms that a list of jobs does not enter.
+ELSEWHERE = ("horae.core.attention", "horae.core.schedules", "horae.stores.attention", "horae.stores.schedules")
 
 
 def loaded(program: str, *arguments: str) -> set[str]:
@@ -45,13 +47,27 @@ def test_help_imports_neither_a_database_nor_another_command() -> None:
 def test_listing_jobs_imports_nothing_heavy_beyond_typer_and_sqlalchemy(database: str) -> None:
     found = loaded(RUN, "job", "list", "--db", database)
 
+    assert "pydantic" not in found
     assert not found & HEAVY - loaded(THEIRS)
+    assert not {name for name in found if name.startswith(ELSEWHERE)}
     assert not {
         name for name in found if name in ("horae.app", "horae.runtime.worker.worker", "horae.cli.process.server")
     }
     assert not {
         name for name in found if name.startswith(("sqlalchemy.dialects.mysql", "sqlalchemy.dialects.postgresql"))
     }
+
+
+@pytest.mark.parametrize(("command", "usual"), [("check", False), ("worker", True)])
+def test_garbage_is_collected_rarely_in_commands_that_end_soon_and_as_usual_in_processes(
+    command: str, usual: bool
+) -> None:
+    program = (
+        "import gc, sys\nusual = gc.get_threshold()\nfrom horae.cli.start import main\n"
+        "assert main() == 0\nprint('loaded:', gc.get_threshold() == usual)"
+    )
+
+    assert loaded(program, command, "--help") == {str(usual)}
 
 
 @pytest.mark.parametrize("name", COMMANDS | GROUPS)

@@ -10,10 +10,10 @@ import pytest
 
 pytest.register_assert_rewrite("horae.testing")
 
+from horae.stores.metadata import metadata  # noqa: E402
 from horae.stores.opening import create_store_engine, open_store  # noqa: E402
 from horae.stores.schema import migrate  # noqa: E402
 from horae.stores.store import SqlStore  # noqa: E402
-from horae.stores.tables import metadata  # noqa: E402
 from tests.support.servers import MariaDBServer, PostgresServer  # noqa: E402
 from tests.support.templates import put_tables  # noqa: E402
 

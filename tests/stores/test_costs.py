@@ -18,10 +18,10 @@ from horae.actions.schedules import fires as firing
 from horae.actions.schedules.schedules import with_next_fire
 from horae.core.jobs.job import Ending, Job, Outcome, settlement
 from horae.ports import Tx, World
+from horae.stores.metadata import metadata
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.stores.store import SqlStore
-from horae.stores.tables import metadata
 from horae.testing.builders import a_new_job, a_schedule
 from horae.testing.clock import NOON, LoadedDice, VirtualClock
 from horae.testing.conformance.support import lease_of, put, take

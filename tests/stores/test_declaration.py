@@ -12,7 +12,8 @@ from horae.ports import ScheduleFilter
 from horae.stores.codecs import COUNT, FLAG, INSTANT, NAME, ROW_NUMBER, SPAN, WORDS, Codec
 from horae.stores.declaration import Field, Mark, Reader, Writer
 from horae.stores.store import SqlStore
-from horae.stores.tables import ATTEMPT, FINISHED_JOBS, INSERT_COLUMNS, JOBS, SCHEDULES, SNAPSHOT, jobs, runs
+from horae.stores.tables.jobs import ATTEMPT, FINISHED_JOBS, INSERT_COLUMNS, JOBS, SNAPSHOT, jobs, runs
+from horae.stores.tables.schedules import SCHEDULES
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON
 from horae.testing.conformance.support import end, put, read_job, take

@@ -13,9 +13,9 @@ from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.requests import Request
 from horae.errors import ConfigurationError, StoreError
 from horae.stores.databases.isolation import isolate
+from horae.stores.metadata import metadata
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
-from horae.stores.tables import metadata
 
 ROLE = "horae_tenants"
 

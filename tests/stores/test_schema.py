@@ -13,9 +13,9 @@ from sqlalchemy import Column, Engine, Integer, MetaData, Table, inspect, text
 
 from horae.core.jobs.running_limits import LimitSource
 from horae.errors import SchemaMissing, SchemaTooNew, StoreUnavailable
+from horae.stores.metadata import metadata
 from horae.stores.opening import create_store_engine, open_store, store_on
 from horae.stores.schema import HEAD, KNOWN, SCRIPTS, create_all, inspect_schema, migrate, require_current
-from horae.stores.tables import metadata
 from horae.testing.builders import a_new_job
 from horae.testing.conformance.support import put, take
 from tests.support.migrations import go_back

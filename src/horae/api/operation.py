@@ -11,11 +11,13 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 from urllib.parse import quote
 
-from horae.api.here import Here
 from horae.core.cursors import MAX_PAGE, page_size
+
+if TYPE_CHECKING:
+    from horae.api.here import Here
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -1,35 +1,107 @@
-"""Every room, over one sender."""
+"""Every room, over one sender; each is imported when it is first entered.
+
+A command that lists jobs shall not pay for the import of attention and schedules.
+"""
 
 from __future__ import annotations
 
-from typing import Generic
+from functools import cached_property
+from typing import TYPE_CHECKING, Generic
 
-from horae.api.access.room import Owners, Secrets, Tokens
-from horae.api.admin import Admin
-from horae.api.attention.room import Attention
-from horae.api.audit import Audit
-from horae.api.health import Health
-from horae.api.jobs.room import Jobs
 from horae.api.operation import S
-from horae.api.queues import Limits, Queues, Workers
-from horae.api.scheduled_tasks.room import ScheduledTasks
-from horae.api.schedules.room import Schedules
+
+if TYPE_CHECKING:
+    from horae.api.access.room import Owners, Secrets, Tokens
+    from horae.api.admin import Admin
+    from horae.api.attention.room import Attention
+    from horae.api.audit import Audit
+    from horae.api.health import Health
+    from horae.api.jobs.room import Jobs
+    from horae.api.queues import Limits, Queues, Workers
+    from horae.api.scheduled_tasks.room import ScheduledTasks
+    from horae.api.schedules.room import Schedules
 
 
 class Rooms(Generic[S]):
     """All rooms; the same in this process and behind a service."""
 
     def __init__(self, sender: S) -> None:
-        self.jobs: Jobs[S] = Jobs(sender)
-        self.attention: Attention[S] = Attention(sender)
-        self.schedules: Schedules[S] = Schedules(sender)
-        self.scheduled_tasks: ScheduledTasks[S] = ScheduledTasks(sender)
-        self.queues: Queues[S] = Queues(sender)
-        self.limits: Limits[S] = Limits(sender)
-        self.workers: Workers[S] = Workers(sender)
-        self.tokens: Tokens[S] = Tokens(sender)
-        self.owners: Owners[S] = Owners(sender)
-        self.secrets: Secrets[S] = Secrets(sender)
-        self.audit: Audit[S] = Audit(sender)
-        self.admin: Admin[S] = Admin(sender)
-        self.health: Health[S] = Health(sender)
+        self._sender = sender
+
+    @cached_property
+    def jobs(self) -> Jobs[S]:
+        from horae.api.jobs.room import Jobs
+
+        return Jobs(self._sender)
+
+    @cached_property
+    def attention(self) -> Attention[S]:
+        from horae.api.attention.room import Attention
+
+        return Attention(self._sender)
+
+    @cached_property
+    def schedules(self) -> Schedules[S]:
+        from horae.api.schedules.room import Schedules
+
+        return Schedules(self._sender)
+
+    @cached_property
+    def scheduled_tasks(self) -> ScheduledTasks[S]:
+        from horae.api.scheduled_tasks.room import ScheduledTasks
+
+        return ScheduledTasks(self._sender)
+
+    @cached_property
+    def queues(self) -> Queues[S]:
+        from horae.api.queues import Queues
+
+        return Queues(self._sender)
+
+    @cached_property
+    def limits(self) -> Limits[S]:
+        from horae.api.queues import Limits
+
+        return Limits(self._sender)
+
+    @cached_property
+    def workers(self) -> Workers[S]:
+        from horae.api.queues import Workers
+
+        return Workers(self._sender)
+
+    @cached_property
+    def tokens(self) -> Tokens[S]:
+        from horae.api.access.room import Tokens
+
+        return Tokens(self._sender)
+
+    @cached_property
+    def owners(self) -> Owners[S]:
+        from horae.api.access.room import Owners
+
+        return Owners(self._sender)
+
+    @cached_property
+    def secrets(self) -> Secrets[S]:
+        from horae.api.access.room import Secrets
+
+        return Secrets(self._sender)
+
+    @cached_property
+    def audit(self) -> Audit[S]:
+        from horae.api.audit import Audit
+
+        return Audit(self._sender)
+
+    @cached_property
+    def admin(self) -> Admin[S]:
+        from horae.api.admin import Admin
+
+        return Admin(self._sender)
+
+    @cached_property
+    def health(self) -> Health[S]:
+        from horae.api.health import Health
+
+        return Health(self._sender)

@@ -7,27 +7,45 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
+from typing import TypeVar
 
 from horae.cli.terminal import Terminal
+from horae.cli.verbs import Verbs
 from horae.client.client import Client
 from horae.clock import SystemClock
 from horae.errors import Forbidden, Unauthorized
 
+C = TypeVar("C", bound=Client)
+
+
+class RemoteVerbs(Client, Verbs):
+    """The operations of a service."""
+
+    def now(self) -> datetime:
+        return SystemClock().now()
+
+    def moment(self) -> AbstractContextManager[None]:
+        """Do nothing: each answer of a service is consistent by itself."""
+        return nullcontext()
+
+    def on_hints(self, listener: Callable[[], None], /) -> Callable[[], None]:
+        """Do nothing: a service has no hints for a terminal, which asks it every second."""
+        return lambda: None
+
+
+def open_remote(terminal: Terminal) -> AbstractContextManager[RemoteVerbs]:
+    """Open the operations of the service that the terminal names."""
+    return client_of(terminal, RemoteVerbs)
+
 
 @contextmanager
-def open_remote(terminal: Terminal) -> Iterator[RemoteVerbs]:
-    """Yield the operations of the service that the terminal names."""
-    with client_of(terminal) as client:
-        yield RemoteVerbs(client)
-
-
-@contextmanager
-def client_of(terminal: Terminal) -> Iterator[Client]:
+def client_of(terminal: Terminal, kind: type[C]) -> Iterator[C]:
     """Yield a client of the service that the terminal names, until the command is done."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        client = Client(terminal.url or "", terminal.token)
+        client = kind(terminal.url or "", terminal.token)
     for warning in caught:
         terminal.say(f"warning: {warning.message}")
     with client:
@@ -39,19 +57,3 @@ def client_of(terminal: Terminal) -> Iterator[Client]:
             raise Unauthorized("service_wants_token", problem=str(problem)) from problem
         except Forbidden as problem:
             raise Forbidden("service_forbids", problem=str(problem)) from problem
-
-
-class RemoteVerbs:
-    """The operations of a service, through a client."""
-
-    def __init__(self, client: Client) -> None:
-        self.now = SystemClock().now
-        self.moment = nullcontext
-        self.jobs = client.jobs
-        self.queues, self.limits, self.attention = client.queues, client.limits, client.attention
-        self.schedules = client.schedules
-        self.tokens, self.audit = client.tokens, client.audit
-
-    def on_hints(self, listener: Callable[[], None], /) -> Callable[[], None]:
-        """Do nothing: a service has no hints for a terminal, which asks it every second."""
-        return lambda: None

@@ -6,62 +6,51 @@ bound to the store; behind a service :mod:`horae.cli.remote` sends them and retu
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from horae.api.operation import Sender
+from horae.api.rooms import Rooms
 from horae.cli.terminal import Terminal, actor, opened
 from horae.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
-    from horae.api.access.room import Tokens
-    from horae.api.attention.room import Attention
-    from horae.api.audit import Audit
-    from horae.api.jobs.room import Jobs
-    from horae.api.operation import Sender
-    from horae.api.queues import Limits, Queues
-    from horae.api.schedules.room import Schedules
     from horae.ports import World
 
 
-class Verbs(Protocol):
+class Verbs(Rooms[Sender], ABC):
     """Every operation that a command may use."""
 
-    jobs: Jobs[Sender]
-    queues: Queues[Sender]
-    limits: Limits[Sender]
-    attention: Attention[Sender]
-    schedules: Schedules[Sender]
-    tokens: Tokens[Sender]
-    audit: Audit[Sender]
+    @abstractmethod
+    def now(self) -> datetime:
+        """Return the present instant, by the clock that decides what is due."""
 
-    def now(self) -> datetime: ...
-
+    @abstractmethod
     def moment(self) -> AbstractContextManager[None]:
         """Make all reads inside the block consistent; only where the database is opened here."""
 
+    @abstractmethod
     def on_hints(self, listener: Callable[[], None], /) -> Callable[[], None]:
         """Call *listener*, from any thread, when something may have happened; return what ends that."""
 
 
-class LocalVerbs:
+class LocalVerbs(Verbs):
     """The operations on a database that is opened here."""
 
     def __init__(self, world: World, actor: str, owner: str | None = None) -> None:
         from horae.api.here import Here, house, tenant
-        from horae.api.rooms import Rooms
         from horae.api.senders.local import Local
         from horae.core.jobs.job import SYSTEM
 
-        self.now = world.clock.now
-        self._world = world
         caller = house(actor) if owner in (None, SYSTEM) else tenant(str(owner), actor)
-        rooms: Rooms[Sender] = Rooms(Local(lambda: Here(world, caller)))
-        self.jobs, self.queues, self.limits = rooms.jobs, rooms.queues, rooms.limits
-        self.attention = rooms.attention
-        self.schedules = rooms.schedules
-        self.tokens, self.audit = rooms.tokens, rooms.audit
+        super().__init__(Local(lambda: Here(world, caller)))
+        self._world = world
+
+    def now(self) -> datetime:
+        return self._world.clock.now()
 
     def on_hints(self, listener: Callable[[], None], /) -> Callable[[], None]:
         from horae.actions.hints import subscribe

@@ -33,12 +33,12 @@ class Client(Rooms[Sender]):
         retries: int = Patience.retries,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._sender = SyncTransport(Endpoint(url, token, Patience(timeout=timeout, retries=retries)), transport)
-        super().__init__(self._sender)
+        self._transport = SyncTransport(Endpoint(url, token, Patience(timeout=timeout, retries=retries)), transport)
+        super().__init__(self._transport)
 
     def close(self) -> None:
         """Close the connections."""
-        self._sender.http.close()
+        self._transport.http.close()
 
     def __enter__(self) -> Self:
         return self
@@ -49,7 +49,7 @@ class Client(Rooms[Sender]):
         self.close()
 
     def __repr__(self) -> str:
-        return f"Client({self._sender.endpoint.url!r})"  # without the token
+        return f"Client({self._transport.endpoint.url!r})"  # without the token
 
 
 class AsyncClient(Rooms[AsyncSender]):
@@ -64,12 +64,12 @@ class AsyncClient(Rooms[AsyncSender]):
         retries: int = Patience.retries,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._sender = AsyncTransport(Endpoint(url, token, Patience(timeout=timeout, retries=retries)), transport)
-        super().__init__(self._sender)
+        self._transport = AsyncTransport(Endpoint(url, token, Patience(timeout=timeout, retries=retries)), transport)
+        super().__init__(self._transport)
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._sender.http.aclose()
+        await self._transport.http.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -80,4 +80,4 @@ class AsyncClient(Rooms[AsyncSender]):
         await self.aclose()
 
     def __repr__(self) -> str:
-        return f"AsyncClient({self._sender.endpoint.url!r})"
+        return f"AsyncClient({self._transport.endpoint.url!r})"

@@ -27,6 +27,9 @@ def swift(value: Callable[P, T]) -> Callable[P, T]:
     return make_dataclass(
         frozen.__name__,
         [(each.name, Any, field(default=each.default)) for each in fields(frozen)],
+        repr=False,  # these two and match_args: the twin lives for a moment, and writing methods takes its time
+        eq=False,
+        match_args=False,
         slots=True,
         namespace={"__post_init__": become},
     )

@@ -15,7 +15,7 @@ from horae.core.time.instants import micros
 from horae.errors import Conflict
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.declaration import Declaration
-from horae.stores.tables import (
+from horae.stores.tables.attention import (
     EVENTS,
     FACTS,
     JOURNAL,
@@ -24,12 +24,12 @@ from horae.stores.tables import (
     WAITS,
     events,
     facts,
-    jobs,
     journal,
     lanes,
     tasks,
     waits,
 )
+from horae.stores.tables.jobs import jobs
 
 K = TypeVar("K", Task, TaskWait, Event, StoredFact)
 KEPT: dict[type[Any], Declaration[Any]] = {Task: TASKS, TaskWait: WAITS, Event: EVENTS, StoredFact: FACTS}

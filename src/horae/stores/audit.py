@@ -7,7 +7,7 @@ from sqlalchemy import Connection, insert, select, text, update
 from horae.core.audit.chain import GENESIS
 from horae.core.audit.entries import Entry
 from horae.stores.databases.dialects import BY_NAME
-from horae.stores.tables import AUDIT, audit, chains
+from horae.stores.tables.audit import AUDIT, audit, chains
 
 NUMBERED = (*AUDIT.select, audit.c.id)
 

@@ -12,7 +12,10 @@ from horae.core.jobs.job import CLOSED
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.time.instants import instant, micros
 from horae.ports import DueBacklog
-from horae.stores.tables import jobs, metadata, needs, runs, schedules, secrets, tokens
+from horae.stores.declaration import metadata
+from horae.stores.tables.access import secrets, tokens
+from horae.stores.tables.jobs import jobs, needs, runs
+from horae.stores.tables.schedules import schedules
 
 
 class Health:

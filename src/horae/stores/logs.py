@@ -29,7 +29,8 @@ from horae.ports import LogFilter, Logged
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.databases.driver import Driver
 from horae.stores.jobs.totals import COUNTED, add_removed
-from horae.stores.tables import JOBS, LOGGED, fires, jobs, runs, schedules
+from horae.stores.tables.jobs import JOBS, LOGGED, jobs, runs
+from horae.stores.tables.schedules import fires, schedules
 
 UNKNOWN = {"finished_at", "error", "next_action_at", "audit_event_id"}  # of a run that is under way
 RUNNING = "running"

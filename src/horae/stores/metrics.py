@@ -9,7 +9,8 @@ from sqlalchemy import Connection, func, select
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.metrics import Backlog, Ended
 from horae.core.time.instants import instant, micros
-from horae.stores.tables import fires, jobs, runs
+from horae.stores.tables.jobs import jobs, runs
+from horae.stores.tables.schedules import fires
 
 
 class Metrics:

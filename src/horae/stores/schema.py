@@ -17,7 +17,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 
 from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
 from horae.stores.databases.dialects import BY_NAME, NO_ROOM
-from horae.stores.tables import job_indexes, metadata
+from horae.stores.tables.jobs import job_indexes
 
 VERSION_TABLE = "horae_version"
 LOCK = 4_715_113_082  # any number nobody else uses: the advisory lock of our migrations
@@ -70,7 +70,9 @@ def migrate(engine: Engine) -> Schema:
 
 
 def create_all(engine: Engine) -> None:
-    """Return the current tables at once, for a database in memory that nobody will ever migrate."""
+    """Create the current tables at once, for a database in memory, which is never migrated."""
+    from horae.stores.metadata import metadata
+
     with engine.begin() as connection:
         if _version(connection) is not None:
             return

@@ -7,14 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from horae.core.jobs.job import Job, Lease, NewJob, Settlement
-from horae.core.schedules.schedule import Firing
 from horae.core.time.boots import Boot, LeaseLine
 from horae.core.time.instants import instant
 from horae.core.timeouts import Timeouts
@@ -22,13 +22,15 @@ from horae.errors import StoreBusy, StoreUnavailable
 from horae.ports import Claim, Decide, Node, Placed, Renewed, Upcoming, make_placed
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver
-from horae.stores.databases.hot import Hot
 from horae.stores.jobs.insertion import chunks
 from horae.stores.jobs.jobs import Jobs
-from horae.stores.retention import forget
-from horae.stores.schedules.fires import Firings
 from horae.stores.schema import require_current
 from horae.stores.transaction import Transaction
+
+if TYPE_CHECKING:
+    from horae.core.schedules.schedule import Firing
+    from horae.stores.databases.hot import Hot
+    from horae.stores.schedules.fires import Firings
 
 T = TypeVar("T")
 C = TypeVar("C")
@@ -45,8 +47,6 @@ class SqlStore(ABC):
         self.dialect = dialect
         self.timeouts = timeouts or Timeouts()
         self.owns_engine = True  # False: the engine is the caller's own and is not disposed of
-        self.hot = self.make_hot()
-        self.firings = self.make_firings()
         self.insert_chunk = INSERT_CHUNK
         self._turn = 0
         self._here = threading.local()  # the open moment of each thread
@@ -94,10 +94,22 @@ class SqlStore(ABC):
         """Replace Horae's statement timeout by *limit* while a handler uses the connection."""
         yield
 
+    @cached_property
+    def hot(self) -> Hot:
+        return self.make_hot()
+
     def make_hot(self) -> Hot:
+        from horae.stores.databases.hot import Hot
+
         return Hot(self.dialect)
 
+    @cached_property
+    def firings(self) -> Firings:
+        return self.make_firings()
+
     def make_firings(self) -> Firings:
+        from horae.stores.schedules.fires import Firings
+
         return Firings(self.hot, self._add_in_chunks)
 
     # -- transactions --------------------------------------------------------------------------------------------
@@ -268,6 +280,8 @@ class SqlStore(ABC):
         return self.with_driver(lambda driver: self.hot.peek(driver, queues, node, worker_id))
 
     def forget(self, table: str, before: datetime, limit: int) -> int:
+        from horae.stores.retention import forget
+
         return self.with_driver(lambda driver: forget(driver, self.dialect, table, before, limit))
 
     def let_in_forgotten(self) -> set[str]:

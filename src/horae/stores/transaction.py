@@ -1,4 +1,4 @@
-"""One open transaction, room by room."""
+"""One open transaction, room by room; the statements of a room are imported when it is first entered."""
 
 from __future__ import annotations
 
@@ -6,26 +6,29 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, event
 
 from horae.errors import InvalidInput
-from horae.stores.access.owners import Owners
-from horae.stores.access.secrets import Secrets
-from horae.stores.access.tokens import Tokens
-from horae.stores.attention import Attention
-from horae.stores.audit import Audit
-from horae.stores.health import Health
-from horae.stores.jobs.definitions import Definitions
-from horae.stores.jobs.jobs import Jobs
-from horae.stores.jobs.ledger import Ledger
-from horae.stores.jobs.nodes import Nodes
-from horae.stores.jobs.queues import Queues
-from horae.stores.jobs.running_limits import RunningLimits
-from horae.stores.logs import Logs
-from horae.stores.metrics import Metrics
-from horae.stores.schedules.scheduled_tasks import ScheduledTasks
-from horae.stores.schedules.schedules import Schedules
+
+if TYPE_CHECKING:
+    from horae.stores.access.owners import Owners
+    from horae.stores.access.secrets import Secrets
+    from horae.stores.access.tokens import Tokens
+    from horae.stores.attention import Attention
+    from horae.stores.audit import Audit
+    from horae.stores.health import Health
+    from horae.stores.jobs.definitions import Definitions
+    from horae.stores.jobs.jobs import Jobs
+    from horae.stores.jobs.ledger import Ledger
+    from horae.stores.jobs.nodes import Nodes
+    from horae.stores.jobs.queues import Queues
+    from horae.stores.jobs.running_limits import RunningLimits
+    from horae.stores.logs import Logs
+    from horae.stores.metrics import Metrics
+    from horae.stores.schedules.scheduled_tasks import ScheduledTasks
+    from horae.stores.schedules.schedules import Schedules
 
 Lend = Callable[[Connection, timedelta | None], AbstractContextManager[None]]
 
@@ -57,64 +60,96 @@ class Transaction:
 
     @cached_property
     def jobs(self) -> Jobs:
+        from horae.stores.jobs.jobs import Jobs
+
         return Jobs(self.connection)
 
     @cached_property
     def queues(self) -> Queues:
+        from horae.stores.jobs.queues import Queues
+
         return Queues(self.connection)
 
     @cached_property
     def limits(self) -> RunningLimits:
+        from horae.stores.jobs.running_limits import RunningLimits
+
         return RunningLimits(self.connection)
 
     @cached_property
     def nodes(self) -> Nodes:
+        from horae.stores.jobs.nodes import Nodes
+
         return Nodes(self.connection)
 
     @cached_property
     def ledger(self) -> Ledger:
+        from horae.stores.jobs.ledger import Ledger
+
         return Ledger(self.connection)
 
     @cached_property
     def audit(self) -> Audit:
+        from horae.stores.audit import Audit
+
         return Audit(self.connection)
 
     @cached_property
     def logs(self) -> Logs:
+        from horae.stores.logs import Logs
+
         return Logs(self.connection)
 
     @cached_property
     def schedules(self) -> Schedules:
+        from horae.stores.schedules.schedules import Schedules
+
         return Schedules(self.connection)
 
     @cached_property
     def scheduled_tasks(self) -> ScheduledTasks:
+        from horae.stores.schedules.scheduled_tasks import ScheduledTasks
+
         return ScheduledTasks(self.connection)
 
     @cached_property
     def definitions(self) -> Definitions:
+        from horae.stores.jobs.definitions import Definitions
+
         return Definitions(self.connection)
 
     @cached_property
     def tokens(self) -> Tokens:
+        from horae.stores.access.tokens import Tokens
+
         return Tokens(self.connection)
 
     @cached_property
     def owners(self) -> Owners:
+        from horae.stores.access.owners import Owners
+
         return Owners(self.connection)
 
     @cached_property
     def secrets(self) -> Secrets:
+        from horae.stores.access.secrets import Secrets
+
         return Secrets(self.connection)
 
     @cached_property
     def metrics(self) -> Metrics:
+        from horae.stores.metrics import Metrics
+
         return Metrics(self.connection)
 
     @cached_property
     def health(self) -> Health:
+        from horae.stores.health import Health
+
         return Health(self.connection)
 
     @cached_property
     def attention(self) -> Attention:
+        from horae.stores.attention import Attention
+
         return Attention(self.connection)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from horae.core.attention.lanes import Lane
-from horae.core.jobs.job import Job
-from horae.ports import World
+if TYPE_CHECKING:
+    from horae.core.attention.lanes import Lane
+    from horae.core.jobs.job import Job
+    from horae.ports import World
 
-L = TypeVar("L", Job, Lane)
+L = TypeVar("L", "Job", "Lane")
 
 
 def with_wall_lease(world: World, leased: L) -> L:

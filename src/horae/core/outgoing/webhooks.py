@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from horae.core.access.secrets import reference_of, references, secret_name
-from horae.core.outgoing.targets import Rules, target_of
 from horae.errors import InvalidInput, InvalidPayload
+
+if TYPE_CHECKING:
+    from horae.core.outgoing.targets import Rules
 
 KEYS = ("url", "body", "headers", "secret")
 MOST_HEADERS = 20
@@ -40,6 +42,8 @@ def check_webhook(payload: Mapping[str, Any], rules: Rules) -> None:
     if reference_of(url) is None:
         if not isinstance(url, str):
             raise InvalidPayload("webhook_url_missing")
+        from horae.core.outgoing.targets import target_of
+
         rules.check(target_of(url))
     references([payload.get("body"), headers])
     plain = headers.items() if isinstance(headers, dict) else ()

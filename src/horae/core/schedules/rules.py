@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 
-from horae.core.schedules.words import Language, describe_every, describe_once
 from horae.core.time.cron import Cron
 from horae.core.time.instants import EPOCH, aware, later
 from horae.errors import InvalidInput, InvalidInterval
+
+if TYPE_CHECKING:
+    from horae.core.schedules.words import Language
 
 __all__ = ["Anchor", "Cron", "Every", "Once", "Rule"]
 
@@ -106,6 +108,8 @@ class Every:
 
     def describe(self, language: Language = "en") -> str:
         """Return the interval in words; ``"en"`` or ``"zh"``."""
+        from horae.core.schedules.words import describe_every
+
         return describe_every(self.period, self.anchor, self.initial_delay, language)
 
 
@@ -133,6 +137,8 @@ class Once:
 
     def describe(self, language: Language = "en") -> str:
         """Return the instant in words; ``"en"`` or ``"zh"``."""
+        from horae.core.schedules.words import describe_once
+
         return describe_once(self.at, language)
 
 

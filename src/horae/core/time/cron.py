@@ -20,15 +20,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from zoneinfo import ZoneInfo
 
-from horae.core.schedules.words import Language, describe_cron
 from horae.core.time.calendars import Calendar, DayMatch
 from horae.core.time.cron_text import Parsed, parse
 from horae.core.time.instants import aware
 from horae.core.time.zones import EARLIEST, Span, shift, span_at, spans_of, zone_named
 from horae.errors import InvalidInput, NeverFires
+
+if TYPE_CHECKING:
+    from horae.core.schedules.words import Language
 
 Gap = Literal["after", "skip"]
 Fold = Literal["first", "both"]
@@ -132,6 +134,8 @@ class Cron:
 
     def describe(self, language: Language = "en") -> str:
         """Return the schedule in words, generated from what was parsed; ``"en"`` or ``"zh"``."""
+        from horae.core.schedules.words import describe_cron
+
         return describe_cron(self.parsed, self.day_match, self.zone, language)
 
     def _beyond(self, instant: datetime, found: datetime | None) -> datetime | None:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, select, text, update
 
 from horae.core.time.instants import micros
 from horae.stores.databases.dialects import BY_NAME
-from horae.stores.tables import owners
+from horae.stores.tables.access import owners
 
 
 class Owners:

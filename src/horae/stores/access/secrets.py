@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, delete, insert, select
 
 from horae.ports import Sealed
-from horae.stores.tables import SECRETS, secrets
+from horae.stores.tables.access import SECRETS, secrets
 
 
 class Secrets:

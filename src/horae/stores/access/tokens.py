@@ -9,7 +9,7 @@ from sqlalchemy import Connection, and_, insert, or_, select, update
 
 from horae.core.access.callers import Token
 from horae.core.time.instants import micros
-from horae.stores.tables import TOKENS, tokens
+from horae.stores.tables.access import TOKENS, tokens
 
 CHUNK = 500  # ids in one IN list
 

@@ -24,7 +24,9 @@ from horae.stores.jobs.admission import Admission
 from horae.stores.jobs.links import Ended, Links
 from horae.stores.jobs.needs import cancel_waiting
 from horae.stores.jobs.slots import Slots
-from horae.stores.tables import ATTEMPT, AUDIT, ENDING, JOBS, NODES, SNAPSHOT, ending_row
+from horae.stores.tables.audit import AUDIT
+from horae.stores.tables.jobs import ATTEMPT, ENDING, JOBS, SNAPSHOT, ending_row
+from horae.stores.tables.queues import NODES
 
 BANDS = (0, 1, 2)
 # How many candidates each round of a claim looks at, at least: a long line of held jobs is passed in a few steps.

@@ -12,8 +12,8 @@ from sqlalchemy import Engine, event, text
 
 from horae.errors import ConfigurationError
 from horae.stores.databases.dialects import POSTGRES
+from horae.stores.declaration import metadata
 from horae.stores.schema import lift_timeouts
-from horae.stores.tables import metadata
 
 SETTING = "horae.owner"
 POLICY = "horae_owner"

@@ -26,8 +26,9 @@ from horae.stores.databases.hot import Hot
 from horae.stores.databases.mysql_connections import BoundedConnection
 from horae.stores.schedules.fires import MOVED, Firings
 from horae.stores.store import SqlStore, unavailable
-from horae.stores.tables import ATTEMPT, ENDING, INSERT_COLUMNS, SNAPSHOT, ending_row, new_job_row, runs, schedules
-from horae.stores.tables import jobs as job_table
+from horae.stores.tables.jobs import ATTEMPT, ENDING, INSERT_COLUMNS, SNAPSHOT, ending_row, new_job_row, runs
+from horae.stores.tables.jobs import jobs as job_table
+from horae.stores.tables.schedules import schedules
 
 RETRIED = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT}
 GONE = {2003, 2006, 2013, 2055, 1053, 1152, 1158, 1159, 1160, 1161, 1205, 4031}

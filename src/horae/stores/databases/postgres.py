@@ -32,21 +32,10 @@ from horae.stores.databases.postgres_connections import BoundedConnection, hot_s
 from horae.stores.jobs.hints import HEAD, Hints
 from horae.stores.schedules.fires import LIVE_JOBS, MOVED, Firings
 from horae.stores.store import SqlStore, T, unavailable
-from horae.stores.tables import (
-    ATTEMPT,
-    ENDING,
-    FIRE_COLUMNS,
-    INSERT_COLUMNS,
-    JOBS,
-    NODES,
-    SNAPSHOT,
-    ending_row,
-    fires,
-    new_job_row,
-    runs,
-    schedules,
-)
-from horae.stores.tables import jobs as job_table
+from horae.stores.tables.jobs import ATTEMPT, ENDING, INSERT_COLUMNS, JOBS, SNAPSHOT, ending_row, new_job_row, runs
+from horae.stores.tables.jobs import jobs as job_table
+from horae.stores.tables.queues import NODES
+from horae.stores.tables.schedules import FIRE_COLUMNS, fires, schedules
 
 CLAIM_SIZES = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 RETRIED = (pg.DeadlockDetected, pg.SerializationFailure, pg.LockNotAvailable)

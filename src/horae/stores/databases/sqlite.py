@@ -28,7 +28,8 @@ from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull, StoreU
 from horae.stores.databases.dialects import NO_ROOM, SQLITE
 from horae.stores.databases.driver import Driver, marks
 from horae.stores.store import SqlStore, driver_error
-from horae.stores.tables import INSERT_COLUMNS, jobs, lanes, lease_line, locks, new_job_row
+from horae.stores.tables.jobs import INSERT_COLUMNS, jobs, new_job_row
+from horae.stores.tables.queues import lease_line
 
 BUSY_TIMEOUT_MS = 30_000
 CLOSE_PATIENCE = 2.0  # seconds
@@ -353,6 +354,9 @@ def _fix_line(connection: Connection, boot: Boot, began: datetime) -> datetime:
     if found is not None and found.boot == boot.name:
         return instant(found.began_at)
     if found is not None:
+        from horae.stores.tables.attention import lanes
+        from horae.stores.tables.locks import locks
+
         connection.execute(update(jobs).where(jobs.c.state == "running").values(leased_until=LONG_AGO))
         connection.execute(update(lanes).where(lanes.c.leased_until.is_not(None)).values(leased_until=LONG_AGO))
         connection.execute(update(locks).values(expires_at=LONG_AGO))

@@ -17,7 +17,7 @@ from horae.core.jobs.job import CLOSED, OPEN_HANDLERS, SYSTEM
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
 from horae.stores.jobs.slots import Slots
-from horae.stores.tables import JOBS
+from horae.stores.tables.jobs import JOBS
 
 LOCK = "definitions"
 CHUNK = 500

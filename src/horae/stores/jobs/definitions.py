@@ -9,7 +9,7 @@ from horae.stores.databases.dialects import BY_NAME, Dialect
 from horae.stores.databases.driver import Driver
 from horae.stores.jobs.admission import Admission
 from horae.stores.jobs.slots import Slots
-from horae.stores.tables import DEFINITIONS, definitions
+from horae.stores.tables.access import DEFINITIONS, definitions
 
 
 class Definitions:

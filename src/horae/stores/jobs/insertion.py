@@ -19,7 +19,7 @@ from horae.ports import Placed
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.databases.driver import CallerDriver
 from horae.stores.jobs.needs import Needs
-from horae.stores.tables import INSERT_COLUMNS, jobs, keys, needs, new_job_row, runs
+from horae.stores.tables.jobs import INSERT_COLUMNS, jobs, keys, needs, new_job_row, runs
 
 CHUNK = 500
 Name = tuple[str, str, str]  # scope, owner, text

@@ -41,22 +41,8 @@ from horae.ports import DueBacklog, Placed
 from horae.stores.databases.dialects import BY_NAME, Dialect
 from horae.stores.databases.driver import Driver
 from horae.stores.declaration import Reader
-from horae.stores.jobs.insertion import Insertion
-from horae.stores.jobs.links import Ended, Links
-from horae.stores.jobs.slots import Slots
-from horae.stores.tables import (
-    ATTEMPT,
-    FINISHED_JOBS,
-    JOBS,
-    RUNS,
-    SNAPSHOT,
-    jobs,
-    keys,
-    needs,
-    running_run,
-    runs,
-    slots,
-)
+from horae.stores.tables.jobs import ATTEMPT, FINISHED_JOBS, JOBS, RUNS, SNAPSHOT, jobs, keys, needs, running_run, runs
+from horae.stores.tables.queues import slots
 
 FINISHED = ("succeeded", "cancelled")  # what lives on only in the history
 
@@ -245,6 +231,8 @@ class Jobs:
             values |= {"held": "", "held_for": None}  # its turn is decided again when its new time has come
         changed = self._update_guarded(job, values)
         if changed and job.state == "dead" and job.linked:
+            from horae.stores.jobs.links import Links
+
             Links(self._dialect).needs.revive(self._driver(), [job.number], now)
         self._let_next_in(job)
         return changed
@@ -254,6 +242,8 @@ class Jobs:
         lines = (("key", job.concurrency_key), ("group", job.group))
         names = [f"{kind}:{name}" for kind, name in lines if name is not None]
         if names:
+            from horae.stores.jobs.slots import Slots
+
             driver, slots = self._driver(), Slots(self._dialect)
             slots.lock(driver, names)
             slots.let_in(driver, names)
@@ -269,6 +259,8 @@ class Jobs:
     def _takes_name(self, job: Job, now: datetime) -> bool:
         """Take the unique name of a revived job again; another job may have it by now."""
         row = {"scope": "unique", "owner": job.owner, "name": job.unique, "job_id": job.number, "request_hash": ""}
+        from horae.stores.jobs.insertion import Insertion
+
         return Insertion(self.connection).take_names([row | {"created_at": micros(now)}]) == 1
 
     def end_waiting(self, job: Job, *, reason: str | None, now: datetime) -> bool:
@@ -288,6 +280,8 @@ class Jobs:
             self.connection.execute(delete(needs).where(needs.c.job_id == job.number))
         self._let_next_in(job)
         if job.linked:
+            from horae.stores.jobs.links import Ended, Links
+
             Links(self._dialect).settle(self._driver(), [Ended(job.number, job.schedule_id, False)], now)
         return True
 
@@ -305,6 +299,8 @@ class Jobs:
     # -- new ones -----------------------------------------------------------------------------------------------
 
     def insert(self, new: Sequence[NewJob], now: datetime) -> list[Placed]:
+        from horae.stores.jobs.insertion import Insertion
+
         return Insertion(self.connection).insert(new, now)
 
     def start(self, number: int, *, worker_id: str, until: datetime, now: datetime) -> None:

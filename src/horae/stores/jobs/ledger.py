@@ -8,7 +8,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from horae.core.time.instants import micros
 from horae.errors import LeaseLost
-from horae.stores.tables import jobs, ledger
+from horae.stores.tables.jobs import jobs, ledger
 
 
 class Ledger:

@@ -7,14 +7,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from horae.core.schedules.schedule import Schedule, after_leaders, next_fire
 from horae.core.time.instants import micros
 from horae.stores.codecs import to_micros
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
 from horae.stores.jobs.needs import Needs
-from horae.stores.tables import SCHEDULES
+
+if TYPE_CHECKING:
+    from horae.core.schedules.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Links:
         for schedule in self._schedules(driver, numbers):
             waits = schedule.rests and schedule.next_fire_at is None and schedule.mode == "SINGLE_NODE"
             if waits and schedule.is_active and not schedule.is_spent:
+                from horae.core.schedules.schedule import next_fire
+
                 fire_at = to_micros(next_fire(schedule, now))
                 sql = "UPDATE horae_schedules SET next_fire_at = %s, next_due_at = %s WHERE id = %s"
                 driver.change(sql, [fire_at, fire_at, schedule.number])
@@ -72,6 +76,8 @@ class Links:
             "GROUP BY schedule_id HAVING COUNT(*) = COUNT(succeeded_at)",
             sorted(followers),
         )
+        from horae.core.schedules.schedule import after_leaders
+
         for (number,) in ready:
             driver.change("UPDATE horae_follows SET succeeded_at = NULL WHERE schedule_id = %s", [number])
             fire_at = to_micros(after_leaders(followers[number], now))
@@ -83,6 +89,8 @@ class Links:
     def _schedules(self, driver: Driver, numbers: Sequence[int]) -> Iterable[Schedule]:
         if not numbers:
             return []
+        from horae.stores.tables.schedules import SCHEDULES
+
         sql = f"SELECT {SCHEDULES.sql(self._dialect)} FROM horae_schedules WHERE id IN ({marks(len(numbers))}) "
         rows = driver.rows(sql + "ORDER BY id" + self._dialect.waiting_lock, numbers)
         return [SCHEDULES.read(row) for row in rows]

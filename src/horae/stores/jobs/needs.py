@@ -24,7 +24,7 @@ from typing import Any
 from horae.core.time.instants import micros
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
-from horae.stores.tables import ATTEMPT, SNAPSHOT
+from horae.stores.tables.jobs import ATTEMPT, SNAPSHOT
 
 INLINE = 100
 CHUNK = 500

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, insert, select
 
 from horae.core.time.instants import micros
 from horae.ports import Node
-from horae.stores.tables import NODES, nodes
+from horae.stores.tables.queues import NODES, nodes
 
 
 class Nodes:

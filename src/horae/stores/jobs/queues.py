@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Table, select, text, update
 
 from horae.ports import Queue
 from horae.stores.databases.dialects import BY_NAME
-from horae.stores.tables import QUEUES, limits, queues
+from horae.stores.tables.queues import QUEUES, limits, queues
 
 
 class Queues:

@@ -8,7 +8,7 @@ from horae.core.jobs.running_limits import LimitSource
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.databases.driver import Driver
 from horae.stores.jobs.slots import LOCK, Slots
-from horae.stores.tables import LIMIT_SOURCES, limit_sources, limits, slots
+from horae.stores.tables.queues import LIMIT_SOURCES, limit_sources, limits, slots
 
 
 class RunningLimits:

@@ -13,7 +13,7 @@ from typing import Any
 
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
-from horae.stores.tables import JOBS
+from horae.stores.tables.jobs import JOBS
 
 LOCK = -1
 MAX_RELEASED = 100

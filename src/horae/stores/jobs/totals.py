@@ -29,7 +29,8 @@ from horae.ports import Tally
 from horae.stores.codecs import at
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
-from horae.stores.tables import run_totals, runs
+from horae.stores.tables.jobs import runs
+from horae.stores.tables.schedules import run_totals
 
 RAN = ("succeeded", "failed", "timed_out", "lost")  # what was given back, put off or called off does not count as run
 SCHEDULE, HANDLER = "schedule", "handler"

@@ -20,7 +20,7 @@ from horae.stores.codecs import to_micros
 from horae.stores.databases.driver import Driver, marks
 from horae.stores.databases.hot import Hot
 from horae.stores.schedules.schedules import unfinished_from
-from horae.stores.tables import FIRE_COLUMNS, SCHEDULES, fire_row
+from horae.stores.tables.schedules import FIRE_COLUMNS, SCHEDULES, fire_row
 
 CHUNK = 500
 AddJobs = Callable[[Driver, Sequence[NewJob], datetime], list[int]]

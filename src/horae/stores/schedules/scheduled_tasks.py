@@ -12,7 +12,8 @@ from horae.core.scheduled_tasks.rules import PREFIX
 from horae.core.schedules.schedule import Schedule
 from horae.core.time.instants import micros
 from horae.ports import ScheduledTaskRun
-from horae.stores.tables import JOBS, RUNS, SCHEDULES, fires, jobs, running_run, runs, schedules
+from horae.stores.tables.jobs import JOBS, RUNS, jobs, running_run, runs
+from horae.stores.tables.schedules import SCHEDULES, fires, schedules
 
 # What was given back or put off is not a run; what was called off is one only if it had begun.
 RAN = ("succeeded", "failed", "timed_out", "lost", "cancelled")

@@ -16,7 +16,17 @@ from horae.errors import Conflict, VersionConflict
 from horae.ports import ScheduleFilter, Tally
 from horae.stores.codecs import at
 from horae.stores.jobs.totals import HANDLER, SCHEDULE, tallies
-from horae.stores.tables import FIRE_COLUMNS, FIRES, SCHEDULES, fire_row, fires, follows, jobs, run_totals, schedules
+from horae.stores.tables.jobs import jobs
+from horae.stores.tables.schedules import (
+    FIRE_COLUMNS,
+    FIRES,
+    SCHEDULES,
+    fire_row,
+    fires,
+    follows,
+    run_totals,
+    schedules,
+)
 
 FIRE_KINDS = get_args(FireKind)
 
