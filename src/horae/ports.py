@@ -46,6 +46,12 @@ class Clock(Protocol):
         All processes on one store agree on it. Where the database's clock is used it is the same as ``now``.
         """
 
+    def pause(self, seconds: float) -> None:
+        """Wait in this thread until so much of this clock's time has passed."""
+
+    async def pause_async(self, seconds: float) -> None:
+        """Wait until so much of this clock's time has passed, while the event loop goes on."""
+
 
 class Dice(Protocol):
     """The one source of chance."""

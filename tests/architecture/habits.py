@@ -3,8 +3,8 @@
 import ast
 from pathlib import Path
 
-from tests.architecture.reading import Module, modules
-from tests.architecture.rules import SLEEP, is_zero
+from tests.architecture.reading import modules
+from tests.architecture.rules import sleeps
 
 TESTS = Path(__file__).parents[1]
 MOST_ASSERTS = 12
@@ -38,19 +38,10 @@ MANY_ASSERTS = {
 }
 
 
-def sleeps(module: Module) -> list[int]:
-    """Return the lines on which a module sleeps; ``asyncio.sleep(0)`` only lets others run."""
-    yields = {id(node.func) for node in ast.walk(module.tree) if isinstance(node, ast.Call) and is_zero(node.args)}
-    return [
-        node.lineno
-        for node, name in module.names_used()
-        if name in SLEEP and isinstance(node.ctx, ast.Load) and id(node) not in yields  # type: ignore[attr-defined]
-    ]
-
-
 def sleeping_tests(tests: Path, allowed: dict[str, int] = SLEEPS) -> list[str]:
     complaints = []
-    found = {module.place: sleeps(module) for module in modules(tests) if module.floor != "support"}
+    listed = [module for module in modules(tests) if module.floor != "support"]
+    found = {module.place: [line for line, _ in sleeps(module)] for module in listed}
     for place, lines in found.items():
         if len(lines) > allowed.get(place, 0):
             complaints.append(f"{place}: sleeps on lines {lines}; wait for a signal, or poll with tests.support")

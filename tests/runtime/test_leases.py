@@ -171,7 +171,7 @@ class Watch:
     """A clock whose durations the test decides."""
 
     def __init__(self, clock: Any) -> None:
-        self.now, self.steady = clock.now, clock.steady
+        self.now, self.steady, self.pause, self.pause_async = clock.now, clock.steady, clock.pause, clock.pause_async
         self.seconds = 0.0
 
     def monotonic(self) -> float:
