@@ -72,13 +72,6 @@ CODECS = {
     "jobs.job.make_job", "jobs.payloads.name", "jobs.retry.span", "time.instants", "time.instants.instant",
     "time.instants.micros", "timeouts.client_limit", "timeouts.milliseconds",
 }  # fmt: skip
-# Stores that still decide, in the middle of a transaction or of a lock of the process. May only become fewer.
-DECIDING_STORES = {
-    "stores/databases/hot.py": {"jobs.job.settlement"},  # a silent job's end, when its schedule fires
-    "stores/jobs/links.py": {"schedules.schedule.after_leaders", "schedules.schedule.next_fire"},  # after a job's end
-    "stores/limits/database.py": {"limits.next_turn"},  # whose turn it is, counted while the limit's row is held
-    "stores/limits/memory.py": {"limits.made_since", "limits.turn_at"},
-}
 
 # Where a vendor may be named: the facts, and migrations, which are frozen and must not follow facts that change later.
 VENDOR_PLACES = ("stores/databases/dialects.py", "stores/migrations/")
@@ -256,15 +249,11 @@ def decisions_imported_by_stores(source: Path) -> list[str]:
     for module in modules(source):
         if module.floor != "stores":
             continue
-        known = DECIDING_STORES.get(module.place, set())
-        functions = {each.name: each.line for each in module.imports if is_core_function(each.name)}
         complaints += [
-            f"{module.place}:{line}: {name} is no value and no codec; let the verb decide and hand it to the store"
-            for name, line in functions.items()
-            if name.removeprefix("horae.core.") not in CODECS | known
+            f"{module.place}:{each.line}: {each.name} is no value and no codec; let the verb decide and hand it over"
+            for each in module.imports
+            if is_core_function(each.name) and each.name.removeprefix("horae.core.") not in CODECS
         ]
-        unused = known - {name.removeprefix("horae.core.") for name in functions}
-        complaints += [f"{module.place}: no longer imports {name}; take it off the list" for name in sorted(unused)]
     return complaints
 
 
