@@ -3,7 +3,7 @@
 import re
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from horae.declare.jobs_conf import KEYS
+from horae.declare.file_values import KEYS
 from horae.declare.options import SECTIONS, JobOptions, Option, Span, options
 from horae.errors import StoreUnavailable
 from horae.service.asgi import build
