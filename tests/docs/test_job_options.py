@@ -73,7 +73,7 @@ DOORS: dict[str, tuple[set[str], dict[str, str]]] = {
         {name: each.not_over_http for name, each in OPTIONS.items()},
     ),
     "command line": (
-        {PYTHON_NAMES.get(name, name) for name in set(COMMAND_LINE) - NOT_OPTIONS},
+        {PYTHON_NAMES.get(name, name) for name in ({*COMMAND_LINE, "enabled"} - NOT_OPTIONS)},
         {name: each.not_on_command_line for name, each in OPTIONS.items()},
     ),
 }
