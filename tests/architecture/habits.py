@@ -9,27 +9,6 @@ from tests.architecture.rules import sleeps
 TESTS = Path(__file__).parents[1]
 MOST_ASSERTS = 12
 
-# Sleeps that are left, by file. The numbers may only become smaller: wait for a signal, or poll with `tests.support`.
-SLEEPS = {
-    "journeys/conftest.py": 3,
-    "journeys/embedded.py": 9,
-    "journeys/locked.py": 1,
-    "journeys/program.py": 5,
-    "journeys/test_fleet.py": 2,
-    "journeys/test_lanes.py": 1,
-    "journeys/test_signals.py": 1,
-    "runtime/processes.py": 6,
-    "runtime/serving.py": 1,
-    "runtime/test_crashes.py": 1,
-    "runtime/test_executor.py": 5,
-    "runtime/test_interrupts.py": 5,
-    "runtime/test_leases.py": 5,
-    "runtime/test_measuring.py": 1,
-    "runtime/test_scheduler.py": 1,
-    "runtime/test_unawaited.py": 3,
-    "runtime/test_worker.py": 14,
-}
-
 # Why a test asserts more than twelve times.
 MANY_ASSERTS = {
     "client/test_live.py::test_an_agent_is_given_work_told_things_and_looked_at": "one agent's whole day, in order",
@@ -38,17 +17,13 @@ MANY_ASSERTS = {
 }
 
 
-def sleeping_tests(tests: Path, allowed: dict[str, int] = SLEEPS) -> list[str]:
-    complaints = []
-    listed = [module for module in modules(tests) if module.floor != "support"]
-    found = {module.place: [line for line, _ in sleeps(module)] for module in listed}
-    for place, lines in found.items():
-        if len(lines) > allowed.get(place, 0):
-            complaints.append(f"{place}: sleeps on lines {lines}; wait for a signal, or poll with tests.support")
-        elif 0 < len(lines) < allowed.get(place, 0):
-            complaints.append(f"{place}: sleeps only {len(lines)} times by now; write that on the list")
-    complaints += [f"{place}: sleeps no more; take it off the list" for place in allowed if not found.get(place)]
-    return complaints
+def sleeping_tests(tests: Path) -> list[str]:
+    found = {module.place: sleeps(module) for module in modules(tests) if module.floor != "support"}
+    return [
+        f"{place}: sleeps on lines {[line for line, _ in lines]}; wait for a signal, or poll with tests.support"
+        for place, lines in found.items()
+        if lines
+    ]
 
 
 def overloaded_tests(tests: Path, allowed: dict[str, str] = MANY_ASSERTS) -> list[str]:
