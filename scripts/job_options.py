@@ -3,7 +3,8 @@
 import re
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from horae.declare.jobs_conf import KEYS
+from horae.cli.schedules.options import OPTIONS as COMMAND_LINE
+from horae.declare.file_values import KEYS
 from horae.declare.options import SECTIONS, JobOptions, Option, Span, options
 from horae.errors import StoreUnavailable
 from horae.service.asgi import build
@@ -30,20 +31,48 @@ def job_options_page() -> str:
     sections = [
         NOTE,
         "# Options of a job",
-        "What `@app.job(id, …)` takes. [`jobs.conf`](../how-to/configure-jobs-by-file.md) and `POST /schedules` "
-        "take those that are ticked, by the same names and with the same defaults unless it says otherwise here. "
-        'Spans are a `timedelta` or seconds; in the file also `"250ms"`, `"90s"`, `"5m"`, `"2h"`.',
+        "What `@app.job(id, …)` takes, of an application or a `Blueprint`. "
+        "[`jobs.conf`](../how-to/configure-jobs-by-file.md), `POST /schedules` and `horae schedule add` take those "
+        "that are ticked, by the same names and with the same defaults unless it says otherwise here. "
+        'Spans are a `timedelta` or seconds; in the file also `"250ms"`, `"90s"`, `"5m"`, `"2h"`. There an instant is '
+        '`2030-01-07T06:00:00Z`, and a retry policy `"none"` or `{ kind = "fixed", attempts = 3, delay = "5m" }`.',
     ]
     for section, title in SECTIONS.items():
         rows = [
             f"| `{name}` | {escaped(kind_shown(kinds[name]))} | {default_shown(option)} | {escaped(option.text)} "
-            f"| {'✓' if name in KEYS else ''} | {http_shown(name, fields_of_http)} |"
+            f"| {'✓' if name in KEYS else ''} | {http_shown(name, fields_of_http)} | {command_line_shown(name)} |"
             for name, option in options()
             if option.section == section
         ]
-        head = ["| Option | Type | Default | Means | File | HTTP |", "|---|---|---|---|---|---|"]
+        head = ["| Option | Type | Default | Means | File | HTTP | Command line |", "|---|---|---|---|---|---|---|"]
         sections += [f"## {title}", "\n".join([*head, *rows])]
+    sections += ["## Why not everywhere", "\n".join(reasons())]
     return "\n\n".join(sections) + "\n"
+
+
+def reasons() -> list[str]:
+    """Return why an option is missing on a door, one line for each."""
+    doors = {
+        "`jobs.conf`": "not_in_file",
+        "`POST /schedules`": "not_over_http",
+        "`horae schedule add`": "not_on_command_line",
+    }
+    lines = []
+    for name, option in options():
+        missing: dict[str, list[str]] = {}
+        for door, field in doors.items():
+            if reason := getattr(option, field):
+                missing.setdefault(reason, []).append(door)
+        lines += [f"- `{name}` is not in {' or '.join(names)}: {reason}." for reason, names in missing.items()]
+    return lines
+
+
+def command_line_shown(name: str) -> str:
+    """Return the flag that sets an option of a schedule."""
+    if name == "enabled":
+        return "`--disabled`"
+    flag = COMMAND_LINE.get(HTTP_NAMES.get(name, name))
+    return "" if flag is None else f"`{flag.__metadata__[0].default.split('/')[0]}`"
 
 
 def kind_shown(kind: Any) -> str:

@@ -23,8 +23,9 @@ from horae.ports import World
 from horae.service.asgi import build
 from horae.service.options import Options
 from horae.service.trace_context import trace_id_from
-from tests.runtime.serving import ended, serving, until
+from tests.runtime.serving import ended, serving
 from tests.support.refusals import refused
+from tests.support.waiting import eventually
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
@@ -55,7 +56,7 @@ def hexadecimal(span: ReadableSpan) -> str:
 
 
 async def the_span(exporter: InMemorySpanExporter, name: str) -> ReadableSpan:
-    found: list[ReadableSpan] = await until(
+    found: list[ReadableSpan] = await eventually(
         lambda: [span for span in exporter.get_finished_spans() if span.name == name], f"the span {name}"
     )
     return found[0]

@@ -35,10 +35,12 @@ from horae.core.schedules.status import JobStatus
 from horae.core.timeouts import Timeouts
 from horae.declare.check import Seed, check_seed, needs_database, plan_of, problems_of, seeds_of
 from horae.declare.declarations import Problem, raise_for
+from horae.declare.definitions import Definition
 from horae.declare.handles import Blueprint, JobHandle, plain_connection
 from horae.declare.jobs_conf import JobsFile, find_file, module_of, read_files
 from horae.declare.opening import Opener
-from horae.errors import ConfigurationError, MissingExtra, NeedsDatabase, NotFound, StoreError
+from horae.declare.overrides import merge
+from horae.errors import ConfigurationError, HoraeError, MissingExtra, NeedsDatabase, NotFound, StoreError
 from horae.limits.limiter import families as rate_limit_families
 from horae.limits.locks import open_locks
 from horae.ports import Clock, Dice, JobSource, Limiter, LockManager, Sealer, Store, Tracing, World
@@ -252,8 +254,25 @@ class Horae(Blueprint, Acting):
         path = find_file(str(self.config) if self.config else settings.jobs_conf, folders)
         return read_files(path, self.environment or settings.environment)
 
+    def _configure(self, declared: list[Definition]) -> Iterable[Definition]:
+        """Return the definitions with the options of the file.
+
+        An option that is wrong leaves its job as code declares it: a process that only enqueues goes on with a warning,
+        while a worker refuses to start.
+        """
+        try:
+            definitions, problems = merge(declared, self.jobs_file())
+        except HoraeError as problem:
+            log.warning("jobs are enqueued as code declares them, without the file: %s", problem)
+            return declared
+        for each in problems:
+            if each.severity == "error":
+                log.warning("an option of the file is left out: %s: %s", each.where, each.text)
+        return definitions
+
     def problems(self) -> list[Problem]:
         """Return every error and warning about the declarations, over all modules and the file."""
+        self.definitions.read_again()
         has_locks, seeds = self._locks is not None, self._seeds
         return problems_of(self, self.jobs_file(), has_locks=has_locks, services=self.services, seeds=seeds)
 

@@ -30,14 +30,24 @@ BOOT_NAME = Path("/proc/sys/kernel/random/boot_id")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class SystemClock:
+class Ticking:
+    """Durations of this host: measured by its monotonic clock, and waited for by really sleeping."""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def pause(self, seconds: float) -> None:
+        pause(seconds)
+
+    async def pause_async(self, seconds: float) -> None:
+        await pause_async(seconds)
+
+
+class SystemClock(Ticking):
     """The host's own time."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        return time.monotonic()
 
     def steady(self) -> datetime:
         return self.now()
@@ -95,7 +105,7 @@ def clock_of(
     return HostClock(line, uptime, read) if name else system
 
 
-class StoreClock:
+class StoreClock(Ticking):
     """The database's time, carried forward by the monotonic clock between measurements.
 
     Only the first measurement is waited for. Later ones happen beside the work: whoever asks for the time may be an
@@ -115,9 +125,6 @@ class StoreClock:
         if time.monotonic() > self._due:
             self._measure_again()
         return anchor[0] + timedelta(seconds=time.monotonic() - anchor[1])
-
-    def monotonic(self) -> float:
-        return time.monotonic()
 
     def steady(self) -> datetime:
         return self.now()
@@ -165,6 +172,13 @@ class StoryClock:
 
     def steady(self) -> datetime:
         return self._now
+
+    def pause(self, seconds: float) -> None:
+        self.jump_to(self._now + timedelta(seconds=seconds))
+
+    async def pause_async(self, seconds: float) -> None:
+        self.pause(seconds)
+        await asyncio.sleep(0)
 
     def jump_to(self, instant: datetime) -> None:
         """Jump forward to an instant; an earlier one changes nothing."""

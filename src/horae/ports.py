@@ -48,6 +48,12 @@ class Clock(Protocol):
         All processes on one store agree on it. Where the database's clock is used it is the same as ``now``.
         """
 
+    def pause(self, seconds: float) -> None:
+        """Wait in this thread until so much of this clock's time has passed."""
+
+    async def pause_async(self, seconds: float) -> None:
+        """Wait until so much of this clock's time has passed, while the event loop goes on."""
+
 
 class Dice(Protocol):
     """The one source of chance."""
@@ -546,6 +552,7 @@ class Tx(Protocol):
 Occurrence = tuple[int, datetime]  # the number of a schedule, and an instant
 FindRecorded = Callable[[Sequence[Occurrence]], set[Occurrence]]  # those of the occurrences that have a record
 Decide: TypeAlias = "Callable[[list[Schedule], dict[int, Unfinished], FindRecorded], list[tuple[Firing, list[NewJob]]]]"
+EndSilent = Callable[[Job], Settlement]  # the end of a running job that showed no progress for too long
 
 
 class Store(Protocol):
@@ -559,7 +566,9 @@ class Store(Protocol):
 
     def renew(self, leases: Iterable[Lease], *, until: datetime) -> Renewed: ...
     def find_expired(self, *, now: datetime, limit: int) -> list[Job]: ...
-    def fire(self, decide: Decide, *, now: datetime, limit: int) -> list[tuple[Firing, list[int]]]:
+    def fire(
+        self, decide: Decide, end_silent: EndSilent, *, now: datetime, limit: int
+    ) -> list[tuple[Firing, list[int]]]:
         """Turn due schedules into jobs: *decide* says what follows; all of it commits together."""
 
     def note(

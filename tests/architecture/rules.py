@@ -61,6 +61,7 @@ CLOCK = {
 }  # fmt: skip
 
 SLEEPERS = {"clock.py", "runtime/loop.py"}
+EVENTS = {"threading.Event", "asyncio.Event", "anyio.Event"}
 SLEEP = {"time.sleep", "asyncio.sleep", "anyio.sleep", "anyio.sleep_until", "trio.sleep"}
 
 UNSAFE_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle"}
@@ -71,13 +72,6 @@ CODECS = {
     "jobs.job.make_job", "jobs.payloads.name", "jobs.retry.span", "time.instants", "time.instants.instant",
     "time.instants.micros", "timeouts.client_limit", "timeouts.milliseconds",
 }  # fmt: skip
-# Stores that still decide, in the middle of a transaction or of a lock of the process. May only become fewer.
-DECIDING_STORES = {
-    "stores/databases/hot.py": {"jobs.job.settlement"},  # a silent job's end, when its schedule fires
-    "stores/jobs/links.py": {"schedules.schedule.after_leaders", "schedules.schedule.next_fire"},  # after a job's end
-    "stores/limits/database.py": {"limits.next_turn"},  # whose turn it is, counted while the limit's row is held
-    "stores/limits/memory.py": {"limits.made_since", "limits.turn_at"},
-}
 
 # Where a vendor may be named: the facts, and migrations, which are frozen and must not follow facts that change later.
 VENDOR_PLACES = ("stores/databases/dialects.py", "stores/migrations/")
@@ -174,13 +168,38 @@ def sleeps_outside_the_loop(source: Path) -> list[str]:
     for module in modules(source):
         if module.place in SLEEPERS:
             continue
-        yields = {id(node.func) for node in ast.walk(module.tree) if isinstance(node, ast.Call) and is_zero(node.args)}
         complaints += [
-            f"{module.place}:{node.lineno}: {name} outside {', '.join(sorted(SLEEPERS))}"
-            for node, name in module.names_used()
-            if name in SLEEP and not (name == "asyncio.sleep" and id(node) in yields)
+            f"{module.place}:{line}: {name} outside {', '.join(sorted(SLEEPERS))}" for line, name in sleeps(module)
         ]
     return complaints
+
+
+def sleeps(module: Module) -> list[tuple[int, str]]:
+    """Where a module sleeps: by name, or by a timeout on an event that is made on the spot, so that nothing sets it."""
+    calls = [node for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
+    yields = {id(node.func) for node in calls if is_zero(node.args)}
+    unset = {id(event) for node in calls if (event := event_timed_out(node)) is not None}
+    return [
+        (node.lineno, name)
+        for node, name in module.names_used()
+        if isinstance(getattr(node, "ctx", None), ast.Load)
+        and (
+            (name in SLEEP and not (name == "asyncio.sleep" and id(node) in yields))
+            or (name in EVENTS and id(node) in unset)
+        )
+    ]
+
+
+def event_timed_out(node: ast.Call) -> ast.expr | None:
+    """Return the class in `Event().wait(1)` and in `wait_for(Event().wait(), 1)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="wait", value=ast.Call(func=event)), args=args, keywords=keywords):
+            return event if args or keywords else None
+        case ast.Call(func=ast.Attribute(attr="wait_for") | ast.Name(id="wait_for"), args=[ast.Call() as waited, *_]):
+            match waited.func:
+                case ast.Attribute(attr="wait", value=ast.Call(func=event)):
+                    return event
+    return None
 
 
 def is_zero(arguments: list[ast.expr]) -> bool:
@@ -230,15 +249,11 @@ def decisions_imported_by_stores(source: Path) -> list[str]:
     for module in modules(source):
         if module.floor != "stores":
             continue
-        known = DECIDING_STORES.get(module.place, set())
-        functions = {each.name: each.line for each in module.imports if is_core_function(each.name)}
         complaints += [
-            f"{module.place}:{line}: {name} is no value and no codec; let the verb decide and hand it to the store"
-            for name, line in functions.items()
-            if name.removeprefix("horae.core.") not in CODECS | known
+            f"{module.place}:{each.line}: {each.name} is no value and no codec; let the verb decide and hand it over"
+            for each in module.imports
+            if is_core_function(each.name) and each.name.removeprefix("horae.core.") not in CODECS
         ]
-        unused = known - {name.removeprefix("horae.core.") for name in functions}
-        complaints += [f"{module.place}: no longer imports {name}; take it off the list" for name in sorted(unused)]
     return complaints
 
 

@@ -53,6 +53,12 @@ class JumpingClock:
     def jump(self, span: timedelta) -> None:
         self._now += span
 
+    def pause(self, seconds: float) -> None:
+        self.jump(timedelta(seconds=seconds))
+
+    async def pause_async(self, seconds: float) -> None:
+        self.pause(seconds)
+
     advance = jump
 
 

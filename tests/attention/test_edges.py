@@ -11,7 +11,6 @@ import pytest
 from sqlalchemy import text
 
 from horae.actions.attention import inbox, lanes, turns
-from horae.actions.attention.queries import each_lane
 from horae.attention import Act, Attention, Control, Done, Facts, Policy, Rule, Turn, Wait
 from horae.core.jobs.payloads import MAX_BYTES
 from horae.errors import DefinitionError, InvalidInput, NotFound
@@ -396,9 +395,13 @@ def test_an_agent_that_cannot_work_cannot_be_declared(ground: Ground, result: di
 # -- many --------------------------------------------------------------------------------------------------------------
 
 
-def test_whoever_verifies_every_lane_misses_none_beyond_a_page(ground: Ground) -> None:
+def test_pages_of_lanes_miss_none_and_repeat_none(ground: Ground) -> None:
     for number in range(5):
         inbox.add(ground.app.world, f"lane-{number}", "report", owner="alice" if number == 3 else "system")
 
-    assert [lane.name for lane in each_lane(ground.app.world, page=2)] == [f"lane-{number}" for number in range(5)]
-    assert [lane.name for lane in each_lane(ground.app.world, owner="alice", page=2)] == ["lane-3"]
+    pages, after = [], 0
+    while page := lanes.find_lanes(ground.app.world, limit=2, after=after):
+        pages.append([lane.name for lane in page])
+        after = page[-1].number
+    assert pages == [["lane-0", "lane-1"], ["lane-2", "lane-3"], ["lane-4"]]
+    assert [lane.name for lane in lanes.find_lanes(ground.app.world, owner="alice", limit=2)] == ["lane-3"]

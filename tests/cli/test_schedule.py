@@ -62,6 +62,10 @@ def test_a_second_one_with_the_same_key_is_a_conflict(horae: Command, digest: di
         (["--every", "1h", "--starts-at", "2030-01-01T00:00Z"],
          {"starts_at": "2030-01-01T00:00:00Z", "next_fire_at": "2030-01-01T00:00:00Z"}),
         (["--every", "1h", "--disabled"], {"enabled": False, "standing": "disabled", "next_fire_at": None}),
+        (["--every", "1h", "--misfire", "skip", "--spread", "5m", "--grace", "2m"], {"spread": 300, "grace": 120}),
+        (["--every", "1h", "--timeout", "10m", "--stale-timeout", "5m", "--lock-ttl", "90s"],
+         {"timeout": 600, "stale_timeout": 300, "lock_ttl": 90}),
+        (["--every", "1h", "--mode", "ALL_NODES", "--timeout", "none"], {"mode": "ALL_NODES", "timeout": None}),
         (["--cron", "0 0 15 * 1", "--day-match", "or", "--gap", "skip", "--fold", "both"], {"day_match": "or"}),
     ],
 )  # fmt: skip
@@ -71,6 +75,16 @@ def test_every_option_arrives_in_the_store(horae: Command, options: list[str], f
 
     assert made.code == 0, made.err
     assert {name: stored[name] for name in fields} == fields
+
+
+def test_a_policy_for_failures_is_given_by_its_fields_or_as_none(horae: Command) -> None:
+    policy = '{"kind": "exponential", "attempts": 4, "delay": "10s"}'
+    horae("schedule", "add", "key", "--handler", "h", "--every", "1h", "--retry", policy)
+    first = shown(horae, "key")["schedule"]["retry"]
+    horae("schedule", "change", "key", "--retry", "none")
+
+    assert (first["kind"], first["attempts"], first["delay"]) == ("exponential", 4, 10)
+    assert shown(horae, "key")["schedule"]["retry"]["kind"] == "none"
 
 
 @pytest.mark.parametrize(
@@ -87,6 +101,9 @@ def test_every_option_arrives_in_the_store(horae: Command, options: list[str], f
         (["--every", "1h", "--misfire", "hope"], "choice_unknown", {"name": "misfire", "value": "hope"}),
         (["--every", "1h", "--priority", "urgent"], "choice_unknown", {"name": "priority", "value": "urgent"}),
         (["--every", "1h", "--payload", "[1]"], "arguments_no_object", {}),
+        (["--every", "1h", "--retry", '{"attempts": 3}'], "file_value_not_a_retry", {}),
+        (["--every", "1h", "--retry", '{"kind": "fixed", "tries": 3}'], "file_retry_key_unknown", {"key": "tries"}),
+        (["--every", "1h", "--timeout", "long"], "duration_unreadable", {"text": "long", "what": "timeout"}),
         (["--every", "1h", "--payload", "{"], "arguments_unreadable", {}),
         (["--cron", "0 9 * * 1", "--tz", "Mars/Base"], "zone_unknown", {"name": "Mars/Base"}),
         (["--cron", "0 0 30 2 *"], "cron_unreadable", {"field": "day", "position": 5}),

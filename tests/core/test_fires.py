@@ -13,7 +13,6 @@ from horae.core.schedules.schedule import (
     Firing,
     Schedule,
     Unfinished,
-    after_leaders,
     check,
     cycle,
     due_at,
@@ -423,14 +422,33 @@ def test_a_rule_that_can_no_longer_be_read_leaves_what_was_told_last() -> None:
 def test_a_follower_fires_when_its_leaders_have_succeeded_within_its_bounds(fields: Any, fires: bool) -> None:
     schedule = a_schedule("", kind="after", after=("leader",), next_fire_at=None, **fields)
 
-    assert after_leaders(schedule, NOON) == (NOON if fires else None)
+    assert schedule.after_leaders(NOON) == (NOON if fires else None)
 
 
 def test_a_follower_that_has_fired_at_this_very_instant_fires_the_next_time_a_tick_later() -> None:
     """The instant names the occurrence (I7); a second success must not vanish behind the first."""
     schedule = a_schedule("", kind="after", after=("leader",), next_fire_at=None, last_fire_at=NOON)
 
-    assert after_leaders(schedule, NOON) == NOON + TICK
+    assert schedule.after_leaders(NOON) == NOON + TICK
+
+
+@pytest.mark.parametrize(
+    ("fields", "fires"),
+    [
+        ({}, True),
+        ({"anchor": "start"}, False),
+        ({"next_fire_at": NOON + TICK}, False),
+        ({"mode": "ALL_NODES"}, False),
+        ({"enabled": False}, False),
+        ({"paused_at": NOON}, False),
+        ({"max_fires": 2, "fire_count": 2}, False),
+        ({"ends_at": NOON + timedelta(seconds=59)}, False),
+    ],
+)
+def test_an_interval_that_rests_begins_when_its_job_has_ended(fields: Any, fires: bool) -> None:
+    schedule = a_schedule("60", kind="every", **{"anchor": "finish", "next_fire_at": None, **fields})
+
+    assert schedule.after_finish(NOON) == (NOON + timedelta(minutes=1) if fires else None)
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------

@@ -7,14 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.limits import Limit, made_since, turn_at
+from horae.core.limits import Limit
 from horae.errors import DefinitionError
 
+SECOND = 1_000_000  # in microseconds
 MINUTE = 60
 
 
-def turn(calls: list[int], ahead: int = 0, *, max_calls: int = 3, now: int = 100) -> int:
-    return turn_at(calls, ahead, max_calls=max_calls, window=MINUTE, now=now)
+def limit_of(max_calls: int, window: int) -> Limit:
+    return Limit("calls", max_calls, timedelta(seconds=window))
+
+
+def in_micros(seconds: list[int]) -> list[int]:
+    return [each * SECOND for each in seconds]
+
+
+def turn(calls: list[int], ahead: int = 0, *, max_calls: int = 3, now: int = 100) -> float:
+    """Return the instant of the next turn; all instants are seconds."""
+    return limit_of(max_calls, MINUTE).turn_at(in_micros(calls), ahead, now * SECOND) / SECOND
 
 
 def test_a_call_goes_at_once_while_there_is_room() -> None:
@@ -40,8 +50,10 @@ def test_callers_ahead_use_the_room_before_this_one() -> None:
 
 
 def test_a_call_leaves_exactly_one_window_after_it_was_made() -> None:
-    assert made_since([40, 40, 41], MINUTE, now=100) == 2
-    assert made_since([40, 40, 41], MINUTE, now=99) == 0
+    limit, calls = limit_of(3, MINUTE), in_micros([40, 40, 41])
+
+    assert limit.first_counted(calls, 100 * SECOND) == 2
+    assert limit.first_counted(calls, 100 * SECOND - 1) == 0
 
 
 def test_a_lowered_limit_waits_until_few_enough_calls_are_left() -> None:
@@ -54,15 +66,15 @@ def test_a_lowered_limit_waits_until_few_enough_calls_are_left() -> None:
     arrivals=st.lists(st.integers(0, 15), max_size=40),
 )
 def test_no_window_ever_holds_more_calls_than_the_limit(max_calls: int, window: int, arrivals: list[int]) -> None:
+    limit = limit_of(max_calls, window)
     calls: list[int] = []
     now = 0
-    for pause in arrivals:
+    for pause in in_micros(arrivals):
         now += pause
-        recent = calls[made_since(calls, window, now) :]
-        now = turn_at(recent, 0, max_calls=max_calls, window=window, now=now)
+        now = limit.turn_at(calls[limit.first_counted(calls, now) :], 0, now)
         calls.append(now)
 
-    assert all(later - earlier >= window for earlier, later in zip(calls, calls[max_calls:], strict=False))
+    assert all(later - earlier >= limit.micros for earlier, later in zip(calls, calls[max_calls:], strict=False))
 
 
 @given(
@@ -74,13 +86,13 @@ def test_no_window_ever_holds_more_calls_than_the_limit(max_calls: int, window: 
 def test_the_turn_told_to_the_last_in_line_is_when_it_really_comes(
     max_calls: int, window: int, made: list[int], waiting: int
 ) -> None:
-    now = 20
-    calls = sorted(made)[:max_calls]
-    answer = turn_at(calls[made_since(calls, window, now) :], waiting, max_calls=max_calls, window=window, now=now)
+    limit, now = limit_of(max_calls, window), 20 * SECOND
+    calls = in_micros(sorted(made)[:max_calls])
+    answer = limit.turn_at(calls[limit.first_counted(calls, now) :], waiting, now)
 
     at = now
     for _ in range(waiting + 1):  # each goes as soon as it may, one after the other
-        at = turn_at(calls[made_since(calls, window, at) :], 0, max_calls=max_calls, window=window, now=at)
+        at = limit.turn_at(calls[limit.first_counted(calls, at) :], 0, at)
         calls.append(at)
 
     assert answer == at

@@ -1,11 +1,11 @@
 """jobs.conf: what operations may change without touching the code (S3-2, S3-15 … S3-17, C-16)."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from horae import Blueprint, Context, Horae, JobStatus
+from horae import Blueprint, Context, Horae, JobStatus, Retry
 from horae.actions.jobs.running_limits import list_limits, set_limit
 from horae.core.schedules.schedule import Schedule
 from horae.errors import ConfigurationError, DefinitionError, InvalidInput
@@ -227,8 +227,8 @@ def test_an_unknown_key_is_an_error_with_its_line_and_the_one_meant(app: Horae) 
         ("mode = 'EVERYWHERE'", "SINGLE_NODE"),
         ("cron = 5", "text in quotes"),
         ('lock_ttl = "soon"', "not a duration"),
-        ("lockTtlMs = 0", "no time"),
-        ('overlap = "maybe"', "choose one of"),
+        ("lockTtlMs = 0", "above zero"),
+        ('overlap = "maybe"', "one of skip, queue_one, allow"),
         ('cron = "0 25 * * *"', "position"),
         ('zone = "Europe/Atlantis"', "no time zone"),
         ("every = nan", "not a number of seconds"),
@@ -236,6 +236,24 @@ def test_an_unknown_key_is_an_error_with_its_line_and_the_one_meant(app: Horae) 
         ("lockTtlMs = 9223372036854775807", "fewer milliseconds"),
         ("lock_ttl = 99999999999", "too long"),
         ('group = "two words"', "group"),
+        ('after = "sync"', "list of ids"),
+        ("after = []", "list of ids"),
+        ("starts_at = 2030-01-07T06:00:00", "with an offset"),
+        ('ends_at = "tomorrow"', "tomorrow"),
+        ("max_fires = 0", "max_fires"),
+        ('queue = "two words"', "queue"),
+        ('priority = "urgent"', "one of high, medium, low"),
+        ('retry = "often"', "one of none, fixed, exponential, external"),
+        ("retry = 3", 'kind = "fixed"'),
+        ('retry = { kind = "fixed", tries = 3 }', "tries"),
+        ('retry = { kind = "fixed", attempts = 0 }', "attempt"),
+        ('retry = { kind = "exponential", factor = "two" }', "a number"),
+        ('retry = "external"', "decide"),
+        ('executor = "async"', "not an async function"),
+        ("concurrency_limit = 0", "concurrency_limit"),
+        ('tenants = "yes"', "true or false"),
+        ('decide = "later"', "it is a function"),
+        ("rate_limit = 5", "[jobs.limits]"),
     ],
 )
 def test_a_value_that_cannot_be_is_an_error_and_changes_nothing(app: Horae, line: str, answer: str) -> None:
@@ -246,6 +264,138 @@ def test_a_value_that_cannot_be_is_an_error_and_changes_nothing(app: Horae, line
     assert answer in finding
     with pytest.raises(DefinitionError):
         app.plan()
+
+
+def test_an_option_that_is_wrong_is_named_with_its_own_line(app: Horae) -> None:
+    write(app, '[[jobs.items]]\nid = "clean"\nenabled = true\nzone = "Europe/Atlantis"\nqueue = "two words"\n')
+
+    assert [finding.partition(": ")[0] for finding in findings(app)] == ["jobs.conf:4", "jobs.conf:5"]
+    assert [finding.split(": ")[1] for finding in findings(app)] == ["zone of clean", "queue of clean"]
+
+
+def test_an_item_that_is_wrong_leaves_its_job_to_the_code_where_jobs_are_only_enqueued(app: Horae) -> None:
+    """A process that enqueues goes on; a worker refuses to start."""
+    write(app, '[[jobs.items]]\nid = "mail"\nqueue = "two words"\n')
+
+    assert app.definitions.get("mail").queue == "default"
+
+
+# -- the options of a definition ---------------------------------------------------------------------------------
+
+MAIL = """
+[[jobs.items]]
+id = "mail"
+queue = "slow"
+priority = "low"
+timeout = "5m"
+retry = { kind = "exponential", attempts = 7, delay = "10s", cap = "1h", jitter = false }
+concurrency_key = "mail"
+concurrency_limit = 2
+executor = "process"
+tenants = true
+"""
+
+
+def test_a_process_that_only_enqueues_is_warned_of_what_the_file_has_wrong(
+    app: Horae, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(app, '[[jobs.items]]\nid = "mail"\nqueue = "post"\nretry = "sometimes"\n')
+
+    app.jobs.enqueue("mail", {})
+    app.definitions.get("mail")
+
+    assert [record.message for record in caplog.records if "left out" in record.message]
+
+
+def test_the_file_changes_the_policy_of_a_job_that_is_only_enqueued(app: Horae) -> None:
+    mail = app.job("send")(work)
+    write(app, MAIL.replace('"mail"', '"send"', 1))
+
+    app.declare_schedules()
+    request = mail.request()
+
+    assert (request.queue, request.priority, request.timeout) == ("slow", "low", timedelta(minutes=5))
+    assert request.retry == Retry.exponential(10, attempts=7, cap=3600, jitter=False)
+    assert (request.concurrency_key, request.concurrency_limit) == ("mail", 2)
+    assert app.definitions.get("send").executor == "process"
+    assert [(each.queue, each.tenants) for each in app.plan().definitions if each.name == "send"] == [("slow", True)]
+
+
+def test_a_process_that_only_enqueues_reads_the_file_when_it_first_needs_a_job(app: Horae) -> None:
+    write(app, MAIL)
+
+    assert app.definitions.get("mail").queue == "slow"
+
+
+def test_the_file_changes_jobs_of_modules_that_an_application_includes(app: Horae) -> None:
+    others = Blueprint()
+    send = others.job("send", queue="fast")(work)
+    assert send.definition.queue == "fast"
+    write(app, MAIL.replace('"mail"', '"send"', 1))
+
+    app.include(others)
+
+    assert send.request().queue == "slow"
+
+
+def test_a_file_that_is_read_again_takes_back_what_it_no_longer_says(app: Horae) -> None:
+    write(app, MAIL)
+    assert app.plan().enabled
+    assert app.definitions.get("mail").queue == "slow"
+
+    write(app, "")
+    app.declare_schedules()
+
+    assert app.definitions.get("mail").queue == "default"
+
+
+def test_the_policy_of_a_scheduled_job_holds_for_its_fires_too(app: Horae) -> None:
+    write(app, '[[jobs.items]]\nid = "clean"\nqueue = "slow"\nretry = { kind = "fixed", delay = 5, attempts = 2 }\n')
+
+    clean = plan(app)["clean"]
+    assert (clean.queue, clean.retry, clean.sources["queue"]) == ("slow", Retry.fixed(5, attempts=2), "file")
+    assert (clean.sources["retry"], clean.sources["lock_ttl"], clean.sources["priority"]) == ("file", "code", "default")
+
+
+def test_the_file_may_bound_a_schedule_and_let_it_follow_others(app: Horae) -> None:
+    write(
+        app,
+        '[[jobs.items]]\nid = "clean"\nstarts_at = 2030-01-07T06:00:00Z\nends_at = "2031-01-07T06:00:00+08:00"\n'
+        'max_fires = 5\n[[jobs.items]]\nid = "mail"\nafter = ["clean", "sync"]\n',
+    )
+
+    clean, mail = plan(app)["clean"], plan(app)["mail"]
+    assert clean.starts_at == datetime(2030, 1, 7, 6, tzinfo=UTC)
+    assert clean.ends_at == datetime(2031, 1, 6, 22, tzinfo=UTC)
+    assert (clean.max_fires, mail.kind, mail.after) == (5, "after", ("clean", "sync"))
+
+
+def test_a_table_of_its_own_says_the_same_as_one_on_a_line(app: Horae) -> None:
+    write(app, '[[jobs.items]]\nid = "mail"\n[jobs.items.retry]\nkind = "fixed"\nattempts = 2\ndelay = "1m"\n')
+
+    assert app.definitions.get("mail").retry == Retry.fixed(60, attempts=2)
+
+
+def test_a_job_that_the_file_schedules_keeps_the_retries_of_the_code(app: Horae) -> None:
+    """It is enqueued as before; what a schedule means for retries is said where it is declared."""
+    write(app, '[[jobs.items]]\nid = "mail"\ncron = "0 8 * * *"')
+
+    assert plan(app)["mail"].retry == app.definitions.get("mail").retry == Retry.fixed(300, attempts=3)
+
+
+def test_an_exclusive_job_of_the_file_has_its_own_key(app: Horae) -> None:
+    write(app, '[[jobs.items]]\nid = "mail"\nexclusive = true\nstale_timeout = "10m"')
+
+    mail = app.definitions.get("mail")
+    assert (mail.concurrency_key, mail.stale_timeout) == ("mail", timedelta(minutes=10))
+
+
+def test_timing_for_a_job_without_a_schedule_is_refused(app: Horae) -> None:
+    write(app, '[[jobs.items]]\nid = "mail"\nqueue = "slow"\nzone = "Asia/Shanghai"')
+
+    assert findings(app) == [
+        "jobs.conf:2: mail has no schedule in code that could be changed; give cron, every or after"
+    ]
 
 
 def test_a_number_of_fires_to_catch_up_says_that_they_are_caught_up(app: Horae) -> None:

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from tests.cli.conftest import Process
-from tests.journeys.conftest import eventually
 from tests.support.mounting import on_small_disk
 from tests.support.servers import PostgresServer
+from tests.support.waiting import wait_until
 
 LARGE = {"handler": "work", "payload": {"ballast": "x" * 20_000}}
 SMALL = {"handler": "work"}
@@ -86,6 +86,6 @@ def test_a_database_that_goes_away_answers_503_and_all_is_well_when_it_is_back(
         assert client.get("/readyz").status_code == 503
 
         database.start()
-        eventually(lambda: client.post("/scheduler/jobs", json=SMALL).status_code == 201)
+        wait_until(lambda: client.post("/scheduler/jobs", json=SMALL).status_code == 201)
         assert client.get(f"/scheduler/jobs/{kept}").status_code == 200
-        eventually(lambda: client.get("/readyz").status_code == 200)
+        wait_until(lambda: client.get("/readyz").status_code == 200)

@@ -25,6 +25,7 @@ from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
 from tests.journeys.program import build
 from tests.support.history import Effect, complaints, read_effects, read_history
+from tests.support.waiting import pass_time_in_thread, wait_until
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 60.0  # how long anything may take on a slow machine before we call it never
@@ -37,17 +38,6 @@ WRITING = {
     "WHERE c.relname = 'horae_jobs' AND l.mode IN ('RowShareLock', 'RowExclusiveLock')",
     "mysql": "SELECT count(*) FROM information_schema.innodb_trx",
 }
-
-
-def eventually(predicate: Callable[[], Any], what: str = "it", within: float = LIMIT) -> Any:
-    """The first true answer of the predicate; a failure with its name when there is none in time."""
-    ends = time.monotonic() + within
-    while time.monotonic() < ends:
-        answer = predicate()
-        if answer:
-            return answer
-        time.sleep(0.02)
-    pytest.fail(f"{what} did not happen within {within:g} s")
 
 
 @dataclass
@@ -79,13 +69,13 @@ class Member:
             found = [effect for effect in self.effects() if effect.pid == self.pid and effect.what == what]
             return found if len(found) >= count else []
 
-        result: list[Effect] = eventually(seen, f"{what!r} in process {self.pid}")
+        result: list[Effect] = wait_until(seen, f"{what!r} in process {self.pid}")
         return result[-1]
 
     def until_stopped(self) -> None:
         """Wait until a fault has stopped the process."""
         waiting = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
-        eventually(lambda: os.waitid(os.P_PID, self.pid, waiting), f"the stop of process {self.pid}")
+        wait_until(lambda: os.waitid(os.P_PID, self.pid, waiting), f"the stop of process {self.pid}")
 
     def end(self) -> dict[str, int]:
         """End in order; answers with how its runs ended."""
@@ -135,7 +125,7 @@ class Journey:
             if not self.somebody_writes():
                 return stopped_at
             member.send(signal.SIGCONT)
-            time.sleep(0.03)  # let it get out of there
+            pass_time_in_thread(0.03)  # let it get out of there
         pytest.fail(f"process {member.pid} writes all the time")
 
     def somebody_writes(self) -> bool:
@@ -147,7 +137,7 @@ class Journey:
                 except sqlite3.OperationalError:
                     return True
                 return False
-        time.sleep(SETTLED_VIEW)
+        pass_time_in_thread(SETTLED_VIEW)
         with engine.connect() as connection:
             return bool(connection.execute(text(WRITING[engine.dialect.name])).scalar())
 
@@ -203,10 +193,10 @@ class Journey:
 
     def until_done(self, jobs: Iterable[Enqueued] | None = None, within: float = LIMIT) -> None:
         if jobs is None:
-            eventually(lambda: self.live() == 0, "the end of all jobs", within)
+            wait_until(lambda: self.live() == 0, "the end of all jobs", within)
             return
         for job in jobs:
-            eventually(partial(self._has_ended, job.id), f"the end of {job.id}", within)
+            wait_until(partial(self._has_ended, job.id), f"the end of {job.id}", within)
 
     def _has_ended(self, job_id: str) -> bool:
         return self.app.get(job_id).state not in ("queued", "running")
@@ -225,7 +215,7 @@ def until_renewed(journey: Journey, job_id: str, *, times: int) -> None:
         seen.add(journey.app.get(job_id).leased_until)
         return len(seen) > times
 
-    eventually(often, "renewals")
+    wait_until(often, "renewals")
 
 
 def setting_out(url: str, home: Path) -> Iterator[Journey]:

@@ -8,13 +8,13 @@ import json
 import logging
 import os
 import sys
-import time
 from datetime import timedelta
 from typing import Any
 
 from horae import Context, Horae
 from horae.runtime.worker.worker import WorkerSettings
-from tests.journeys.program import PATIENCE, home, write_down
+from tests.journeys.program import home, write_down
+from tests.support.waiting import eventually
 
 
 def build(url: str | None = None, *, locks: str = "database", lock_ttl: float = 600) -> Horae:
@@ -25,9 +25,7 @@ def build(url: str | None = None, *, locks: str = "database", lock_ttl: float = 
     async def steady(ctx: Context) -> None:
         """Waits for the gate; once that is open, passes at once."""
         write_down("started", ctx)
-        ends = time.monotonic() + PATIENCE
-        while not (home() / "gate").exists() and time.monotonic() < ends:
-            await asyncio.sleep(0.02)
+        await eventually((home() / "gate").exists)
         write_down("passed", ctx)
 
     return app

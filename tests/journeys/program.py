@@ -28,6 +28,7 @@ from horae.actions.jobs.requests import Request
 from horae.errors import LeaseLost
 from horae.runtime.worker.worker import WorkerSettings
 from tests.support.history import Effect
+from tests.support.waiting import eventually, wait_until
 
 PATIENCE = 60.0
 CALLERS = 10  # in one process
@@ -61,9 +62,7 @@ def build(url: str | None = None) -> Horae:
     async def gated(ctx: Context, gate: str) -> int:
         """Waits for its gate to open; gives up when it is told to."""
         write_down("started", ctx)
-        ends = time.monotonic() + PATIENCE
-        while not (home() / gate).exists() and time.monotonic() < ends:
-            await asyncio.sleep(0.02)
+        await eventually((home() / gate).exists)
         write_down("passed", ctx)
         return os.getpid()
 
@@ -71,18 +70,15 @@ def build(url: str | None = None) -> Horae:
     async def careful(ctx: Context, gate: str) -> int:
         """The first attempt ends at once; whoever comes after it waits for the gate."""
         write_down("started", ctx)
-        ends = time.monotonic() + PATIENCE
-        while ctx.attempt > 1 and not (home() / gate).exists() and time.monotonic() < ends:
-            await asyncio.sleep(0.02)
+        if ctx.attempt > 1:
+            await eventually((home() / gate).exists)
         return os.getpid()
 
     @app.job("stubborn", retry=Retry.none())
     def stubborn(ctx: Context, gate: str) -> int:
         """Waits in a thread for its gate, whatever it is told, and then insists on saving its progress."""
         write_down("started", ctx)
-        ends = time.monotonic() + PATIENCE
-        while not (home() / gate).exists() and time.monotonic() < ends:
-            time.sleep(0.02)
+        wait_until((home() / gate).exists)
         try:
             ctx.checkpoint(os.getpid())
         except LeaseLost as refused:
@@ -97,9 +93,7 @@ def build(url: str | None = None) -> Horae:
         def wait(connection: Connection) -> int:
             connection.execute(text("SELECT 1"))
             write_down("inside", ctx)
-            ends = time.monotonic() + PATIENCE
-            while not (home() / gate).exists() and time.monotonic() < ends:
-                time.sleep(0.02)
+            wait_until((home() / gate).exists)
             return os.getpid()
 
         return ctx.once("wait", wait)
@@ -144,8 +138,7 @@ def call_all_at_once() -> None:
     with app, ThreadPoolExecutor(CALLERS) as callers:
         _ = app.world
         write_down("ready")
-        while not (home() / "go").exists():
-            time.sleep(0.001)
+        wait_until((home() / "go").exists, every=0.001)
         list(callers.map(call, range(CALLERS)))
     write_down("answered", detail=answers)
 

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from horae.actions.jobs.requests import Enqueued
-from tests.journeys.conftest import LEASE, STEADY, Journey, eventually
+from tests.journeys.conftest import LEASE, STEADY, Journey
+from tests.support.waiting import wait_until
 
 ONE_LEASE = timedelta(seconds=LEASE)
 POLL = timedelta(seconds=1)
@@ -91,7 +92,7 @@ def test_workers_killed_again_and_again_under_load_still_finish_every_job(journe
     for member in doomed:
         member.wait()
     steady = journey.worker(lease=STEADY)
-    eventually(lambda: journey.live() == 0, "the end of all jobs")
+    wait_until(lambda: journey.live() == 0, "the end of all jobs")
 
     assert steady.process.poll() is None
     assert {effect.job for effect in journey.ran()} == set(journey.acknowledged)

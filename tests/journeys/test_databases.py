@@ -12,8 +12,9 @@ from horae.actions.jobs import jobs as verbs
 from horae.errors import StoreUnavailable
 from horae.stores.jobs.jobs import Jobs
 from horae.testing.builders import a_new_job
-from tests.journeys.conftest import LIMIT, Journey, eventually, setting_out
+from tests.journeys.conftest import LIMIT, Journey, setting_out
 from tests.support.servers import MariaDBServer, PostgresServer, Server
+from tests.support.waiting import wait_until
 
 KINDS: list[type[PostgresServer] | type[MariaDBServer]] = [PostgresServer, MariaDBServer]
 
@@ -70,12 +71,12 @@ def test_a_database_restarted_under_load_loses_nothing_and_everybody_comes_back(
     workers = [journey.worker(lease=2.0), journey.worker(lease=2.0)]
     producer = Producer(journey, first=0)
     producer.start()
-    eventually(lambda: len(journey.ran()) > 20, "work before the restart")
+    wait_until(lambda: len(journey.ran()) > 20, "work before the restart")
 
     for _ in range(2):
         server.restart("immediate")
         enough = len(journey.ran()) + 20
-        eventually(partial(has_run, journey, enough), "work after the restart")
+        wait_until(partial(has_run, journey, enough), "work after the restart")
     producer.enough.set()
     producer.join(LIMIT)
     journey.until_done()
@@ -98,7 +99,7 @@ def test_a_listener_that_is_cut_off_does_not_keep_work_waiting(postgres_journey:
         with journey.app.engine.connect() as connection:
             return int(connection.execute(text(CUT)).scalar_one())
 
-    eventually(cut, "a listener to cut")
+    wait_until(cut, "a listener to cut")
 
     journey.enqueue("brief", number=1)
     ran = worker.until("ran")

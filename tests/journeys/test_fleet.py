@@ -1,10 +1,10 @@
 """Many workers on one queue."""
 
 import signal
-import time
 from collections import Counter
 
-from tests.journeys.conftest import Journey, eventually
+from tests.journeys.conftest import Journey
+from tests.support.waiting import pass_time_in_thread, wait_until
 
 FLEET = 4
 
@@ -36,12 +36,11 @@ def test_four_workers_run_each_of_a_thousand_due_jobs_exactly_once(journey: Jour
 def test_a_job_enqueued_at_any_moment_of_a_workers_start_is_found_at_once(journey: Journey) -> None:
     """A hint that comes before anybody listens must not be lost until the next slow look."""
     worker = journey.worker(ready=False, look_every=600.0)
-    while not any(effect.pid == worker.pid for effect in journey.effects()):
-        time.sleep(0.002)  # not a wait for something to happen, but the rhythm of the race
+    wait_until(lambda: any(effect.pid == worker.pid for effect in journey.effects()), every=0.002)
     for number in range(40):
         journey.enqueue("brief", number=number)
-        time.sleep(0.005)
+        pass_time_in_thread(0.005)  # the rhythm of the race
 
-    eventually(lambda: len(journey.ran()) == 40, "the last job")
+    wait_until(lambda: len(journey.ran()) == 40, "the last job")
     journey.until_done()
     assert journey.complaints() == []

@@ -7,7 +7,8 @@ import pytest
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.requests import Enqueued, Request
 from horae.core.jobs.retry import Retry
-from tests.journeys.conftest import Journey, Member, eventually
+from tests.journeys.conftest import Journey, Member
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def begun(journey: Journey, name: str) -> tuple[Member, Enqueued]:
     """A program that has begun a job."""
     job = verbs.enqueue(journey.app.world, Request(name, retry=Retry.none()))
     program = journey.python("-m", "tests.journeys.embedded")
-    eventually(lambda: any(effect.job == job.number for effect in journey.ran("started")), "the start")
+    wait_until(lambda: any(effect.job == job.number for effect in journey.ran("started")), "the start")
     return program, job
 
 

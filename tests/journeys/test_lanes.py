@@ -14,8 +14,9 @@ import pytest
 from horae.app import Horae
 from horae.attention import Act, Attention, Done, Facts, Step, Turn
 from tests.attention.checker import look, unfinished, wrong_with
-from tests.journeys.conftest import Journey, eventually
+from tests.journeys.conftest import Journey
 from tests.support.lanes import Battle
+from tests.support.waiting import wait_until
 
 LEASE = timedelta(seconds=4)  # a living driver keeps it, also on a busy machine
 
@@ -42,12 +43,12 @@ def an_agent(app: Horae, act: Callable[[Step], None], effect: Any) -> Attention:
 def drive_and_hang(url: str, home: str, effect: str) -> None:
     """What the process that will be killed does: it begins the action and never comes back from it."""
     import asyncio
-    import time
+    import threading
 
     def hang(step: Step) -> None:
         with (Path(home) / "begun").open("a") as out:
             out.write(f"{step.key}\n")
-        time.sleep(3600)
+        threading.Event().wait()
 
     with Horae(url) as app:
         asyncio.run(an_agent(app, hang, effect).serve())
@@ -67,7 +68,7 @@ def test_a_driver_that_is_killed_inside_an_action_is_followed_by_another(
     agent = an_agent(journey.app, act, effect)
     task = agent.add("errand").task
     member = journey.python("-m", "tests.journeys.test_lanes", journey.url, str(journey.home), effect)
-    eventually(begun.exists, "the action")
+    wait_until(begun.exists, "the action")
     agent.run()
     assert agent.snapshot().focus is not None  # its driver lives and keeps its lease: nobody takes the lane
     member.send(signal.SIGKILL)
@@ -78,7 +79,7 @@ def test_a_driver_that_is_killed_inside_an_action_is_followed_by_another(
         found = agent.world.store.read(lambda tx: tx.attention.task(task.number))
         return found is not None and found.state == "completed"
 
-    eventually(ended, "the end of the task")
+    wait_until(ended, "the end of the task")
     keys = begun.read_text().split()
     assert (len(keys), len(set(keys))) == (times, 1)
     scene = look(journey.app.world, "journey")

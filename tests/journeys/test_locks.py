@@ -8,8 +8,9 @@ from typing import Any
 from horae.actions.jobs import jobs as verbs
 from horae.actions.schedules import schedules
 from horae.core.jobs.job import Filter, Job
-from tests.journeys.conftest import Journey, Member, eventually
+from tests.journeys.conftest import Journey, Member
 from tests.support.servers import RedisServer
+from tests.support.waiting import wait_until
 
 LONG = 600.0  # seconds that a lock holds: nobody could wait for its end
 
@@ -38,7 +39,7 @@ def killed_in_the_middle(journey: Journey, **settings: Any) -> None:
     journey.open("gate")
     heir.until("passed", 4)
 
-    eventually(lambda: len([job for job in jobs(journey) if job.state == "succeeded"]) >= 4, "four occurrences")
+    wait_until(lambda: len([job for job in jobs(journey) if job.state == "succeeded"]) >= 4, "four occurrences")
     first = outcomes(journey, jobs(journey)[0])
     assert (first[0], first[-1], set(first)) == ("lost", "succeeded", {"lost", "succeeded"})
     assert {job.state for job in jobs(journey)} <= {"succeeded", "queued", "running"}
@@ -63,8 +64,8 @@ def test_while_the_redis_server_is_gone_runs_are_put_off_and_none_ends_for_good(
     alive.until("started")
 
     server.stop("immediate")
-    (first,) = eventually(lambda: [job for job in jobs(journey) if "released" in outcomes(journey, job)], "the release")
-    eventually(lambda: outcomes(journey, first)[-1] == "snoozed", "another try")
+    (first,) = wait_until(lambda: [job for job in jobs(journey) if "released" in outcomes(journey, job)], "the release")
+    wait_until(lambda: outcomes(journey, first)[-1] == "snoozed", "another try")
     journey.open("gate")
     assert journey.ran("passed") == []
     server.start()
@@ -82,7 +83,7 @@ def test_a_redis_server_that_restarts_empty_interrupts_no_run(
     started = alive.until("started")
 
     server.restart("immediate")
-    eventually(lambda: _is_locked(server), "the lock put back", within=60)
+    wait_until(lambda: _is_locked(server), "the lock put back", within=60)
     journey.open("gate")
     passed = alive.until("passed")
 

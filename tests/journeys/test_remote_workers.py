@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from horae.actions.access.tokens import create_token
-from tests.journeys.conftest import LEASE, STEADY, Journey, Member, eventually, setting_out
+from tests.journeys.conftest import LEASE, STEADY, Journey, Member, setting_out
 from tests.support.proxy import Proxy
+from tests.support.waiting import wait_until
 
 FREE = dict.fromkeys(("HORAE_CALLS_PER_TOKEN", "HORAE_CALLS_PER_ADDRESS", "HORAE_WRONG_PER_ADDRESS"), "0")
 NO_DATABASE = "sqlite:////nowhere/at/all.db"
@@ -128,7 +129,7 @@ def test_a_result_outlives_the_service_that_was_killed(remote: Remote) -> None:
     one.kill()
     journey.open("open")
     worker.until("passed")
-    eventually(lambda: "endings wait" in worker.log.read_text(), "the held result")
+    wait_until(lambda: "endings wait" in worker.log.read_text(), "the held result")
     one.start_again()
     journey.until_done([job])
 
@@ -166,7 +167,7 @@ def test_a_worker_whose_network_was_cut_hands_in_what_it_holds(remote: Remote) -
         proxy.swallow()
         journey.open("open")
         worker.until("passed")
-        eventually(lambda: "endings wait" in worker.log.read_text(), "the held result")
+        wait_until(lambda: "endings wait" in worker.log.read_text(), "the held result")
         proxy.let_through()
         journey.until_done([job])
         journey.enqueue("brief", number=7)

@@ -15,8 +15,9 @@ from horae.actions.schedules import schedules
 from horae.core.schedules.schedule import Schedule
 from horae.ports import ScheduleFilter
 from horae.testing.builders import a_schedule
-from tests.journeys.conftest import Journey, eventually
+from tests.journeys.conftest import Journey
 from tests.support.fire_history import Fires, complaints, read_fires
+from tests.support.waiting import wait_until
 
 FULL = bool(os.environ.get("HORAE_FULL"))
 COUNT = 200 if FULL else 60
@@ -55,7 +56,7 @@ def until_all_is_told(journey: Journey) -> None:
         waiting = [each for each in schedules.every(journey.app.world, ScheduleFilter()) if each.next_fire_at]
         return not waiting and journey.live() == 0
 
-    eventually(at_rest, "the end of all schedules", within=LASTS.total_seconds() + 60)
+    wait_until(at_rest, "the end of all schedules", within=LASTS.total_seconds() + 60)
 
 
 def judged(journey: Journey) -> list[Fires]:
@@ -71,7 +72,7 @@ def test_schedules_fire_once_each_while_workers_are_killed(journey: Journey) -> 
     for worker in workers:
         worker.until("ready")
     crowd(journey)
-    eventually(lambda: records(journey) > 2 * COUNT or _over(journey), "the first fires")
+    wait_until(lambda: records(journey) > 2 * COUNT or _over(journey), "the first fires")
 
     for doomed in workers[: len(workers) // 2 + 1]:
         doomed.send(signal.SIGKILL)
@@ -103,7 +104,7 @@ def test_a_scheduler_killed_while_it_fires_leaves_everything_or_nothing(journey:
     for _ in range(3):
         doomed = journey.worker(ready=False, queues={"nothing": 1})
         before = records(journey)
-        eventually(lambda before=before: records(journey) > before or _over(journey), "a fire")  # type: ignore[misc]
+        wait_until(lambda before=before: records(journey) > before or _over(journey), "a fire")  # type: ignore[misc]
         doomed.send(signal.SIGKILL)
     journey.worker()
     until_all_is_told(journey)

@@ -1,9 +1,9 @@
 """``horae worker`` is told to end: in order the first time, at once the second time."""
 
 import signal
-import time
 
-from tests.journeys.conftest import Journey, Member, eventually
+from tests.journeys.conftest import Journey, Member
+from tests.support.waiting import pass_time_in_thread, wait_until
 
 LONG_LEASE = "10m"
 MORE_THAN_ONE_PRESS = 0.5  # seconds; two signals closer than 0.3 s count as one
@@ -38,7 +38,7 @@ def test_a_worker_told_to_end_finishes_what_fits_into_the_grace(journey: Journey
     worker.until("started")
 
     worker.send(signal.SIGTERM)
-    eventually(lambda: "claims nothing more" in worker.log.read_text(), "the answer")
+    wait_until(lambda: "claims nothing more" in worker.log.read_text(), "the answer")
     waiting = journey.enqueue("brief", number=1)  # too late: it claims no more
     journey.open("gate")
 
@@ -53,8 +53,8 @@ def test_a_second_signal_ends_a_worker_at_once_and_its_job_is_given_back(journey
     worker.until("started")
 
     worker.send(signal.SIGTERM)
-    eventually(lambda: "once more ends at once" in worker.log.read_text(), "the first answer")
-    time.sleep(MORE_THAN_ONE_PRESS)
+    wait_until(lambda: "once more ends at once" in worker.log.read_text(), "the first answer")
+    pass_time_in_thread(MORE_THAN_ONE_PRESS)
     worker.send(signal.SIGTERM)
 
     assert worker.wait() != 0

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.conftest import STEADY, Journey, eventually, setting_out, until_renewed
+from tests.journeys.conftest import STEADY, Journey, setting_out, until_renewed
 from tests.support.proxy import Proxy
+from tests.support.waiting import wait_until
 
 SERVERS = [pytest.param(kind, marks=pytest.mark.server) for kind in ("postgres", "mysql")]
 # So that a test takes seconds; what is promised are several times as many.
@@ -50,7 +51,7 @@ def test_a_worker_whose_connections_fell_silent_works_again_without_a_restart(
 
     proxy.swallow()
     journey.enqueue("brief", number=2)
-    eventually(lambda: "does not answer" in worker.log.read_text() or "cannot be reached" in worker.log.read_text())
+    wait_until(lambda: "does not answer" in worker.log.read_text() or "cannot be reached" in worker.log.read_text())
     proxy.let_through()
 
     worker.until("ran", count=2)

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.journeys.conftest import eventually
+from tests.support.waiting import wait_until
 
 Up = Callable[[], tuple["subprocess.Popen[str]", dict[str, Any]]]
 
@@ -60,7 +60,7 @@ def test_what_was_accepted_before_kill_9_is_there_and_runs_after_a_restart(up: U
         made = second.post("/scheduler/jobs", json=later)
         assert made.status_code == 201, made.text
         job_id = made.json()["job_id"]
-        done = eventually(lambda: finished(second, job_id), "the greeting")
+        done = wait_until(lambda: finished(second, job_id), "the greeting")
         assert done["result"] == "greeted survivor"
         assert second.get("/readyz").json()["status"] in ("ready", "degraded")
 

@@ -6,7 +6,8 @@ from datetime import timedelta
 import pytest
 
 from horae.actions.jobs.requests import Enqueued
-from tests.journeys.conftest import STEADY, Journey, Member, eventually
+from tests.journeys.conftest import STEADY, Journey, Member
+from tests.support.waiting import wait_until
 
 KEPT = 6.0  # seconds: a lease that runs out within the test unless it is renewed, and is renewed on a busy machine, too
 
@@ -93,7 +94,7 @@ def test_a_lease_is_kept_as_long_as_its_worker_lives(journey: Journey) -> None:
 
     leased_until = journey.app.get(job.id).leased_until
     assert leased_until is not None
-    eventually(
+    wait_until(
         lambda: (journey.app.get(job.id).leased_until or leased_until) - leased_until > timedelta(seconds=KEPT),
         "renewal",
     )

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,9 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from horae import Cancel, Context, Horae, Retry, Snooze
+from tests.support.waiting import pass_time_in_thread, wait_until
 
-time.sleep(float(os.environ.get("SLOW_IMPORT", "0")))  # a child that is long in starting
+pass_time_in_thread(float(os.environ.get("SLOW_IMPORT", "0")))  # a child that is long in starting
 app = Horae()
 AT_ONCE = Retry.fixed(0, attempts=2)
 NEVER = Retry.none()
@@ -98,7 +98,7 @@ def sleep(seconds: float, note: str = "") -> str:
     try:
         if note:
             Path(note).write_text(str(os.getpid()))
-        time.sleep(seconds)
+        pass_time_in_thread(seconds)
     finally:
         if note:
             Path(note).with_suffix(".cleaned").touch()
@@ -109,7 +109,7 @@ def sleep(seconds: float, note: str = "") -> str:
 async def sleep_async(ctx: Context, note: str) -> None:
     try:
         Path(note).write_text(str(os.getpid()))
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
     finally:
         Path(note).with_suffix(".cleaned").touch()
 
@@ -119,14 +119,13 @@ def stubborn(note: str) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     Path(note).write_text(f"{os.getpid()} {grandchild.pid}")
-    time.sleep(60)
+    pass_time_in_thread(60)
 
 
 @app.job("polite", executor="process", retry=NEVER)
 def polite(ctx: Context, note: str) -> str:
     Path(note).write_text(str(os.getpid()))
-    while not ctx.cancelled:
-        time.sleep(0.01)
+    wait_until(lambda: ctx.cancelled)
     Path(note).with_suffix(".cleaned").touch()
     return "stopped"
 
@@ -170,7 +169,7 @@ async def decorated(ctx: Context, note: str = "") -> str:
     if note:
         try:
             Path(note).write_text(str(os.getpid()))
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             Path(note).with_suffix(".cleaned").touch()
     return "worked"

@@ -1,16 +1,15 @@
 """A worker in the test's own process, and how to wait for what it does."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
 
 from horae import Horae, Job
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.requests import Enqueued
 from horae.runtime.worker.worker import Worker, WorkerSettings
+from tests.support.waiting import eventually
 
 LIMIT = 60.0  # seconds; how long anything may take on a slow machine before we call it never
 LIVE = ("queued", "running")
@@ -46,17 +45,6 @@ async def serving(
         await asyncio.wait_for(running, LIMIT)
 
 
-async def until(predicate: Callable[[], Any], what: str = "it", within: float = LIMIT) -> Any:
-    """The first true answer, asked for every few milliseconds; a failure when there is none in time."""
-    ends = time.monotonic() + within
-    while True:
-        answer = predicate()
-        if answer:
-            return answer
-        assert time.monotonic() < ends, f"{what} did not happen within {within:g} s"
-        await asyncio.sleep(0.005)
-
-
 async def ended(app: Horae, enqueued: Enqueued) -> Job:
     """The job, once it is succeeded, dead or cancelled."""
 
@@ -64,12 +52,12 @@ async def ended(app: Horae, enqueued: Enqueued) -> Job:
         job = app.get(enqueued.id)
         return None if job.state in LIVE else job
 
-    job: Job = await until(final, f"the end of {enqueued.id}")
+    job: Job = await eventually(final, f"the end of {enqueued.id}")
     return job
 
 
 async def running(app: Horae, enqueued: Enqueued) -> Job:
-    job: Job = await until(
+    job: Job = await eventually(
         lambda: job if (job := app.get(enqueued.id)).state == "running" else None, f"the start of {enqueued.id}"
     )
     return job

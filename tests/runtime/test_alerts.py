@@ -25,7 +25,7 @@ from horae.stores.opening import create_store_engine, open_store
 from horae.testing import Lab
 from horae.testing.builders import a_request
 from horae.testing.clock import NOON, LoadedDice, VirtualClock
-from tests.runtime.serving import until
+from tests.support.waiting import eventually
 
 URL = "https://ops.example/hooks/horae"
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -221,7 +221,7 @@ async def test_a_process_that_only_sends_alerts_runs_nothing_else_and_fires_noth
 
     worker = sender(app.world, app.definitions.find, app.chores)
     running = asyncio.create_task(worker.run())
-    await until(lambda: delivered, "the alert")
+    await eventually(lambda: delivered, "the alert")
     worker.stop()
     await running
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from horae.clock import StoreClock
-from tests.runtime.serving import until
+from tests.support.waiting import eventually
 
 NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)
 
@@ -57,7 +57,7 @@ async def test_a_database_that_does_not_answer_holds_nobody_up() -> None:
     assert clock.now() < NOON + timedelta(minutes=5)
     assert clock.now() < NOON + timedelta(minutes=5)
     answers.set()
-    await until(lambda: clock.now() >= NOON + timedelta(hours=1), "the new measurement")
+    await eventually(lambda: clock.now() >= NOON + timedelta(hours=1), "the new measurement")
 
 
 async def test_a_failed_measurement_leaves_the_old_one_in_place() -> None:
@@ -71,5 +71,5 @@ async def test_a_failed_measurement_leaves_the_old_one_in_place() -> None:
 
     clock = StoreClock(flaky, every=0.0)
 
-    await until(lambda: clock.now() < NOON or len(tries) > 3, "some failures")
+    await eventually(lambda: clock.now() < NOON or len(tries) > 3, "some failures")
     assert clock.now() < NOON + timedelta(seconds=40)

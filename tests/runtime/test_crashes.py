@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -15,6 +14,7 @@ from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.requests import Enqueued, Request
 from horae.core.jobs.retry import Retry
 from tests.runtime.serving import LIMIT, LIVE
+from tests.support.waiting import wait_until
 
 AT_ONCE = Retry.fixed(0, attempts=3)
 
@@ -29,15 +29,8 @@ def worker_process(url: str, fault: str = "") -> Iterator[subprocess.Popen[bytes
             process.send_signal(signal.SIGTERM)
 
 
-def eventually(predicate: Callable[[], bool]) -> None:
-    ends = time.monotonic() + LIMIT
-    while not predicate():
-        assert time.monotonic() < ends, "it did not happen"
-        time.sleep(0.01)
-
-
 def until_ended(app: Horae, *jobs: Enqueued) -> None:
-    eventually(lambda: all(app.get(job.id).state not in LIVE for job in jobs))
+    wait_until(lambda: all(app.get(job.id).state not in LIVE for job in jobs))
 
 
 def test_an_effect_in_the_ledger_happens_once_although_its_worker_died_before_settling(

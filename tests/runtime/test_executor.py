@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -13,7 +12,8 @@ from horae import Cancel, Context, Horae, Retry, Snooze
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.reasons import why
 from horae.core.jobs.job import Job
-from tests.runtime.serving import LIMIT, ended, outcomes, serving, until
+from tests.runtime.serving import LIMIT, ended, outcomes, serving
+from tests.support.waiting import eventually, wait_until
 
 NEVER = Retry.none()
 
@@ -88,7 +88,7 @@ async def test_whatever_a_handler_raises_fails_its_attempt_and_nothing_else(
     jobs = both(app, "raise", raising, retry=NEVER, timeout=timeout)
     after = app.job("after")(lambda: None).enqueue()
     async with serving(app):
-        await until(lambda: all(app.get(job).state == "dead" for job in jobs), "two dead jobs")
+        await eventually(lambda: all(app.get(job).state == "dead" for job in jobs), "two dead jobs")
         assert (await ended(app, after)).state == "succeeded"
 
     assert all(type(problem).__name__ in (app.get(job).last_error or "") for job in jobs)
@@ -113,7 +113,7 @@ async def test_snooze_puts_a_job_off_without_counting_an_attempt(app: Horae) -> 
 
     jobs = both(app, "later", later)
     async with serving(app):
-        await until(lambda: all(app.get(job).last_error == "the bank is closed" for job in jobs), "two snoozes")
+        await eventually(lambda: all(app.get(job).last_error == "the bank is closed" for job in jobs), "two snoozes")
 
     for job in map(app.get, jobs):
         assert (job.state, job.attempt) == ("queued", 0)
@@ -127,7 +127,7 @@ async def test_a_reason_that_no_database_could_store_puts_a_job_off_all_the_same
 
     jobs = both(app, "later", later)
     async with serving(app):
-        await until(lambda: all(app.get(job).last_error for job in jobs), "two snoozes")
+        await eventually(lambda: all(app.get(job).last_error for job in jobs), "two snoozes")
 
     assert [(app.get(job).state, app.get(job).attempt) for job in jobs] == [("queued", 0)] * 2
     assert all("could not be stored" not in (app.get(job).last_error or "") for job in jobs)
@@ -139,7 +139,7 @@ async def test_cancel_ends_a_job_for_good(app: Horae) -> None:
 
     jobs = both(app, "unwanted", unwanted)
     async with serving(app):
-        await until(lambda: all(app.get(job).state == "cancelled" for job in jobs), "two cancelled jobs")
+        await eventually(lambda: all(app.get(job).state == "cancelled" for job in jobs), "two cancelled jobs")
 
 
 class Treacherous(dict[str, Any]):
@@ -188,7 +188,7 @@ async def test_an_async_handler_over_its_limit_is_cancelled_and_fails(app: Horae
     @app.job("slow", timeout=0.05, retry=NEVER)
     async def slow() -> None:
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             cleaned.set()
 
@@ -202,8 +202,7 @@ async def test_an_async_handler_over_its_limit_is_cancelled_and_fails(app: Horae
 async def test_a_thread_over_its_limit_is_asked_to_end_and_fails(app: Horae) -> None:
     @app.job("slow", timeout=0.05, retry=NEVER)
     def slow(ctx: Context) -> str:
-        while not ctx.cancelled:
-            time.sleep(0.005)
+        wait_until(lambda: ctx.cancelled)
         return "stopped"
 
     async with serving(app) as worker:
@@ -218,7 +217,7 @@ async def test_a_thread_over_its_limit_is_asked_to_end_and_fails(app: Horae) -> 
 async def test_the_limit_of_one_job_wins_over_its_definition(app: Horae) -> None:
     @app.job("slow", timeout=60, retry=NEVER)
     async def slow() -> None:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     async with serving(app):
         done = await ended(app, slow.using(timeout=0.05).enqueue())
@@ -238,7 +237,7 @@ async def test_a_handler_that_does_not_end_when_its_time_is_up_is_given_up_and_i
     async def shielded() -> None:
         while not release.is_set():
             try:
-                await asyncio.sleep(0.01)
+                await eventually(release.is_set)
             except asyncio.CancelledError:
                 continue
 
@@ -249,7 +248,7 @@ async def test_a_handler_that_does_not_end_when_its_time_is_up_is_given_up_and_i
 
         assert "did not end when asked" in (done.last_error or "")
         assert (await ended(app, other)).state == "succeeded"
-        await until(lambda: worker._stopping, "the worker's decision to end")
+        await eventually(lambda: worker._stopping, "the worker's decision to end")
     release.set()
 
 
@@ -280,7 +279,7 @@ async def test_threads_are_used_again_and_end_with_their_worker(app: Horae) -> N
         assert len(names) == 1
 
     mine = {"horae-job", "horae-renew", "horae-watchdog", "horae-db", "horae-process"}
-    await until(
+    await eventually(
         lambda: not [thread.name for thread in threading.enumerate() if thread.name.rpartition("-")[0] in mine],
         "the end of all threads",
     )
@@ -334,7 +333,7 @@ async def test_without_an_answer_in_time_the_default_applies(
         release.wait(20)
 
     async def silent_async(job: Job, error: str) -> Any:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     def raising(job: Job, error: str) -> Any:
         raise ValueError("I cannot say")
@@ -370,7 +369,7 @@ async def test_until_cancelled_wakes_at_once_and_holds_no_thread(app: Horae) -> 
 
     jobs = [wait.enqueue() for _ in range(50)]
     async with serving(app, slots=50):
-        await until(lambda: all(app.get(job.id).state == "running" for job in jobs), "fifty waiters")
+        await eventually(lambda: all(app.get(job.id).state == "running" for job in jobs), "fifty waiters")
         assert threading.active_count() < 30
         for job in jobs:
             await asyncio.to_thread(verbs.cancel, app.world, job.id)
@@ -392,7 +391,7 @@ async def test_progress_and_checkpoint_are_stored_while_the_job_runs(app: Horae)
 
     job = walk.enqueue()
     async with serving(app):
-        await until(written.is_set, "the progress")
+        await eventually(written.is_set, "the progress")
         stored = app.get(job.id)
         go_on.set()
         done = await ended(app, job)

@@ -18,8 +18,8 @@ from horae.limits import RateLimiter
 from horae.runtime.worker.worker import WorkerSettings
 from horae.service.options import Options
 from horae.testing.builders import a_job
-from tests.runtime.serving import until
 from tests.support.serving import Served, serving
+from tests.support.waiting import eventually
 
 SOON = timedelta(seconds=20)
 
@@ -51,7 +51,7 @@ async def until_done(app: Horae, *ids: str, worker_settings: WorkerSettings | No
     worker = app.worker(worker_settings or settings())
     running = asyncio.create_task(worker.run())
     try:
-        await until(lambda: running.done() or all(_has_ended(app, job_id) for job_id in ids), "the end of the jobs")
+        await eventually(lambda: running.done() or all(_has_ended(app, job_id) for job_id in ids), "the end of them")
         return {job_id: app.jobs.get(job_id) for job_id in ids}
     finally:
         worker.stop()
@@ -191,7 +191,7 @@ def test_an_unreachable_service_is_told_once_and_nothing_is_lost(
 
         async def for_a_while() -> None:
             running = asyncio.create_task(worker.run())
-            await until(lambda: "the service does not answer" in caplog.text, "the warning")
+            await eventually(lambda: "the service does not answer" in caplog.text, "the warning")
             worker.stop()
             await running
 

@@ -15,7 +15,8 @@ from horae.errors import StoreUnavailable
 from horae.runtime.worker.faults import Faults
 from horae.runtime.worker.worker import Worker, WorkerSettings
 from tests.runtime.fickle import fickle_world
-from tests.runtime.serving import LIMIT, ended, outcomes, running, serving, until
+from tests.runtime.serving import LIMIT, ended, outcomes, running, serving
+from tests.support.waiting import eventually
 
 NEVER = Retry.none()
 PATIENT = WorkerSettings(grace=timedelta(seconds=LIMIT), cancel_grace=timedelta(seconds=LIMIT))
@@ -40,7 +41,7 @@ def given_back(app: Horae, job: Enqueued) -> tuple[str, int, list[str]]:
 async def test_an_interrupted_worker_gives_its_attempts_back(app: Horae, timeout: Any) -> None:
     @app.job("wait", retry=NEVER, timeout=timeout)
     async def wait() -> None:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     job = wait.enqueue()
     await interrupted(app.worker(PATIENT), running(app, job))
@@ -52,7 +53,7 @@ async def test_an_interrupted_worker_whose_handler_answers_with_an_error_gives_i
     @app.job("wait", retry=NEVER)
     async def wait() -> None:
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             raise ConnectionError("broken off") from None
 
@@ -69,7 +70,7 @@ async def test_a_worker_interrupted_while_it_waits_for_its_jobs_gives_them_back(
     @app.job("wait", retry=NEVER)
     async def wait() -> None:
         started.set()
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     job = wait.enqueue()
     worker = app.worker(PATIENT)
@@ -77,7 +78,7 @@ async def test_a_worker_interrupted_while_it_waits_for_its_jobs_gives_them_back(
     async def stops() -> None:
         await started.wait()
         worker.stop()
-        await until(lambda: worker._janitor._stopping, "the wait for its jobs")
+        await eventually(lambda: worker._janitor._stopping, "the wait for its jobs")
 
     await interrupted(worker, stops())
 
@@ -177,7 +178,7 @@ async def test_an_attempt_that_cancels_its_own_task_has_failed(app: Horae, timeo
         task = asyncio.current_task()
         assert task is not None
         task.cancel()
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     async with serving(app):
         done = await ended(app, cancel.enqueue())
@@ -187,9 +188,9 @@ async def test_an_attempt_that_cancels_its_own_task_has_failed(app: Horae, timeo
 
 async def test_an_interrupted_worker_renews_nothing_any_more(app: Horae) -> None:
     worker = app.worker(PATIENT)
-    await interrupted(worker, until(lambda: hasattr(worker, "_renewer") and worker._renewer.is_alive()))
+    await interrupted(worker, eventually(lambda: hasattr(worker, "_renewer") and worker._renewer.is_alive()))
 
-    await until(lambda: not worker._renewer.is_alive(), "the end of the renewing thread")
+    await eventually(lambda: not worker._renewer.is_alive(), "the end of the renewing thread")
 
 
 async def test_a_worker_ends_what_the_application_provides(app: Horae) -> None:
@@ -220,11 +221,11 @@ async def test_running_inside_an_application_ends_in_peace_although_a_handler_ca
     async def cancel() -> None:
         for task in asyncio.all_tasks() - {mine}:
             task.cancel()
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     async with app.running() as hosted:
         job = await asyncio.to_thread(cancel.enqueue)
-        await until(lambda: hosted._task.done(), "the end of the worker")
+        await eventually(lambda: hosted._task.done(), "the end of the worker")
 
     assert given_back(app, job) == ("queued", 0, ["released"])
     assert "this worker was interrupted" in caplog.text
@@ -233,11 +234,11 @@ async def test_running_inside_an_application_ends_in_peace_although_a_handler_ca
 async def test_a_worker_that_ends_at_once_writes_what_has_ended_and_gives_back_the_rest(app: Horae) -> None:
     """From another thread, because the loop may be blocked; also endings that the store could not take yet."""
     world, store = fickle_world(app)
-    started = threading.Event()
+    started, go_on = threading.Event(), threading.Event()
 
     def stay() -> None:
         started.set()
-        threading.Event().wait(LIMIT)
+        go_on.wait(LIMIT)
 
     stays = app.job("stay", retry=NEVER)(stay).enqueue()
     ends = app.job("end", retry=NEVER)(lambda: "done").enqueue()
@@ -245,11 +246,12 @@ async def test_a_worker_that_ends_at_once_writes_what_has_ended_and_gives_back_t
     with app.using_world(world):
         worker = app.worker(WorkerSettings(grace=timedelta(0), cancel_grace=timedelta(seconds=1)))
         task = asyncio.create_task(worker.run())
-        await until(lambda: started.is_set() and store.calls["settle"] > 0, "one that runs and one that has ended")
+        await eventually(lambda: started.is_set() and store.calls["settle"] > 0, "one that runs and one that has ended")
         worker.stop()
         del store.trouble["settle"]
         await asyncio.to_thread(worker.give_back_now)
         await asyncio.wait_for(task, LIMIT)
+    go_on.set()
 
     assert given_back(app, stays) == ("queued", 0, ["released"])
     assert (app.get(ends.id).state, app.get(ends.id).result) == ("succeeded", "done")
@@ -272,4 +274,4 @@ async def test_a_worker_without_any_grace_ends_although_a_thread_goes_on(app: Ho
     finally:
         go_on.set()
 
-    await until(lambda: app.get(job.id).state == "queued", "the job to be given back")
+    await eventually(lambda: app.get(job.id).state == "queued", "the job to be given back")

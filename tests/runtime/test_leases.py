@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,15 +18,15 @@ from horae.ports import Renewed
 from horae.runtime.sources.store import StoreSource
 from horae.runtime.worker.renewer import Renewer
 from horae.runtime.worker.watchdog import LONGEST
-from tests.runtime.serving import LIMIT, ended, outcomes, running, serving, until
+from tests.runtime.serving import LIMIT, ended, outcomes, running, serving
+from tests.support.waiting import eventually, pass_time, wait_until
 
 LEASE = 4.0  # seconds: short enough to outlast in a test, long enough to be renewed in time by a busy machine
 
 
 def block_until(event: threading.Event) -> None:
     """What no async handler should do."""
-    while not event.is_set():
-        time.sleep(0.01)
+    wait_until(event.is_set)
 
 
 def held_for_longer_than_its_lease(app: Horae, job: Enqueued) -> bool:
@@ -56,9 +55,12 @@ def test_a_handler_that_blocks_the_event_loop_longer_than_its_lease_keeps_it(
     worker = threading.Thread(target=lambda: asyncio.run(serve()))
     worker.start()
     assert started.wait(LIMIT)
-    while not (held_for_longer_than_its_lease(app, job) and "has been blocked" in caplog.text):
+
+    def outlived() -> bool:
         endings.lose_expired(app.world)  # what any other worker does all the time
-        time.sleep(0.02)
+        return held_for_longer_than_its_lease(app, job) and "has been blocked" in caplog.text
+
+    wait_until(outlived)
     blamed = [record.getMessage() for record in caplog.records if "has been blocked" in record.getMessage()]
     go_on.set()
     worker.join(LIMIT)
@@ -76,7 +78,7 @@ async def test_nobody_is_blamed_while_handlers_wait_as_they_should(
 ) -> None:
     @app.job("wait")
     async def wait() -> None:
-        await asyncio.sleep(2.5 * LONGEST.total_seconds())
+        await pass_time(2.5 * LONGEST.total_seconds())
 
     async with serving(app):
         await ended(app, wait.enqueue())
@@ -108,14 +110,13 @@ async def test_a_handler_whose_job_was_taken_away_is_told_and_its_result_does_no
     answer = threading.Event()
 
     def in_thread(ctx: Context) -> str:
-        while not ctx.cancelled:
-            time.sleep(0.01)
+        wait_until(lambda: ctx.cancelled)
         answer.set()
         return "too late"
 
     async def on_loop(ctx: Context) -> None:
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             answer.set()
 
@@ -123,8 +124,8 @@ async def test_a_handler_whose_job_was_taken_away_is_told_and_its_result_does_no
     async with serving(app, slots=1, lease=0.6) as worker:
         held = await running(app, job)
         await asyncio.to_thread(endings.release, app.world, job.id, reason="an operator took it")
-        await until(answer.is_set, "the handler's notice")
-        await until(lambda: worker.counts["lost"] >= 1, "the free slot")
+        await eventually(answer.is_set, "the handler's notice")
+        await eventually(lambda: worker.counts["lost"] >= 1, "the free slot")
 
         assert app.get(job.id).token > held.token
         verbs.cancel(app.world, job.id)
@@ -171,7 +172,7 @@ class Watch:
     """A clock whose durations the test decides."""
 
     def __init__(self, clock: Any) -> None:
-        self.now, self.steady = clock.now, clock.steady
+        self.now, self.steady, self.pause, self.pause_async = clock.now, clock.steady, clock.pause, clock.pause_async
         self.seconds = 0.0
 
     def monotonic(self) -> float:

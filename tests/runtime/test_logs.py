@@ -11,7 +11,7 @@ import pytest
 from horae import Context, Horae, HoraeError, JobLogFilter, Retry
 from horae.cli.logs import JsonLines, TextLines
 from tests.runtime import processes
-from tests.runtime.serving import ended, serving, until
+from tests.runtime.serving import ended, serving
 from tests.support.waiting import eventually
 
 NEVER = Retry.none()
@@ -202,7 +202,7 @@ async def test_a_worker_leaves_the_handlers_of_the_log_as_it_found_them(app: Hor
         return any(isinstance(each, JobLogFilter) for each in handler.filters)
 
     async with serving(app):
-        await until(lambda: all(map(is_marked, root.handlers)), "filters on all handlers")
+        await eventually(lambda: all(map(is_marked, root.handlers)), "filters on all handlers")
 
     assert [list(handler.filters) for handler in root.handlers] == before
 

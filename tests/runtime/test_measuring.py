@@ -10,6 +10,7 @@ from horae.core.metrics import MOST, OTHER, Family, Spread
 from horae.runtime.worker.metrics import DELAYS, Measures
 from horae.testing.clock import NOON, VirtualClock
 from tests.runtime.serving import ended, serving
+from tests.support.waiting import eventually
 
 JOB = Job(1, "greet", {}, "running", "default", "medium", NOON, NOON, NOON)
 
@@ -81,7 +82,6 @@ async def test_a_worker_tells_of_lost_leases_and_of_endings_that_came_too_late(a
         await begun.wait()
         held = app.get(job.id)
         worker._stop_attempt((job.number, held.token), "lost")
-        while not worker.counts["lost"]:
-            await asyncio.sleep(0.005)
+        await eventually(lambda: worker.counts["lost"])
     assert answer(worker.measures, "horae_lease_losses_total").points == {("default", "work"): 1.0}
     assert answer(worker.measures, "horae_stale_acks_total").points == {("worker",): 0.0}

@@ -20,8 +20,9 @@ from horae.runtime.worker.children import Children
 from horae.runtime.worker.executor import Executor
 from horae.runtime.worker.worker import Worker
 from tests.runtime import processes
-from tests.runtime.serving import ended, outcomes, running, serving, until
+from tests.runtime.serving import ended, outcomes, running, serving
 from tests.support.refusals import refused
+from tests.support.waiting import eventually
 
 
 def pids_of(worker: Worker) -> list[int]:
@@ -55,7 +56,7 @@ async def test_children_end_with_their_worker(process_app: Horae) -> None:
         await ended(process_app, processes.add.enqueue(a=1, b=2))
         (pid,) = pids_of(worker)
 
-    await until(lambda: not is_alive(pid), "the end of the child")
+    await eventually(lambda: not is_alive(pid), "the end of the child")
 
 
 async def test_a_worker_without_process_jobs_starts_no_child(app: Horae) -> None:
@@ -78,7 +79,7 @@ async def test_a_child_is_replaced_after_its_share_of_jobs(process_app: Horae) -
         second = await ended(process_app, processes.add.enqueue(a=1, b=2))
 
         assert first.result["pid"] != second.result["pid"]
-        await until(lambda: not is_alive(first.result["pid"]), "the end of the first child")
+        await eventually(lambda: not is_alive(first.result["pid"]), "the end of the first child")
 
 
 async def test_context_and_logging_of_a_child_reach_the_parent(
@@ -118,7 +119,7 @@ async def test_every_way_out_of_a_child_is_told(process_app: Horae) -> None:
     async with serving(process_app, slots=1):
         for name, (state, says) in WAYS_OUT.items():
             job = process_app.enqueue(name)
-            await until(lambda job=job: [*outcomes(process_app, job), "running"][0] != "running")  # type: ignore[misc]
+            await eventually(lambda job=job: [*outcomes(process_app, job), "running"][0] != "running")  # type: ignore[misc]
 
             assert (name, process_app.get(job.id).state) == (name, state)
             assert (verbs.runs(process_app.world, job.id)[0].error or "").startswith(says)
@@ -196,14 +197,14 @@ async def test_a_child_that_ignores_sigterm_is_killed_with_its_own_children(proc
         await ended(process_app, processes.stubborn.using(timeout=3).enqueue(note=str(note)))
 
         pid, grandchild = map(int, note.read_text().split())
-        await until(lambda: not is_alive(pid) and not is_alive(grandchild), "the end of the family")
+        await eventually(lambda: not is_alive(pid) and not is_alive(grandchild), "the end of the family")
 
 
 async def test_cancelling_a_job_reaches_its_child(process_app: Horae, tmp_path: Path) -> None:
     notes = {name: tmp_path / name for name in ("polite", "sleep-async", "decorated")}
     jobs = {name: process_app.enqueue(name, note=str(note)) for name, note in notes.items()}
     async with serving(process_app):
-        await until(lambda: all(note.exists() for note in notes.values()), "the start")
+        await eventually(lambda: all(note.exists() for note in notes.values()), "the start")
         for job in jobs.values():
             await asyncio.to_thread(verbs.cancel, process_app.world, job.id)
         states = [(await ended(process_app, job)).state for job in jobs.values()]
@@ -235,19 +236,19 @@ async def test_a_stopping_worker_ends_its_children_and_gives_their_jobs_back(
     note = tmp_path / "note"
     job = processes.sleep.enqueue(seconds=60, note=str(note))
     async with serving(process_app, grace=0.1):
-        await until(lambda: note.exists() and note.read_text(), "the start")
+        await eventually(lambda: note.exists() and note.read_text(), "the start")
 
     back = process_app.get(job.id)
     assert (back.state, back.attempt) == ("queued", 0)
-    await until(lambda: not is_alive(int(note.read_text())), "the end of the child")
+    await eventually(lambda: not is_alive(int(note.read_text())), "the end of the child")
 
 
 async def test_a_killed_child_between_jobs_is_replaced_without_a_failure(process_app: Horae) -> None:
     async with serving(process_app, slots=1) as worker:
         first = await ended(process_app, processes.add.enqueue(a=1, b=1))
-        await until(lambda: pids_of(worker) == [first.result["pid"]])
+        await eventually(lambda: pids_of(worker) == [first.result["pid"]])
         os.kill(first.result["pid"], 9)
-        await until(lambda: pids_of(worker) == [], "the end of the child")
+        await eventually(lambda: pids_of(worker) == [], "the end of the child")
         second = await ended(process_app, processes.add.enqueue(a=1, b=1))
 
     assert (second.state, second.attempt) == ("succeeded", 0)
@@ -327,7 +328,7 @@ def test_a_child_does_not_outlive_a_killed_parent(script: Callable[[str], list[s
         assert is_alive(pid)
         parent.kill()
 
-    asyncio.run(until(lambda: not is_alive(pid), "the end of the orphan"))
+    asyncio.run(eventually(lambda: not is_alive(pid), "the end of the orphan"))
 
 
 async def test_a_running_child_keeps_its_lease(process_app: Horae) -> None:

@@ -15,6 +15,7 @@ from horae.runtime.schedules.scheduler import Scheduler
 from horae.stores.opening import create_store_engine, open_store
 from horae.testing.builders import a_schedule
 from horae.testing.clock import LoadedDice
+from tests.support.waiting import eventually
 
 LIMIT = 60.0
 
@@ -82,9 +83,7 @@ async def test_a_newer_zone_database_is_noticed_at_the_start() -> None:
         new = replace(old, tzdata="2026f")
         scheduler = Scheduler(new, DatabaseThreads())
         running = asyncio.create_task(scheduler.run())
-        async with asyncio.timeout(LIMIT):
-            while schedules.get(new, "s").tzdata != "2026f":
-                await asyncio.sleep(0.01)
+        await eventually(lambda: schedules.get(new, "s").tzdata == "2026f")
         scheduler.stop()
         await running
 

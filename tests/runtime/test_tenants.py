@@ -16,7 +16,8 @@ from horae.core.jobs.machinery import DEADLINE, START, TIMEOUT
 from horae.declare.attend import register as register_attention
 from horae.outgoing import register as register_outgoing
 from horae.testing import Lab
-from tests.runtime.serving import ended, serving, until
+from tests.runtime.serving import ended, serving
+from tests.support.waiting import eventually
 
 AppOn = Callable[[str], Horae]
 
@@ -33,7 +34,7 @@ def asked(app: Horae, handler: str, owner: str = "alice") -> Enqueued:
 
 
 async def held(app: Horae, enqueued: Enqueued) -> Job:
-    job: Job = await until(lambda: job if (job := app.get(enqueued.id)).held else None, f"the hold of {enqueued.id}")
+    job: Job = await eventually(lambda: job if (job := app.get(enqueued.id)).held else None, f"hold of {enqueued.id}")
     return job
 
 
@@ -77,10 +78,10 @@ async def test_of_two_versions_at_work_only_the_one_that_opens_a_handler_runs_it
     ran: list[str] = []
     old, new = shop(app_on(database_url), [], report=False), shop(app_on(database_url), ran)
     async with serving(old) as before:
-        await until(lambda: before.declared.in_line, "the old worker's start")
+        await eventually(lambda: before.declared.in_line, "the old worker's start")
         new.declare_schedules()  # the new version has started elsewhere
         job = asked(old, "report")
-        await until(lambda: verbs.runs(old.world, job.id), "the old worker's look at it")
+        await eventually(lambda: verbs.runs(old.world, job.id), "the old worker's look at it")
 
     (run,) = verbs.runs(old.world, job.id)
     assert (run.outcome, "does not open 'report' to tenants" in (run.error or "")) == ("snoozed", True)

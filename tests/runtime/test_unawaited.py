@@ -13,8 +13,9 @@ from horae import Context, Horae, JobExecutionListener, Retry
 from horae.actions.jobs import jobs as verbs
 from horae.errors import DefinitionError
 from horae.runtime.chores.janitor import Chore
-from tests.runtime.serving import ended, outcomes, running, serving, until
+from tests.runtime.serving import ended, outcomes, running, serving
 from tests.support.refusals import refused
+from tests.support.waiting import eventually
 
 NEVER = Retry.none()
 Handler = Callable[..., Any]
@@ -143,7 +144,7 @@ async def test_a_decorated_async_function_over_its_limit_is_cancelled(app: Horae
 
     async def slow() -> None:
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             cleaned.set()
 
@@ -161,7 +162,7 @@ async def test_a_decorated_async_function_is_cancelled_on_request(app: Horae) ->
     async def slow() -> None:
         started.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             cleaned.set()
 
@@ -176,7 +177,7 @@ async def test_a_decorated_async_function_is_cancelled_on_request(app: Horae) ->
 
 async def test_a_worker_that_ends_gives_a_decorated_async_function_back(app: Horae) -> None:
     async def slow() -> None:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     job = app.job("slow", retry=NEVER)(plainly(slow)).enqueue()
     async with serving(app, grace=0.01):
@@ -227,7 +228,7 @@ async def test_a_decide_behind_a_plain_decorator_is_awaited(app: Horae) -> None:
 
     job = fail.enqueue()
     async with serving(app):
-        await until(lambda: app.get(job.id).attempt == 1, "a failed attempt")
+        await eventually(lambda: app.get(job.id).attempt == 1, "a failed attempt")
 
     assert app.get(job.id).run_at > app.get(job.id).planned_at + timedelta(minutes=59)
 
@@ -242,7 +243,7 @@ async def test_listeners_behind_a_plain_decorator_are_awaited(app: Horae) -> Non
     app.job("fail", retry=NEVER)(lambda: 1 / 0)
     app.enqueue("fail")
     async with serving(app):
-        await until(lambda: heard == ["fail"], "the listener")
+        await eventually(lambda: heard == ["fail"], "the listener")
 
 
 def test_a_listener_that_is_a_generator_function_is_refused(app: Horae) -> None:
@@ -268,7 +269,7 @@ async def test_a_chore_that_returns_something_to_be_awaited_is_awaited(app: Hora
         Chore("leave", timedelta(milliseconds=10), lambda world: exec_exit()),
     ]
     async with serving(app):
-        await until(lambda: len(done) >= 3, "three rounds, whatever the others did")
+        await eventually(lambda: len(done) >= 3, "three rounds, whatever the others did")
 
 
 def exec_exit() -> None:

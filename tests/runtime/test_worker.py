@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections import Counter
 from datetime import timedelta
 from typing import Any
@@ -17,8 +16,9 @@ from horae.errors import ConfigurationError, StoreBusy, StoreError, StoreUnavail
 from horae.runtime.worker.attempts import FIRST_WAIT
 from horae.runtime.worker.faults import Faults
 from tests.runtime.fickle import fickle_world
-from tests.runtime.serving import LIMIT, ended, outcomes, running, serving, until
+from tests.runtime.serving import LIMIT, ended, outcomes, running, serving
 from tests.support.refusals import refused
+from tests.support.waiting import eventually, pass_time, wait_until
 
 NEVER = Retry.none()
 
@@ -33,7 +33,7 @@ async def test_an_ending_waits_for_the_store_to_come_back(app: Horae, problem: E
     store.trouble["settle"] = lambda *_: problem
     with app.using_world(world):
         async with serving(app) as worker:
-            await until(lambda: store.calls["settle"] >= 3, "three tries")
+            await eventually(lambda: store.calls["settle"] >= 3, "three tries")
             assert app.get(job.id).state == "running"
             del store.trouble["settle"]
             done = await ended(app, job)
@@ -54,7 +54,7 @@ async def test_endings_whose_rows_are_locked_keep_no_other_ending_waiting(app: H
     store.trouble["settle"] = wait_in_vain
     with app.using_world(world):
         async with serving(app, slots=12):
-            await until(lambda: all(app.get(job.id).state == "running" for job in jobs), "eight running jobs")
+            await eventually(lambda: all(app.get(job.id).state == "running" for job in jobs), "eight running jobs")
             gate.set()
             done = [await ended(app, job) for job in jobs[4:]]
             later = await ended(app, work.enqueue(n=9))
@@ -85,7 +85,7 @@ async def test_an_ending_the_store_refuses_takes_no_neighbour_with_it_and_is_tol
     store.trouble["settle"] = refuse
     with app.using_world(world):
         async with serving(app, slots=5):
-            await until(lambda: all(app.get(job.id).state == "running" for job in jobs), "five running jobs")
+            await eventually(lambda: all(app.get(job.id).state == "running" for job in jobs), "five running jobs")
             gate.set()
             done = [await ended(app, job) for job in jobs]
 
@@ -103,7 +103,7 @@ async def test_the_worker_survives_any_failure_of_its_rounds(app: Horae, verb: s
     with app.using_world(world):
         async with serving(app):
             assert (await ended(app, job)).result == "done"
-            await until(lambda: store.calls[verb] >= 3, "another round")
+            await eventually(lambda: store.calls[verb] >= 3, "another round")
 
 
 async def test_a_worker_whose_rounds_fail_rests_however_often_it_is_rung(app: Horae) -> None:
@@ -111,10 +111,10 @@ async def test_a_worker_whose_rounds_fail_rests_however_often_it_is_rung(app: Ho
     store.trouble["claim"] = lambda *_: RuntimeError("a bug")
     with app.using_world(world):
         async with serving(app) as worker:
-            await until(lambda: store.calls["claim"] >= 2, "two failures")
+            await eventually(lambda: store.calls["claim"] >= 2, "two failures")
             for _ in range(200):
                 worker._alarm.ring()
-                await asyncio.sleep(0.001)
+                await pass_time(0.001)
 
             assert store.calls["claim"] < 50, "it rests longer and longer, and is rung 200 times"
 
@@ -130,7 +130,7 @@ async def test_handlers_that_are_long_in_their_ledger_do_not_keep_others_from_be
 
     async with serving(process_app, slots=10):
         held = [long.enqueue() for _ in range(8)]
-        await until(lambda: all(process_app.get(job.id).state == "running" for job in held), "eight long handlers")
+        await eventually(lambda: all(process_app.get(job.id).state == "running" for job in held), "eight long handlers")
         done = await ended(process_app, process_app.job("short")(lambda: "done").enqueue())
         let_go.set()
 
@@ -143,7 +143,7 @@ async def test_a_worker_can_stop_although_the_store_is_away(app: Horae, caplog: 
     store.trouble["settle"] = lambda *_: StoreUnavailable("away")
     with app.using_world(world):
         async with serving(app, grace=0.1, cancel_grace=0.1):
-            await until(lambda: store.calls["settle"] >= 1, "a try")
+            await eventually(lambda: store.calls["settle"] >= 1, "a try")
 
     assert app.get(job.id).state == "running"
     assert "tried again when its lease runs out" in caplog.text
@@ -153,11 +153,13 @@ async def test_an_idle_worker_asks_the_store_hardly_anything(app: Horae) -> None
     world, store = fickle_world(app)
     with app.using_world(world):
         async with serving(app) as worker:
-            await until(lambda: worker.declared.in_line and store.calls["peek"] >= 1, "the start and the first look")
+            await eventually(
+                lambda: worker.declared.in_line and store.calls["peek"] >= 1, "the start and the first look"
+            )
             asked = [-1, store.calls.total()]
             async with asyncio.timeout(LIMIT):
                 while asked[-1] != asked[-2]:  # what belongs to its start may still come; then it is quiet
-                    await asyncio.sleep(0.3)
+                    await pass_time(0.3)
                     asked.append(store.calls.total())
 
 
@@ -169,9 +171,9 @@ async def test_a_job_nobody_can_run_is_kept_with_the_reason_and_looked_at_seldom
     job = verbs.enqueue(app.world, Request(handler="unheard-of"))
     with app.using_world(world):
         async with serving(app):
-            await until(lambda: app.get(job.id).last_error, "the reason")
+            await eventually(lambda: app.get(job.id).last_error, "the reason")
             claims = store.calls["claim"]
-            await asyncio.sleep(0.2)
+            await pass_time(0.2)
 
             assert store.calls["claim"] - claims <= 3
     kept = app.get(job.id)
@@ -189,7 +191,7 @@ NEVER_RENEWED = 600.0  # seconds; whoever hears of a cancellation only when the 
 async def test_a_running_coroutine_is_cancelled_at_once(app: Horae) -> None:
     @app.job("wait")
     async def wait() -> None:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     async with serving(app, lease=NEVER_RENEWED):
         job = wait.enqueue()
@@ -205,7 +207,7 @@ async def test_a_cancellation_from_another_process_arrives_within_a_moment(
 ) -> None:
     @process_app.job("wait")
     async def wait() -> None:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     async with serving(process_app, lease=NEVER_RENEWED):
         job = wait.enqueue()
@@ -229,8 +231,7 @@ async def test_what_a_thread_that_was_asked_to_stop_means_by_its_ending(app: Hor
         if ending == "deaf":
             asked.wait(20)
             return "done all the same"
-        while not ctx.cancelled:
-            time.sleep(0.005)
+        wait_until(lambda: ctx.cancelled)
         if ending == "raise":
             raise RuntimeError("interrupted")
         if ending == "Cancel":
@@ -241,7 +242,7 @@ async def test_what_a_thread_that_was_asked_to_stop_means_by_its_ending(app: Hor
         job = work.enqueue()
         await running(app, job)
         await asyncio.to_thread(verbs.cancel, app.world, job.id)
-        await until(
+        await eventually(
             lambda: any(attempt.stop_reason for attempt in worker._held.values()) or ending != "deaf", "the request"
         )
         asked.set()
@@ -257,7 +258,7 @@ async def test_a_coroutine_that_shields_itself_is_waited_for(app: Horae) -> None
     @app.job("shielded", timeout=60)
     async def shielded() -> str:
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             asked.set()
             await go_on.wait()
@@ -282,7 +283,7 @@ async def test_a_worker_that_never_runs_dry_still_sees_cancellations_and_lost_le
 
     @app.job("wait", queue="slow")
     async def wait() -> None:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     lost = app.job("lost", queue="elsewhere")(lambda: None).enqueue()
     claims.pull(app.world, worker_id="dead", queues=["elsewhere"], lease=timedelta(seconds=1))
@@ -294,7 +295,7 @@ async def test_a_worker_that_never_runs_dry_still_sees_cancellations_and_lost_le
         await asyncio.to_thread(verbs.cancel, app.world, job.id)
 
         assert (await ended(app, job)).state == "cancelled"
-        await until(lambda: app.get(lost.id).state == "queued", "the return of the lost job")
+        await eventually(lambda: app.get(lost.id).state == "queued", "the return of the lost job")
         queues.pause_queue(app.world, "default")
 
 
@@ -326,11 +327,10 @@ async def test_what_does_not_end_within_the_grace_is_given_back_without_an_attem
     let_go = threading.Event()
 
     async def waits() -> None:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     def polite(ctx: Context) -> str:
-        while not ctx.cancelled:
-            time.sleep(0.005)
+        wait_until(lambda: ctx.cancelled)
         return "half of it"
 
     async def returning(ctx: Context) -> str:
@@ -338,8 +338,7 @@ async def test_what_does_not_end_within_the_grace_is_given_back_without_an_attem
         return "half of it"
 
     def raising(ctx: Context) -> None:
-        while not ctx.cancelled:
-            time.sleep(0.005)
+        wait_until(lambda: ctx.cancelled)
         raise RuntimeError("interrupted")
 
     def deaf() -> None:
@@ -348,7 +347,7 @@ async def test_what_does_not_end_within_the_grace_is_given_back_without_an_attem
     async def deaf_async() -> None:
         while not let_go.is_set():
             try:
-                await asyncio.sleep(0.01)
+                await eventually(let_go.is_set)
             except asyncio.CancelledError:
                 continue
 
@@ -368,7 +367,7 @@ async def test_what_does_not_end_within_the_grace_is_given_back_without_an_attem
 
 async def test_a_stopped_worker_takes_its_name_off_the_list(app: Horae) -> None:
     async with serving(app):
-        await until(lambda: app.world.store.read(lambda tx: tx.nodes.all()), "its name")
+        await eventually(lambda: app.world.store.read(lambda tx: tx.nodes.all()), "its name")
 
     assert app.world.store.read(lambda tx: tx.nodes.all()) == []
 
@@ -397,7 +396,7 @@ async def test_a_paused_queue_lets_running_jobs_finish_and_starts_no_other(app: 
         queues.pause_queue(app.world, "default")
         go_on.set()
         assert (await ended(app, first)).state == "succeeded"
-        await asyncio.sleep(0.1)
+        await pass_time(0.1)
         assert app.get(second.id).state == "queued"
         queues.resume_queue(app.world, "default")
 
@@ -416,7 +415,7 @@ async def test_no_more_jobs_of_one_key_run_at_once_than_it_allows(app: Horae) ->
         if most == {"a": 2, "b": 2}:
             full.set()
         await asyncio.wait_for(full.wait(), LIMIT)
-        await asyncio.sleep(0.01)  # a third one would be seen
+        await pass_time(0.01)  # a third one would be seen
         at_once[name] -= 1
 
     jobs = [bill.enqueue(name=name) for name in "ab" * 10]
@@ -454,7 +453,7 @@ async def test_a_listener_is_told_of_a_dead_job_and_no_failure_of_another_keeps_
 
     async with serving(app):
         job = app.job("fail", retry=NEVER)(fails).enqueue()
-        await until(lambda: answer, "the news")
+        await eventually(lambda: answer, "the news")
 
     assert (answer[0].id, answer[0].state, answer[0].attempt) == (job.id, "dead", 1)
     assert (answer[0].last_error or "").startswith("ValueError: for good")
@@ -514,4 +513,4 @@ async def test_a_worker_looks_at_the_store_as_often_as_it_is_told(app: Horae) ->
     world, store = fickle_world(app)
     with app.using_world(world):
         async with serving(app, look_every=0.1):
-            await until(lambda: store.calls["peek"] >= 5, "five looks")
+            await eventually(lambda: store.calls["peek"] >= 5, "five looks")

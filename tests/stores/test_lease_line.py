@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from horae.actions.attention import inbox, lanes, queries
+from horae.actions.attention import inbox, lanes
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.requests import Request
@@ -228,7 +228,7 @@ def test_a_lane_and_a_lock_are_held_however_the_clock_is_set(host: Host, start: 
     host.pass_time(LEASE + SECOND)
     assert lanes.acquire(heir.world, "ops", "another", lease=LEASE) is not None
     assert open_locks("database", heir.world).try_lock("job:a", LEASE) is not None
-    assert [lane.leased_until for lane in queries.each_lane(heir.world)] == [host.wall + LEASE]
+    assert [lane.leased_until for lane in lanes.find_lanes(heir.world)] == [host.wall + LEASE]
 
 
 def test_a_host_that_does_not_name_its_boots_goes_by_its_clock(tmp_path: Path) -> None:

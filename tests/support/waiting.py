@@ -7,31 +7,37 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import pytest
-
 LIMIT = 60.0  # seconds; only what never happens takes so long
 
 
-def wait_until(holds: Callable[[], object]) -> None:
-    """Poll until a condition holds; fail the test when it does not in good time."""
-    ends = time.monotonic() + LIMIT
-    while not holds():
-        assert time.monotonic() < ends, f"it did not happen within {LIMIT:g} s"
-        time.sleep(0.01)
+def wait_until(holds: Callable[[], Any], what: str = "it", within: float = LIMIT, every: float = 0.01) -> Any:
+    """Poll until a condition holds, and return its answer; fail the test when it does not in good time."""
+    ends = time.monotonic() + within
+    while not (answer := holds()):
+        assert time.monotonic() < ends, f"{what} did not happen within {within:g} s"
+        time.sleep(every)
+    return answer
 
 
-async def eventually(holds: Callable[[], Any | Awaitable[Any]]) -> None:
+async def eventually(holds: Callable[[], Any | Awaitable[Any]], what: str = "it", within: float = LIMIT) -> Any:
     """Do the same beside an event loop; the condition may be asynchronous."""
-    ends = time.monotonic() + LIMIT
-    while time.monotonic() < ends:
+    ends = time.monotonic() + within
+    while True:
         answer = holds()
-        if await answer if isinstance(answer, Awaitable) else answer:
-            return
-        await asyncio.sleep(0.02)
-    pytest.fail(f"it did not happen within {LIMIT:g} s")
+        answer = await answer if isinstance(answer, Awaitable) else answer
+        if answer:
+            return answer
+        assert time.monotonic() < ends, f"{what} did not happen within {within:g} s"
+        await asyncio.sleep(0.005)
 
 
 async def pass_time(seconds: float) -> None:
     """Wait until so much real time has passed, where the passing of time is what the test is about."""
     ends = time.monotonic() + seconds
-    await eventually(lambda: time.monotonic() >= ends)
+    await eventually(lambda: time.monotonic() >= ends, within=seconds + LIMIT)
+
+
+def pass_time_in_thread(seconds: float) -> None:
+    """Do the same in a thread without an event loop."""
+    ends = time.monotonic() + seconds
+    wait_until(lambda: time.monotonic() >= ends, within=seconds + LIMIT, every=min(0.01, seconds / 2))

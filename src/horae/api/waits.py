@@ -68,7 +68,7 @@ class Rounds(Generic[T]):
         return pause
 
     def _left(self) -> float:
-        """Return the seconds left. Pauses count by themselves: under a test's clock, time stands still meanwhile."""
+        """Return the seconds left. Pauses count by themselves, should the clock stand still meanwhile."""
         return self._wait.timeout - max(self._monotonic() - self._began, self._paused)
 
 

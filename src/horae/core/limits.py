@@ -2,7 +2,7 @@
 
 The log holds the instant of every call of the last window. A call may be made when fewer than ``max_calls`` of them
 lie inside the window that ends now; so no window, wherever it begins, ever holds more. A burst may use the whole
-quota at once. Instants are whole numbers of any unit; the window is half open: a call exactly one window ago has left.
+quota at once. Instants are whole microseconds; the window is half open: a call exactly one window ago has left.
 """
 
 from __future__ import annotations
@@ -40,28 +40,25 @@ class Limit:
         """The window in microseconds."""
         return self.window // MICROSECOND
 
+    def first_counted(self, calls: Sequence[int], now: int) -> int:
+        """Return the index of the first of these calls (in order) that still counts."""
+        return bisect_right(calls, now - self.micros)
 
-def made_since(calls: Sequence[int], window: int, now: int) -> int:
-    """Return the index of the first of these calls (in order) that still counts."""
-    return bisect_right(calls, now - window)
+    def next_turn(self, counted: int, ahead: int) -> tuple[int, int]:
+        """Return what the next call waits for: how many windows, and after which of the counted calls (its index).
 
+        *counted* calls lie inside the window and *ahead* callers were here before. No windows means: go. An index
+        beyond the counted calls stands for a call that could be made right now, so the windows begin now.
+        """
+        return divmod(min(counted, self.max_calls) + ahead, self.max_calls)
 
-def next_turn(counted: int, ahead: int, max_calls: int) -> tuple[int, int]:
-    """Return what the next call waits for: how many windows, and after which of the counted calls (its index).
+    def turn_at(self, calls: Sequence[int], ahead: int, now: int) -> int:
+        """Return when a caller with *ahead* others before it may call: *now*, or an instant to come.
 
-    *counted* calls lie inside the window and *ahead* callers were here before. No windows means: go. An index
-    beyond the counted calls stands for a call that could be made right now, so the windows begin now.
-    """
-    return divmod(min(counted, max_calls) + ahead, max_calls)
-
-
-def turn_at(calls: Sequence[int], ahead: int, *, max_calls: int, window: int, now: int) -> int:
-    """Return when a caller with *ahead* others before it may call: *now*, or an instant to come.
-
-    *calls* are the instants that still count, in order. When everyone ahead goes as soon as it may, the answer is
-    exact; when somebody gives up, asking again gives an earlier one.
-    """
-    recent = calls[-max_calls:]  # more than the limit can only be there when somebody has lowered it
-    windows, index = next_turn(len(recent), ahead, max_calls)
-    start = recent[index] if index < len(recent) else now
-    return start + windows * window if windows else now
+        *calls* are the instants that still count, in order. When everyone ahead goes as soon as it may, the answer is
+        exact; when somebody gives up, asking again gives an earlier one.
+        """
+        recent = calls[-self.max_calls :]  # more than the limit can only be there when somebody has lowered it
+        windows, index = self.next_turn(len(recent), ahead)
+        start = recent[index] if index < len(recent) else now
+        return start + windows * self.micros if windows else now

@@ -18,8 +18,9 @@ from horae.core.schedules.schedule import Schedule, cycle
 from horae.declare.declarations import Problem, make_schedule
 from horae.declare.definitions import Definition, Definitions, define
 from horae.declare.handles import Blueprint
-from horae.declare.jobs_conf import JobsFile, merge
+from horae.declare.jobs_conf import JobsFile
 from horae.declare.options import TIMING
+from horae.declare.overrides import merge, schedules_of
 from horae.errors import DefinitionError, HoraeError
 from horae.ports import Limiter, StoredDefinition
 from horae.runtime.worker.context import Context
@@ -40,11 +41,12 @@ def problems_of(
     jobs: Blueprint, file: JobsFile, *, has_locks: bool, services: Services, seeds: Sequence[Seed] = ()
 ) -> list[Problem]:
     """Return every problem once, warnings too."""
-    schedules, problems = merge(jobs.definitions, file)
+    definitions, problems = merge(jobs.definitions.declared, file)
+    schedules = schedules_of(definitions)
     found = [*jobs.problems_noted, *problems, *_about_followers(schedules)]
     if not has_locks:  # also for disabled ones: a trigger runs them too (C-39)
         found += [Problem(each.key, HOW_TO_LOCK) for each in schedules if each.mode == "SINGLE_NODE"]
-    for definition in jobs.definitions:
+    for definition in definitions:
         found += _about_dependencies(definition, services)
     found += _about_limits(jobs, file, schedules)
     found += seeds_of(seeds, jobs.definitions)[1]
@@ -56,7 +58,7 @@ def needs_database(
 ) -> list[Problem]:
     """Return everything declared that a worker behind a service cannot do, because it takes a database."""
     found = []
-    for schedule in merge(jobs.definitions, file)[0]:
+    for schedule in schedules_of(merge(jobs.definitions.declared, file)[0]):
         if schedule.mode == "ALL_NODES":
             found.append(
                 Problem(schedule.key, NEEDS_DATABASE.format("mode='ALL_NODES' records its runs in the database"))
@@ -119,16 +121,16 @@ def plan_of(
     enabled: bool = True,
 ) -> Plan:
     """Return what an application wants of the store; the switch of the file wins over that of the code (S3-39)."""
-    schedules, _ = merge(jobs.definitions, file)
+    definitions, _ = merge(jobs.definitions.declared, file)
     return Plan(
         app,
-        schedules=tuple(schedules),
+        schedules=tuple(schedules_of(definitions)),
         seeds=tuple(seeds_of(seeds, jobs.definitions)[0]),
         off=_switched_off(file, enabled),
-        handlers=frozenset(definition.name for definition in jobs.definitions),
+        handlers=frozenset(definition.name for definition in definitions),
         loads_persisted=loads_persisted,
         limits=limits_of(jobs, file, app),
-        definitions=tuple(StoredDefinition(each.name, each.queue, each.tenants) for each in jobs.definitions),
+        definitions=tuple(StoredDefinition(each.name, each.queue, each.tenants) for each in definitions),
     )
 
 

@@ -98,7 +98,7 @@ def define_job(name: str, target: Callable[..., Any], options: Mapping[str, Any]
         schedule = (
             None if any(problem.severity == "error" for problem in problems) else make_schedule(definition, options)
         )
-        definition = replace(definition, schedule=schedule)
+        definition = replace(definition, schedule=schedule, options=dict(options))
     except HoraeError as problem:
         problems.append(Problem(name, str(problem), cause=problem))
         return Definition(name, target), problems

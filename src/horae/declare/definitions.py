@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Iterator, Set
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
@@ -50,6 +50,7 @@ class Definition:
     signature: inspect.Signature = field(default_factory=inspect.Signature)
     schedule: Schedule | None = None  # when it runs, as its code says; the file and the store may say otherwise
     tenants: bool = False  # whether tenants' jobs may run it; the store keeps it, and decides
+    options: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  # as its code gives them
     built: type | None = None  # the class of which every run gets a fresh instance; None for a plain function
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -225,15 +226,37 @@ def _is_context(function: Callable[..., Any], parameter: inspect.Parameter, cont
 
 
 class Definitions:
-    """All definitions of one application, by name."""
+    """All definitions of one application, by name.
 
-    def __init__(self) -> None:
-        self._by_name: dict[str, Definition] = {}
+    *configure* merges them with a file. It is called when they are first read, and again when the file may have
+    changed, so that nothing is read at import time.
+    """
+
+    def __init__(self, configure: Callable[[list[Definition]], Iterable[Definition]]) -> None:
+        self._declared: dict[str, Definition] = {}
+        self._configure = configure
+        self._configured: dict[str, Definition] | None = None
+
+    @property
+    def declared(self) -> list[Definition]:
+        """The definitions as code gives them."""
+        return list(self._declared.values())
+
+    @property
+    def _by_name(self) -> dict[str, Definition]:
+        if self._configured is None:
+            self._configured = {each.name: each for each in self._configure(self.declared)}
+        return self._configured
+
+    def read_again(self) -> None:
+        """Merge them with the file again when they are next read."""
+        self._configured = None
 
     def add(self, definition: Definition) -> None:
-        if definition.name in self._by_name:
+        if definition.name in self._declared:
             raise DefinitionError("job_declared_twice", handler=definition.name)
-        self._by_name[definition.name] = definition
+        self._declared[definition.name] = definition
+        self.read_again()
 
     def find(self, name: str) -> Definition | None:
         return self._by_name.get(name)
@@ -241,7 +264,7 @@ class Definitions:
     def get(self, name: str) -> Definition:
         found = self._by_name.get(name)
         if found is None:
-            close = difflib.get_close_matches(name, self._by_name, n=1)
+            close = difflib.get_close_matches(name, self._declared, n=1)
             if close:
                 raise NotFound("handler_misspelt", name=name, close=close[0])
             raise NotFound("handler_not_declared", name=name)

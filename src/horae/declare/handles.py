@@ -57,7 +57,7 @@ class JobHandle(Generic[P, R]):
 
     def __init__(self, home: Blueprint, definition: Definition, options: Options | None = None) -> None:
         self._home = home
-        self.definition = definition
+        self._declared = definition
         self.options = options or Options()
         update_wrapper(self, definition.built or definition.function, updated=())
 
@@ -67,12 +67,17 @@ class JobHandle(Generic[P, R]):
         return self._home.home
 
     @property
+    def definition(self) -> Definition:
+        """The function and the policy of its jobs, as code and ``jobs.conf`` declare them together."""
+        return self._home.home.definitions.find(self._declared.name) or self._declared
+
+    @property
     def name(self) -> str:
-        return self.definition.name
+        return self._declared.name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the plain function here and now; for a class, make an instance of it."""
-        return (self.definition.built or self.definition.function)(*args, **kwargs)
+        return (self._declared.built or self._declared.function)(*args, **kwargs)
 
     def using(
         self,
@@ -117,7 +122,7 @@ class JobHandle(Generic[P, R]):
             "connection": connection,
         }
         named = {name: value for name, value in given.items() if value is not None}
-        return JobHandle(self._home, self.definition, replace(self.options, **named))
+        return JobHandle(self._home, self._declared, replace(self.options, **named))
 
     def request(self, *args: P.args, **kwargs: P.kwargs) -> Request:
         """Return the request that an enqueue with these arguments would store; for :meth:`Horae.enqueue_many`."""
@@ -198,7 +203,7 @@ class Blueprint:
     """A collection of declarations; an application is one, and can include others."""
 
     def __init__(self) -> None:
-        self.definitions = Definitions()
+        self.definitions = Definitions(self._configure)
         self.problems_noted: list[Problem] = []
         self.running_limits: dict[str, int] = {}  # how many may run at once, by the name of the limit
         self._included_in: Blueprint | None = None
@@ -207,6 +212,10 @@ class Blueprint:
     def home(self) -> Blueprint:
         """Return the application that these jobs belong to in the end."""
         return self if self._included_in is None else self._included_in.home
+
+    def _configure(self, declared: list[Definition]) -> Iterable[Definition]:
+        """Return the definitions as they hold; an application merges them with its file."""
+        return declared
 
     @property
     def world(self) -> World:
@@ -246,7 +255,7 @@ class Blueprint:
         if other._included_in is not None or other is self.home:
             raise DefinitionError("blueprint_included_twice")
         problems = []
-        for definition in other.definitions:
+        for definition in other.definitions.declared:
             problems += self._add(definition)
         for name in sorted(other.running_limits.keys() & self.running_limits.keys()):
             cause = DefinitionError("limit_declared_twice", name=name)

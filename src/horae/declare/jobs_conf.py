@@ -1,7 +1,7 @@
 """``jobs.conf``: what operations may change about declared jobs without touching the code.
 
-The file names jobs by id and overrides single values; names and milliseconds are document 003's, snake case with
-seconds or durations (``"5m"``) is ours. ``jobs.<environment>.conf`` beside it wins where it says something. An unknown
+The file names jobs by id and overrides options of ``@app.job``, by their names; some also have document 003's, which
+count milliseconds. ``jobs.<environment>.conf`` beside it wins where it says something. An unknown
 id or key is an error with the line and the nearest known word: a misspelled override would otherwise have no effect.
 """
 
@@ -10,115 +10,26 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from horae.core.jobs.retry import span
 from horae.core.jobs.running_limits import GROUP, QUEUE, check_limit_name, check_max_running
-from horae.core.schedules.rules import Every
-from horae.core.schedules.schedule import MODES, Schedule, check
-from horae.declare.declarations import (
-    Problem,
-    about_mode,
-    expression_of,
-    payload_of,
-    sources_of,
-)
-from horae.declare.definitions import Definition
-from horae.declare.options import DEFAULT_LOCK_TTL
-from horae.errors import ConfigurationError, HoraeError, InvalidInput
-from horae.settings import span_from
+from horae.declare.declarations import Problem
+from horae.declare.file_values import KEYS
+from horae.declare.options import not_in_file
+from horae.errors import ConfigurationError, HoraeError
 
 FILE = "jobs.conf"
 ITEMS = "[[jobs.items]]"
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidInput("file_value_not_boolean")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidInput("file_value_not_text")
-    return value
-
-
-def _number(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidInput("file_value_not_whole")
-    return value
-
-
-def _milliseconds(value: Any) -> timedelta:
-    try:
-        return timedelta(milliseconds=_number(value))
-    except OverflowError:
-        raise InvalidInput("file_value_too_many_ms") from None
-
-
-def _span(value: Any) -> timedelta:
-    if isinstance(value, str):
-        return span_from(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInput("file_value_not_a_span")
-    return span(value)
-
-
-def _period(value: Any) -> timedelta:
-    return Every(_span(value)).period
-
-
-def _mode(value: Any) -> str:
-    if value not in MODES:
-        raise InvalidInput("file_mode_unknown", choices=list(MODES))
-    return str(value)
-
-
-def _table(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InvalidInput("file_value_not_a_table")
-    return value
 
 
 def _max_running(value: Any) -> int | None:
     return None if value == "none" else check_max_running(value)
 
 
-# What an item may say: its word in the file, the value that it sets, and how it is read.
-KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "enabled": ("enabled", _flag),
-    "cron": ("cron", _text),
-    "fixedRate": ("fixed_rate", lambda value: Every(_milliseconds(value)).period),
-    "initialDelay": ("initial_delay", _milliseconds),
-    "lockTtlMs": ("lock_ttl", _milliseconds),
-    "mode": ("mode", _mode),
-    "every": ("every", _period),
-    "fixed_rate": ("fixed_rate", _period),
-    "initial_delay": ("initial_delay", _span),
-    "lock_ttl": ("lock_ttl", _span),
-    "zone": ("zone", _text),
-    "group": ("group", _text),
-    "anchor": ("anchor", _text),
-    "day_match": ("day_match", _text),
-    "gap": ("gap", _text),
-    "fold": ("fold", _text),
-    "lenient": ("lenient", _flag),
-    "misfire": ("misfire", _text),
-    "catch_up": ("catch_up", _number),
-    "spread": ("spread", _span),
-    "grace": ("grace", _span),
-    "overlap": ("overlap", _text),
-    "jitter": ("jitter", _span),
-    "timeout": ("timeout", _span),
-    "stale_timeout": ("stale_timeout", _span),
-    "arguments": ("arguments", _table),
-}
-RULES = ("cron", "every", "fixed_rate")
+RULES = ("cron", "every", "fixed_rate", "after")
 
 
 @dataclass(frozen=True)
@@ -256,7 +167,13 @@ class _Reader:
         return found
 
     def _item(self, number: int, name: str, item: Mapping[str, Any]) -> dict[str, Override]:
-        self._refuse_unknown(item, ("id", *KEYS), number)
+        reasons = not_in_file()
+        self._refuse_unknown(
+            {word: value for word, value in item.items() if word not in reasons}, ("id", *KEYS), number
+        )
+        for word in item:
+            if word in reasons:
+                self._note(word, number, f"{word} of {name} cannot be written in a file: {reasons[word]}")
         overrides: dict[str, Override] = {}
         for word, value in item.items():
             if word not in KEYS:
@@ -293,93 +210,8 @@ class _Reader:
             last = next((start for start in self._starts if start > first), last)
         elif number is not None:
             return str(self._path)
-        pattern = re.compile(rf"""\s*(\[+\s*)?["']?{re.escape(word)}["']?\s*[=\].]""") if word else None
+        pattern = re.compile(rf"""\s*(\[+\s*(jobs\.items\.)?)?["']?{re.escape(word)}["']?\s*[=\].]""") if word else None
         for line in range(first, last):
             if pattern is None or pattern.match(self._lines[line]):
                 return f"{self._path}:{line + 1}"
         return f"{self._path}:{first + 1}"
-
-
-# -- merged with the declarations --------------------------------------------------------------------------------
-
-
-def merge(definitions: Iterable[Definition], file: JobsFile) -> tuple[list[Schedule], list[Problem]]:
-    """Return the schedules of an application, code and file merged, and what is wrong with the file."""
-    listed = list(definitions)
-    problems = list(file.problems)
-    names = [definition.name for definition in listed]
-    for name, place in file.places.items():
-        if name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else "; `horae check` lists what is declared"
-            problems.append(Problem(place, f"no job {name!r} is declared{hint}"))
-    schedules = []
-    for definition in listed:
-        item = file.items.get(definition.name)
-        if item:
-            schedule, found = _override(definition, item, file.places[definition.name])
-            problems += found
-        else:
-            schedule = definition.schedule
-        if schedule is not None:
-            schedules.append(schedule)
-    return schedules, problems
-
-
-def _override(
-    definition: Definition, item: Mapping[str, Override], place: str
-) -> tuple[Schedule | None, list[Problem]]:
-    base = definition.schedule
-    rule = next((key for key in RULES if key in item), None)
-    if base is None and rule is None:
-        text = f"{definition.name} has no schedule in code that could be changed; give cron or every"
-        return None, [Problem(place, text)]
-    try:
-        schedule = base or Schedule(
-            key=definition.name, handler=definition.name, kind="cron", expression="* * * * *", declared=True,
-            payload=definition.arguments((), {}) if "arguments" not in item else {}, queue=definition.queue,
-            priority=definition.priority, retry=definition.retry, timeout=definition.timeout,
-            lock_ttl=DEFAULT_LOCK_TTL,
-        )  # fmt: skip
-        changes = dict(_changes(definition, item, rule))
-        from_file = {field: "file" for field in changes if field != "payload"}
-        sources = {**(base.sources if base else sources_of(schedule, set())), **from_file}
-        schedule = replace(schedule, **changes, sources=sources)
-        if schedule.mode == "ALL_NODES":
-            schedule = replace(schedule, lock_ttl=None)
-        elif schedule.lock_ttl is None:
-            schedule = replace(schedule, lock_ttl=DEFAULT_LOCK_TTL)
-        check(schedule)
-    except HoraeError as problem:
-        return base, [Problem(place, f"{definition.name}: {problem}")]
-    return schedule, list(_doubts(schedule, item, place))
-
-
-def _changes(definition: Definition, item: Mapping[str, Override], rule: str | None) -> Iterator[tuple[str, Any]]:
-    if rule is not None:
-        kind = "cron" if rule == "cron" else "every"
-        yield "kind", kind
-        yield "expression", expression_of(kind, item[rule].value)
-        yield "after", ()
-    if rule == "fixed_rate":
-        yield "anchor", "finish"  # document 003's engine rests for the interval after each run
-    for key, override in item.items():
-        if key == "arguments":
-            yield "payload", payload_of(definition, override.value)
-        elif key not in RULES:
-            yield key, override.value
-    if "catch_up" in item and "misfire" not in item:
-        yield "misfire", "catch_up"
-
-
-def _doubts(schedule: Schedule, item: Mapping[str, Override], place: str) -> Iterator[Problem]:
-    stated = {key: override.value for key, override in item.items()}
-    options = {"mode": schedule.mode, **({"lock_ttl": stated["lock_ttl"]} if "lock_ttl" in stated else {})}
-    for problem in about_mode(schedule.key, options, scheduled=True, follows=schedule.kind == "after"):
-        where = item["lock_ttl"].place if "lock_ttl" in item else place
-        yield replace(problem, where=where, text=f"{schedule.key}: {problem.text}")
-    if "initial_delay" in item and schedule.kind != "every":
-        where = item["initial_delay"].place
-        yield Problem(
-            where, f"{schedule.key}: initial delay has an effect only on an interval; it is ignored", "warning"
-        )

@@ -1,7 +1,7 @@
 """The options of ``@app.job``: name, type, section, default and consequence, each stated once.
 
-``JobOptions`` is what type checkers know; the docstring of ``job`` and the reference page are generated from it.
-``jobs.conf`` and HTTP use the same names and defaults.
+``JobOptions`` is what type checkers know; the docstring of ``job``, the reference page and what ``jobs.conf`` accepts
+are generated from it. Every option is on every door by the same name and with the same default, or says why not.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ SECTIONS: dict[Section, str] = {
     "limits": "What limits it",
 }
 DEFAULT_LOCK_TTL = timedelta(seconds=30)
+OF_HANDLER = "it belongs to the declaration of the handler, which all its schedules share"
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,9 @@ class Option:
     default: Any
     text: str
     default_text: str = ""
+    not_in_file: str = ""  # why jobs.conf cannot say it
+    not_over_http: str = ""  # why POST /schedules does not take it
+    not_on_command_line: str = ""  # why `horae schedule create` does not
 
     @property
     def shown_default(self) -> str:
@@ -179,9 +183,20 @@ class JobOptions(TimingOptions, total=False):
             None,
             'Run enqueued jobs of the same key one at a time; a template such as "customer:{customer_id}", or a '
             "function of the arguments.",
+            not_over_http=OF_HANDLER,
+            not_on_command_line=OF_HANDLER,
         ),
     ]
-    concurrency_limit: Annotated[int, Option("limits", 1, "Run so many jobs of the same concurrency key at a time.")]
+    concurrency_limit: Annotated[
+        int,
+        Option(
+            "limits",
+            1,
+            "Run so many jobs of the same concurrency key at a time.",
+            not_over_http=OF_HANDLER,
+            not_on_command_line=OF_HANDLER,
+        ),
+    ]
     executor: Annotated[
         Runner,
         Option(
@@ -189,13 +204,31 @@ class JobOptions(TimingOptions, total=False):
             None,
             'Run it on the event loop ("async"), in a thread or in a process of its own, which alone can be killed.',
             '"async" for async functions, else "thread"',
+            not_over_http=OF_HANDLER,
+            not_on_command_line=OF_HANDLER,
         ),
     ]
     decide: Annotated[
-        Decide, Option("missed", None, "Ask this function what follows a failure; needs `retry=Retry.external(…)`.")
+        Decide,
+        Option(
+            "missed",
+            None,
+            "Ask this function what follows a failure; needs `retry=Retry.external(…)`.",
+            not_in_file="it is a function; declare it in code",
+            not_over_http=OF_HANDLER,
+            not_on_command_line=OF_HANDLER,
+        ),
     ]
     rate_limit: Annotated[
-        Limiter, Option("limits", None, "Put an attempt off while this limiter has no room; that is not a failure.")
+        Limiter,
+        Option(
+            "limits",
+            None,
+            "Put an attempt off while this limiter has no room; that is not a failure.",
+            not_in_file="it is an object that code shares between jobs; limit how many run at once by [jobs.limits]",
+            not_over_http=OF_HANDLER,
+            not_on_command_line=OF_HANDLER,
+        ),
     ]
     stale_timeout: Annotated[
         Span,
@@ -209,10 +242,23 @@ class JobOptions(TimingOptions, total=False):
     ]
     exclusive: Annotated[
         bool,
-        Option("limits", False, "Run one instance at a time, and refuse to start another instead of letting it wait."),
+        Option(
+            "limits",
+            False,
+            "Run one instance at a time, and refuse to start another instead of letting it wait.",
+            not_over_http=OF_HANDLER,
+            not_on_command_line=OF_HANDLER,
+        ),
     ]
     tenants: Annotated[
-        bool, Option("where", False, "Let tenants schedule and enqueue it over HTTP; else only the house may.")
+        bool,
+        Option(
+            "where",
+            False,
+            "Let tenants schedule and enqueue it over HTTP; else only the house may.",
+            not_over_http=OF_HANDLER,
+            not_on_command_line=OF_HANDLER,
+        ),
     ]
 
 
@@ -226,6 +272,11 @@ def options() -> Iterator[tuple[str, Option]]:
     found = {name: hint.__metadata__[0] for name, hint in hints.items()}
     for section in SECTIONS:
         yield from ((name, option) for name, option in found.items() if option.section == section)
+
+
+def not_in_file() -> dict[str, str]:
+    """Return the options that ``jobs.conf`` cannot say, each with the reason."""
+    return {name: option.not_in_file for name, option in options() if option.not_in_file}
 
 
 def options_text() -> str:

@@ -7,6 +7,7 @@ any thread; it never sleeps longer than it is told.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -74,6 +75,11 @@ class Backoff:
 
     async def pause(self) -> None:
         await asyncio.sleep(self.next().total_seconds())
+
+
+def sleep_in_thread(seconds: float) -> None:
+    """Sleep in a thread that has no event loop and waits for nothing that could wake it."""
+    time.sleep(seconds)
 
 
 async def finish(patience: float, *tasks: asyncio.Task[None]) -> None:

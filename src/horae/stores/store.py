@@ -19,7 +19,7 @@ from horae.core.time.boots import Boot, LeaseLine
 from horae.core.time.instants import instant
 from horae.core.timeouts import Timeouts
 from horae.errors import StoreBusy, StoreUnavailable
-from horae.ports import Claim, Decide, Node, Placed, Renewed, Upcoming, make_placed
+from horae.ports import Claim, Decide, EndSilent, Node, Placed, Renewed, Upcoming, make_placed
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver
 from horae.stores.jobs.insertion import chunks
@@ -268,8 +268,10 @@ class SqlStore(ABC):
     def find_expired(self, *, now: datetime, limit: int) -> list[Job]:
         return self.with_driver(lambda driver: self.hot.find_expired(driver, now, limit))
 
-    def fire(self, decide: Decide, *, now: datetime, limit: int) -> list[tuple[Firing, list[int]]]:
-        return self.with_driver(lambda driver: self.firings.fire(driver, decide, now, limit))
+    def fire(
+        self, decide: Decide, end_silent: EndSilent, *, now: datetime, limit: int
+    ) -> list[tuple[Firing, list[int]]]:
+        return self.with_driver(lambda driver: self.firings.fire(driver, decide, end_silent, now, limit))
 
     def note(
         self, lease: Lease, *, progress: str | None = None, checkpoint: str | None = None, now: datetime | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from datetime import UTC, datetime, timedelta
 
@@ -26,6 +27,15 @@ class VirtualClock:
 
     def steady(self) -> datetime:
         return self._now
+
+    def pause(self, seconds: float) -> None:
+        """Move forward by so many seconds instead of waiting for them."""
+        self.advance(timedelta(seconds=max(0.0, seconds)))
+
+    async def pause_async(self, seconds: float) -> None:
+        """Move forward in the same way, and let other tasks of the event loop run."""
+        self.pause(seconds)
+        await asyncio.sleep(0)
 
     def advance(self, duration: timedelta) -> datetime:
         """Move forward by a span; answers with the new time."""

@@ -20,7 +20,6 @@ from horae.core.jobs.job import SYSTEM, NewJob
 from horae.core.jobs.machinery import MACHINERY, OWN_NAMES
 from horae.core.jobs.payloads import decode, encode, label, true_or_false
 from horae.core.jobs.retry import Retry
-from horae.core.time.instants import iso
 from horae.errors import InvalidInput, LaneLost, NotFound
 from horae.ports import Tx, World
 
@@ -386,15 +385,3 @@ def snapshot(world: World, lane: str, *, owner: str = SYSTEM, policy: Policy | N
         )
 
     return world.route(owner=owner).store.read(read)
-
-
-def task_dict(task: Task) -> dict[str, Any]:
-    """Return a task as plain JSON values."""
-    values = {
-        "id": task.id, "kind": task.kind, "state": task.state, "priority": task.base, "phase": task.phase,
-        "payload": decode(task.payload), "context": None if task.context is None else decode(task.context),
-        "note": task.note, "key": task.key, "turn": task.turn, "step": task.step, "reason": task.reason,
-        "result": None if task.result is None else decode(task.result), "cancel_requested": task.cancel_requested,
-    }  # fmt: skip
-    moments = ("created_at", "start_at", "ready_since", "due_by", "expires_at")
-    return values | {each: None if (moment := getattr(task, each)) is None else iso(moment) for each in moments}

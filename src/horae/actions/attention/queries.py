@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from horae.actions.attention.inbox import task_number
-from horae.actions.attention.lanes import effective, find_lanes, get_lane
+from horae.actions.attention.lanes import effective, get_lane
 from horae.actions.consistency import one_moment
 from horae.core.attention.lanes import Event, Kept, Lane, StoredFact, Task, TaskWait, WaitKind
 from horae.core.attention.task import TASK, Control, Policy, at_safe_point
-from horae.core.cursors import MAX_PAGE, page_size
+from horae.core.cursors import page_size
 from horae.core.jobs.job import SYSTEM
 from horae.errors import InvalidInput, NotFound
 from horae.ports import Tx, World
@@ -22,14 +22,6 @@ class OpenWait:
 
     wait: TaskWait
     task: Task
-
-
-def each_lane(world: World, *, owner: str | None = None, page: int = MAX_PAGE) -> Iterator[Lane]:
-    """Yield all lanes, the oldest first."""
-    after = 0
-    while found := find_lanes(world, owner=owner, limit=page, after=after):
-        yield from found
-        after = found[-1].number
 
 
 @one_moment

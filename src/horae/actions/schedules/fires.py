@@ -6,11 +6,12 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from horae.actions.schedules.entries import entry_for
 from horae.actions.schedules.schedules import every, lock_schedule, with_next_fire, write_version
-from horae.core.jobs.job import SYSTEM, NewJob, band_of
+from horae.core.jobs.job import SYSTEM, Job, NewJob, Outcome, Settlement, band_of, settlement
 from horae.core.jobs.payloads import encode
 from horae.core.jobs.retry import LONGEST, Retry
 from horae.core.outgoing.webhooks import refuse_credentials
@@ -66,7 +67,7 @@ def fire_due(world: World, limit: int = FIRE_BATCH) -> list[tuple[Firing, list[s
         recorded = find_recorded(fires)
         return [_without(firing, jobs, recorded) for firing, jobs in decided] if recorded else decided
 
-    made = world.route().store.fire(decide_all, now=now, limit=limit)
+    made = world.route().store.fire(decide_all, partial(_end_silent, now), now=now, limit=limit)
     queues = {firing.schedule.queue for firing, numbers in made if numbers}
     world.route().store.wake(queues)
     return [(firing, [f"job_{number}" for number in numbers]) for firing, numbers in made]
@@ -87,6 +88,15 @@ def _decide(world: World, schedule: Schedule, now: datetime, unfinished: Unfinis
         log.error("schedule %s cannot fire and is tried again in %s: %s", schedule.key, UNREADABLE_WAIT, problem,
                   extra={"schedule": schedule.key})  # fmt: skip
         return Firing(schedule, (), schedule.next_fire_at, now + UNREADABLE_WAIT, schedule.fire_count), []
+
+
+def _end_silent(now: datetime, job: Job) -> Settlement:
+    """Close a running job that showed no progress for too long, for good; its checkpoint stays on record.
+
+    Its worker may still renew the lease, so the ending does not depend on the lease having run out.
+    """
+    outcome = Outcome("lost", error="stale: no progress for longer than its stale_timeout", final=True)
+    return replace(settlement(job, outcome, now=now, roll=0.0), expired_before=None)
 
 
 def _without(firing: Firing, jobs: list[NewJob], recorded: set[Occurrence]) -> tuple[Firing, list[NewJob]]:

@@ -32,7 +32,7 @@ class Local:
         return self._here().world.clock.monotonic()
 
     def pause(self, seconds: float) -> None:
-        threading.Event().wait(seconds)
+        self._here().world.clock.pause(seconds)
 
     def follow(self, call: Call[T]) -> Iterator[T]:
         here, hinted = self._here(), threading.Event()

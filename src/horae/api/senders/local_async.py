@@ -38,8 +38,7 @@ class LocalAsync:
         return self._here().world.clock.monotonic()
 
     async def pause(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.Event().wait(), seconds)
+        await self._here().world.clock.pause_async(seconds)
 
     async def follow(self, call: Call[T]) -> AsyncIterator[T]:
         """Iterate over a stream; no thread is held while there is nothing to read."""

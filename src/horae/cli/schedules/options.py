@@ -36,6 +36,8 @@ OPTIONS: dict[str, Any] = {
         str | None, "--misfire", "POLICY", "Fires missed while no worker ran: fire_once, skip or catch_up."
     ),
     "catch_up": _option(int | None, "--catch-up", "N", "Make up for the last N missed fires; implies catch_up."),
+    "spread": _option(str | None, "--spread", "SPAN", "Distribute the fires that are caught up over this time."),
+    "grace": _option(str | None, "--grace", "SPAN", "With --misfire skip, still run the last fire if no later."),
     "overlap": _option(
         str | None, "--overlap", "POLICY", "A fire while a job is unfinished: skip, queue_one or allow."
     ),
@@ -45,6 +47,13 @@ OPTIONS: dict[str, Any] = {
     "starts_at": _option(str | None, "--starts-at", "INSTANT", "No fire before; none lifts it."),
     "ends_at": _option(str | None, "--ends-at", "INSTANT", "No fire after; none lifts it."),
     "max_fires": _option(str | None, "--max-fires", "N", "Fire at most so often; none lifts it."),
+    "retry": _option(str | None, "--retry", "JSON", 'After a failure: {"kind": "fixed", "attempts": 3, "delay": 60}.'),
+    "timeout": _option(str | None, "--timeout", "SPAN", "Stop an attempt that takes longer; none lifts it."),
+    "stale_timeout": _option(
+        str | None, "--stale-timeout", "SPAN", "Close a job without progress for so long when the next fires; or none."
+    ),
+    "mode": _option(str | None, "--mode", "MODE", "SINGLE_NODE: one node runs each fire; or ALL_NODES."),
+    "lock_ttl": _option(str | None, "--lock-ttl", "SPAN", "Run under a lock that ends so long unrenewed; or none."),
     "day_match": _option(str | None, "--day-match", "and|or", "Whether day and weekday must both match."),
     "gap": _option(str | None, "--gap", "after|skip", "A time that clocks skip: fire after it, or not."),
     "fold": _option(str | None, "--fold", "first|both", "A time that clocks repeat: fire once, or each time."),
@@ -53,6 +62,8 @@ OPTIONS: dict[str, Any] = {
     ),
 }
 NONE = "none"
+SPANS = ("jitter", "initial_delay", "spread", "grace", "timeout", "stale_timeout", "lock_ttl")
+MAY_BE_ABSENT = ("group", "starts_at", "ends_at", "max_fires", "timeout", "stale_timeout", "lock_ttl")
 
 
 def with_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -98,9 +109,9 @@ def values_from(given: dict[str, Any], zone: str | None, *, required: bool) -> d
     for name, value in given.items():
         if value is None:
             continue
-        if value == NONE and name in ("group", "starts_at", "ends_at", "max_fires"):
+        if value == NONE and name in MAY_BE_ABSENT:
             values[name] = None
-        elif name in ("jitter", "initial_delay"):
+        elif name in SPANS:
             values[name] = span_from(value, name.replace("_", " "))
         elif name in ("starts_at", "ends_at"):
             values[name] = instant_from(value, zone, f"--{name.replace('_', '-')}")
@@ -116,11 +127,19 @@ def _read(name: str, value: Any) -> Any:
         return arguments_from([], value, None)
     if name == "priority":
         return priority_from(value)
+    if name == "retry":
+        return _read_retry(value)
     if name == "max_fires":
         if not (value.isascii() and value.isdigit()):
             raise InvalidInput("max_fires_unreadable", text=value)
         return int(value)
     return value
+
+
+def _read_retry(text: str) -> Any:
+    from horae.declare.file_values import read_retry  # when asked for: other commands must not wait for it
+
+    return read_retry(text if text == NONE else arguments_from([], text, None))
 
 
 def zone_of(zone: str | None, schedule: Schedule | None = None) -> str | None:

@@ -132,6 +132,19 @@ class Schedule:
             return _every(self.expression, self.anchor, self.initial_delay, self.starts_at or self.created_at)
         return _once(self.expression) if self.kind == "once" else None
 
+    def after_finish(self, now: datetime) -> datetime | None:
+        """Return when it fires next, one of its jobs having ended now; None where that moves nothing."""
+        counts = self.rests and self.next_fire_at is None and self.mode == "SINGLE_NODE"
+        return next_fire(self, now) if counts and self.is_active and not self.is_spent else None
+
+    def after_leaders(self, now: datetime) -> datetime | None:
+        """Return when it fires, all that it follows having succeeded now; None where it must not."""
+        too_early = self.starts_at is not None and now < self.starts_at
+        if not self.is_active or self.is_spent or too_early:
+            return None
+        fired = self.last_fire_at
+        return _within(self, now if fired is None or fired < now else fired + MICROSECOND)
+
     def describe(self, language: Literal["en", "zh"] = "en") -> str:
         rule = self.rule
         if rule is not None:
@@ -233,15 +246,6 @@ def next_fire(schedule: Schedule, after: datetime) -> datetime | None:
         return None
     begin = after if schedule.starts_at is None else max(after, earlier(schedule.starts_at, MICROSECOND))
     return _within(schedule, rule.next_after(begin))
-
-
-def after_leaders(schedule: Schedule, now: datetime) -> datetime | None:
-    """Return when a schedule fires whose leaders have all succeeded now; None where it must not."""
-    too_early = schedule.starts_at is not None and now < schedule.starts_at
-    if not schedule.is_active or schedule.is_spent or too_early:
-        return None
-    fired = schedule.last_fire_at
-    return _within(schedule, now if fired is None or fired < now else fired + MICROSECOND)
 
 
 def _within(schedule: Schedule, moment: datetime | None) -> datetime | None:

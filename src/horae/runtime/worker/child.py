@@ -30,6 +30,7 @@ from horae.core.jobs.job import Lease
 from horae.core.jobs.outcomes import Cancel, Snooze
 from horae.core.jobs.payloads import encode
 from horae.runtime.logs import JobLogFilter
+from horae.runtime.loop import sleep_in_thread
 from horae.runtime.worker.calls import awaited, finished, is_awaitable
 from horae.runtime.worker.context import Context
 from horae.runtime.worker.messages import Channel, Message, job_from_json
@@ -98,9 +99,8 @@ class Child:
         self._leave()
 
     def _look_for_parent(self) -> None:
-        quiet = threading.Event()
         while os.getppid() == self._parent:
-            quiet.wait(LOOK_FOR_PARENT)
+            sleep_in_thread(LOOK_FOR_PARENT)
         self._leave()
 
     def _leave(self) -> NoReturn:
@@ -108,7 +108,7 @@ class Child:
         if self._ctx is not None and os.getpgrp() == os.getpid():
             os.killpg(0, signal.SIGKILL)
         self._orders.put(None)
-        threading.Event().wait(LAST_WORDS)
+        sleep_in_thread(LAST_WORDS)
         os._exit(0)
 
     def _stop(self) -> None:

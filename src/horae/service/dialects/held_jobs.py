@@ -136,6 +136,12 @@ class SimulatedClock:
     def steady(self) -> datetime:
         return self.instant
 
+    def pause(self, seconds: float) -> None:
+        self.real.pause(seconds)
+
+    async def pause_async(self, seconds: float) -> None:
+        await self.real.pause_async(seconds)
+
 
 @router.post("/pull", operation_id="pull_jobs", summary="Take due jobs under a lease", responses=refuses(409))
 async def pull(

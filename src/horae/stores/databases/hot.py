@@ -9,11 +9,10 @@ fewer round trips. Every write to a running job is guarded by its token.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from horae.core.jobs.job import CLOSED, Job, Lease, Outcome, Settlement, settlement
+from horae.core.jobs.job import CLOSED, Job, Lease, Settlement
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.time.instants import instant, micros
 from horae.ports import Claim, Node, Renewed, Upcoming
@@ -303,13 +302,10 @@ class Hot:
         sql += f"ORDER BY leased_until LIMIT %s{self.dialect.locking}"
         return [JOBS.read(row) for row in driver.rows(sql, [micros(now), limit])]
 
-    def lose(self, driver: Driver, numbers: Sequence[int], now: datetime) -> None:
-        """Close running jobs that have fallen silent, for good; their checkpoint stays on record."""
+    def read_running(self, driver: Driver, numbers: Sequence[int]) -> list[Job]:
+        """Read those of these jobs that still run."""
         sql = f"SELECT {self.job_columns} FROM horae_jobs WHERE id IN ({marks(len(numbers))}) AND state = 'running'"
-        silent = [JOBS.read(row) for row in driver.rows(sql, numbers)]
-        outcome = Outcome("lost", error="stale: no progress for longer than its stale_timeout", final=True)
-        endings = [replace(settlement(job, outcome, now=now, roll=0.0), expired_before=None) for job in silent]
-        self.settle(driver, endings, now)
+        return [JOBS.read(row) for row in driver.rows(sql, numbers)]
 
     def note(
         self, driver: Driver, lease: Lease, progress: str | None, checkpoint: str | None, now: datetime | None

@@ -18,6 +18,8 @@ from horae.stores.jobs.needs import Needs
 if TYPE_CHECKING:
     from horae.core.schedules.schedule import Schedule
 
+MOVE = "UPDATE horae_schedules SET next_fire_at = %s, next_due_at = %s WHERE id = %s"
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -51,13 +53,9 @@ class Links:
         """Start the interval of schedules that count from the end of their job, in whatever way it ended."""
         moved = False
         for schedule in self._schedules(driver, numbers):
-            waits = schedule.rests and schedule.next_fire_at is None and schedule.mode == "SINGLE_NODE"
-            if waits and schedule.is_active and not schedule.is_spent:
-                from horae.core.schedules.schedule import next_fire
-
-                fire_at = to_micros(next_fire(schedule, now))
-                sql = "UPDATE horae_schedules SET next_fire_at = %s, next_due_at = %s WHERE id = %s"
-                driver.change(sql, [fire_at, fire_at, schedule.number])
+            fire_at = to_micros(schedule.after_finish(now))
+            if fire_at is not None:
+                driver.change(MOVE, [fire_at, fire_at, schedule.number])
                 moved = True
         return moved
 
@@ -76,14 +74,11 @@ class Links:
             "GROUP BY schedule_id HAVING COUNT(*) = COUNT(succeeded_at)",
             sorted(followers),
         )
-        from horae.core.schedules.schedule import after_leaders
-
         for (number,) in ready:
             driver.change("UPDATE horae_follows SET succeeded_at = NULL WHERE schedule_id = %s", [number])
-            fire_at = to_micros(after_leaders(followers[number], now))
+            fire_at = to_micros(followers[number].after_leaders(now))
             if fire_at is not None:
-                sql = "UPDATE horae_schedules SET next_fire_at = %s, next_due_at = %s WHERE id = %s"
-                driver.change(sql, [fire_at, fire_at, number])
+                driver.change(MOVE, [fire_at, fire_at, number])
         return bool(ready)
 
     def _schedules(self, driver: Driver, numbers: Sequence[int]) -> Iterable[Schedule]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from horae.core.limits import MICROSECOND, Limit, next_turn
+from horae.core.limits import MICROSECOND, Limit
 from horae.core.time.instants import micros
 from horae.ports import Clock
 from horae.stores.databases.driver import Driver
@@ -71,7 +71,7 @@ class DatabaseCalls:
         self._hold_limit(driver, limit)
         now = micros(self._clock.now())
         count = self._count(driver, limit, ticket, now)
-        windows, index = next_turn(count.made, count.ahead + ahead, limit.max_calls)
+        windows, index = limit.next_turn(count.made, count.ahead + ahead)
         if not windows:
             driver.change(FORGET, (limit.name, now - limit.micros, now, ticket))
             self._write(driver, limit, ticket, "made", now, count.row_number)

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from horae.core.limits import MICROSECOND, Limit, made_since, turn_at
+from horae.core.limits import MICROSECOND, Limit
 from horae.ports import Clock
 
 SECOND = 1_000_000  # in microseconds
@@ -39,11 +39,11 @@ class MemoryCalls:
         with self._guard:
             now = round(self._clock.monotonic() * SECOND)
             book = self._books.setdefault(limit.name, _Book())
-            book.forget_calls_before(made_since(book.calls, limit.micros, now))
+            book.forget_calls_before(limit.first_counted(book.calls, now))
             if self._keep is not None:
                 book.line = {who: until for who, until in book.line.items() if until > now or who == ticket}
             ahead += list(book.line).index(ticket) if ticket in book.line else len(book.line)
-            turn = turn_at(book.calls, ahead, max_calls=limit.max_calls, window=limit.micros, now=now)
+            turn = limit.turn_at(book.calls, ahead, now)
             if turn <= now:
                 book.line.pop(ticket, None)
                 book.calls.append(now)

@@ -15,7 +15,7 @@ from typing import Any
 from horae.core.jobs.job import NewJob
 from horae.core.schedules.schedule import Firing, Unfinished
 from horae.core.time.instants import micros
-from horae.ports import Decide, Occurrence
+from horae.ports import Decide, EndSilent, Occurrence
 from horae.stores.codecs import to_micros
 from horae.stores.databases.driver import Driver, marks
 from horae.stores.databases.hot import Hot
@@ -46,7 +46,9 @@ class Firings:
             "ORDER BY next_due_at LIMIT %s" + hot.dialect.locking
         )
 
-    def fire(self, driver: Driver, decide: Decide, now: datetime, limit: int) -> list[tuple[Firing, list[int]]]:
+    def fire(
+        self, driver: Driver, decide: Decide, end_silent: EndSilent, now: datetime, limit: int
+    ) -> list[tuple[Firing, list[int]]]:
         """Turn due schedules into jobs; answers with what was decided and the numbers of the new jobs."""
         rows = driver.rows(self._due_sql, [micros(now), limit])
         due = [SCHEDULES.read(row) for row in rows]
@@ -56,7 +58,8 @@ class Firings:
         decided = self._mark_linked(driver, decide(due, unfinished, partial(self._recorded_among, driver)))
         silent = [number for firing, _ in decided for number in firing.silent]
         if silent:
-            self._hot.lose(driver, silent, now)
+            running = self._hot.read_running(driver, silent)
+            self._hot.settle(driver, [end_silent(job) for job in running], now)
         numbers = iter(self._add_jobs(driver, [job for _, jobs in decided for job in jobs], now))
         made = [(firing, [next(numbers) for _ in jobs]) for firing, jobs in decided]
         self._write(driver, made, now)
