@@ -194,7 +194,7 @@ def test_one_task_tells_all_that_is_needed_to_see_why(alice: TestClient, world: 
 
     assert (response["locked_by"], response["locked_until"]) == ("w1", "2030-01-07T13:00:30Z")
     assert [reason["code"] for reason in why["reasons"]] == ["running"]
-    assert why["standing"] == "active"
+    assert why["status"] == "active"
 
 
 def test_a_preview_shows_instants_clocks_and_their_changes(alice: TestClient) -> None:

@@ -39,7 +39,7 @@ from horae.core.scheduled_tasks.task import (
     plan,
 )
 from horae.core.schedules.schedule import Schedule, first_fire, next_fire
-from horae.core.schedules.standing import why_silent
+from horae.core.schedules.status import why_silent
 from horae.errors import Conflict, InvalidInput, KeyConflict, NotAllowed, NotFound, QuotaExceeded, VersionConflict
 from horae.ports import ScheduledTaskRun, Tx, World
 

@@ -13,7 +13,7 @@ from horae.actions.schedules import schedules
 from horae.api.here import Here
 from horae.api.jobs.room import Run
 from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
-from horae.api.values import enriched, given, published
+from horae.api.values import drop_none, enrich, to_public
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.jobs.retry import span
 from horae.core.values import PYDANTIC
@@ -86,7 +86,7 @@ class Admin(Room[S]):
             further = None if last is None else cursor_from([last.job_number, last.token])
             return [_logged(each) for each in found[:size]], further
 
-        query = given(
+        query = drop_none(
             schedule=schedule, handler=handler, outcome=outcomes, started_after=started_after,
             started_before=started_before, owner=owner,
         )  # fmt: skip
@@ -126,7 +126,7 @@ class Admin(Room[S]):
             wanted = _log_filter(here, schedule, handler, owner)
             return logs.clean(here.world, edge, wanted, dry_run=dry_run, actor=here.actor, reason=reason)
 
-        body = given(
+        body = drop_none(
             before=before, older_than=age, schedule=schedule, handler=handler, owner=owner, dry_run=dry_run,
             reason=reason or None,
         )  # fmt: skip
@@ -156,7 +156,7 @@ class Admin(Room[S]):
         wanted = [_new_definition(each) for each in definitions]
         body = {
             "definitions": [_definition_body(each) for each in wanted],
-            **given(app=app or None, reason=reason or None),
+            **drop_none(app=app or None, reason=reason or None),
         }
         return Call(tuple[Definition, ...], lambda here: _store(here, wanted, app, reason), body=body)
 
@@ -178,12 +178,12 @@ def _log_filter(
 
 
 def _logged(line: Logged) -> LoggedRun:
-    run: LoggedRun = enriched(LoggedRun, line.run, trigger=line.trigger, schedule=line.key)
+    run: LoggedRun = enrich(LoggedRun, line.run, trigger=line.trigger, schedule=line.key)
     return run
 
 
 def _definition(stored: StoredDefinition, *, whole: bool) -> Definition:
-    seen: Definition = published(Definition, stored)
+    seen: Definition = to_public(Definition, stored)
     return seen if whole else replace(seen, app=None, stored_at=None, stored_by=None)
 
 

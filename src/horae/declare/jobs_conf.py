@@ -126,7 +126,7 @@ class Override:
     """One value from a file."""
 
     value: Any
-    place: str  # file and line
+    location: str  # file and line
     word: str  # as the file spells it
 
 
@@ -137,7 +137,7 @@ class JobsFile:
     enabled: bool | None = None
     items: Mapping[str, Mapping[str, Override]] = field(default_factory=dict)
     limits: Mapping[str, Override] = field(default_factory=dict)  # how many jobs may run at once; None lifts
-    places: Mapping[str, str] = field(default_factory=dict)  # where each item begins
+    locations: Mapping[str, str] = field(default_factory=dict)  # where each item begins
     paths: tuple[Path, ...] = ()
     problems: tuple[Problem, ...] = ()
 
@@ -181,7 +181,7 @@ def read_files(path: Path | None, environment: str | None) -> JobsFile:
             together.enabled if stronger.enabled is None else stronger.enabled,
             items,
             {**together.limits, **stronger.limits},
-            {**together.places, **stronger.places},
+            {**together.locations, **stronger.locations},
             together.paths + stronger.paths,
             together.problems + stronger.problems,
         )
@@ -218,7 +218,7 @@ class _Reader:
             self._note("enabled", None, f"enabled = {enabled!r}: write true or false, without quotes")
             enabled = None
         items: dict[str, dict[str, Override]] = {}
-        places: dict[str, str] = {}
+        locations: dict[str, str] = {}
         listed = jobs.get("items", [])
         for number, item in enumerate(listed if isinstance(listed, list) else []):
             name = item.get("id") if isinstance(item, dict) else None
@@ -228,11 +228,11 @@ class _Reader:
                 self._note("id", number, f"{name!r} is there twice; keep one item")
             else:
                 items[name] = self._item(number, name, item)
-                places[name] = self._locate("id", number)
+                locations[name] = self._locate("id", number)
         if not isinstance(listed, list):
             self._note("items", None, f"write {ITEMS} for each job")
         limits = self._limits(jobs.get("limits", {}))
-        return JobsFile(enabled, items, limits, places, (self._path,), tuple(self._problems))
+        return JobsFile(enabled, items, limits, locations, (self._path,), tuple(self._problems))
 
     def _limits(self, limits: Any) -> dict[str, Override]:
         """Read ``[jobs.limits]``: ``global``, and the tables ``groups`` and ``queues`` by name."""
@@ -308,16 +308,16 @@ def merge(definitions: Iterable[Definition], file: JobsFile) -> tuple[list[Sched
     listed = list(definitions)
     problems = list(file.problems)
     names = [definition.name for definition in listed]
-    for name, place in file.places.items():
+    for name, location in file.locations.items():
         if name not in names:
             close = difflib.get_close_matches(name, names, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else "; `horae check` lists what is declared"
-            problems.append(Problem(place, f"no job {name!r} is declared{hint}"))
+            problems.append(Problem(location, f"no job {name!r} is declared{hint}"))
     schedules = []
     for definition in listed:
         item = file.items.get(definition.name)
         if item:
-            schedule, found = _override(definition, item, file.places[definition.name])
+            schedule, found = _override(definition, item, file.locations[definition.name])
             problems += found
         else:
             schedule = definition.schedule
@@ -327,13 +327,13 @@ def merge(definitions: Iterable[Definition], file: JobsFile) -> tuple[list[Sched
 
 
 def _override(
-    definition: Definition, item: Mapping[str, Override], place: str
+    definition: Definition, item: Mapping[str, Override], location: str
 ) -> tuple[Schedule | None, list[Problem]]:
     base = definition.schedule
     rule = next((key for key in RULES if key in item), None)
     if base is None and rule is None:
         text = f"{definition.name} has no schedule in code that could be changed; give cron or every"
-        return None, [Problem(place, text)]
+        return None, [Problem(location, text)]
     try:
         schedule = base or Schedule(
             key=definition.name, handler=definition.name, kind="cron", expression="* * * * *", declared=True,
@@ -351,8 +351,8 @@ def _override(
             schedule = replace(schedule, lock_ttl=DEFAULT_LOCK_TTL)
         check(schedule)
     except HoraeError as problem:
-        return base, [Problem(place, f"{definition.name}: {problem}")]
-    return schedule, list(_doubts(schedule, item, place))
+        return base, [Problem(location, f"{definition.name}: {problem}")]
+    return schedule, list(_doubts(schedule, item, location))
 
 
 def _changes(definition: Definition, item: Mapping[str, Override], rule: str | None) -> Iterator[tuple[str, Any]]:
@@ -372,14 +372,14 @@ def _changes(definition: Definition, item: Mapping[str, Override], rule: str | N
         yield "misfire", "catch_up"
 
 
-def _doubts(schedule: Schedule, item: Mapping[str, Override], place: str) -> Iterator[Problem]:
+def _doubts(schedule: Schedule, item: Mapping[str, Override], location: str) -> Iterator[Problem]:
     stated = {key: override.value for key, override in item.items()}
     options = {"mode": schedule.mode, **({"lock_ttl": stated["lock_ttl"]} if "lock_ttl" in stated else {})}
     for problem in about_mode(schedule.key, options, scheduled=True, follows=schedule.kind == "after"):
-        where = item["lock_ttl"].place if "lock_ttl" in item else place
+        where = item["lock_ttl"].location if "lock_ttl" in item else location
         yield replace(problem, where=where, text=f"{schedule.key}: {problem.text}")
     if "initial_delay" in item and schedule.kind != "every":
-        where = item["initial_delay"].place
+        where = item["initial_delay"].location
         yield Problem(
             where, f"{schedule.key}: initial delay has an effect only on an interval; it is ignored", "warning"
         )

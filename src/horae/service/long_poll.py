@@ -187,7 +187,7 @@ class Line:
 LineKey = tuple[str | None, tuple[str, ...], int]  # owner, queues, and a number for a waiter with a line of its own
 
 
-class Room:
+class WaitingRoom:
     """All waiting callers of one service."""
 
     def __init__(self) -> None:
@@ -323,9 +323,9 @@ def _undo(world: World, done: Future[tuple[list[Job], datetime | None]]) -> None
         give_back(world, done.result()[0])
 
 
-def room_of(app: FastAPI) -> Room:
+def waiting_room_of(app: FastAPI) -> WaitingRoom:
     """Return the service's one room; created at the first call, from the event loop."""
     if not hasattr(app.state, "waiting"):
-        app.state.waiting = Room()
-    found: Room = app.state.waiting
+        app.state.waiting = WaitingRoom()
+    found: WaitingRoom = app.state.waiting
     return found

@@ -133,18 +133,18 @@ class Lab:
 
     async def settle(self) -> None:
         """Run everything that is due now, and whatever becomes due by that, until nothing is."""
-        with self._driving():
+        with self._claim_turn():
             await self._settle()
 
     async def advance(self, duration: timedelta | float) -> None:
         """Move the clock from one due instant to the next, running what is due at each, until *duration* is over."""
-        with self._driving():
+        with self._claim_turn():
             await self._walk(self.now + span(duration))
 
     async def until(self, predicate: Callable[[], Any], *, within: timedelta | float) -> None:
         """Advance only until the predicate, sync or async, holds; an ``AssertionError`` if it never does."""
         limit = span(within)
-        with self._driving():
+        with self._claim_turn():
             if not await self._walk(self.now + limit, predicate):
                 last = "\n".join(f"  {happening}" for happening in self.trace[-10:])
                 raise AssertionError(
@@ -241,7 +241,7 @@ class Lab:
     # -- one thing after another ---------------------------------------------------------------------------------
 
     @contextmanager
-    def _driving(self) -> Iterator[None]:
+    def _claim_turn(self) -> Iterator[None]:
         if self._driven:
             raise RuntimeError("This lab is already being driven: a handler cannot settle or advance it.")
         self._driven = True

@@ -174,7 +174,7 @@ def end_cancelled(writer: LaneWriter, task: Task, reason: str | None, *, by: str
     writer.forget(task.start_job)
     writer.forget(task.deadline_job)
     return writer.move(
-        task, "cancelled", "cancelled", {"reason": reason, "by": by}, reason=reason, place=None, intent=None,
+        task, "cancelled", "cancelled", {"reason": reason, "by": by}, reason=reason, stack_index=None, intent=None,
         effect=None, holds=False, held_since=None, start_job=None, deadline_job=None,
     )  # fmt: skip
 

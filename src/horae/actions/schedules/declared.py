@@ -24,8 +24,8 @@ from horae.actions.schedules.toggles import forget_toggles
 from horae.core.cursors import MAX_PAGE
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.running_limits import LimitSource
+from horae.core.schedules.job_status import WHEN_ASKED, JobStatus, duration, result_of, status_of
 from horae.core.schedules.schedule import Schedule, first_fire
-from horae.core.schedules.status import WHEN_ASKED, JobStatus, duration, result_of, status_of
 from horae.errors import Conflict, HoraeError, StoreError
 from horae.ports import ScheduleFilter, StoredDefinition, Tally, Tx, World
 

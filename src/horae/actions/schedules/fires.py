@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from horae.actions.schedules.entries import entry_for
-from horae.actions.schedules.schedules import every, lock_schedule, with_next_fire, write_version
+from horae.actions.schedules.schedules import iterate, lock_schedule, with_next_fire, write_version
 from horae.core.jobs.job import SYSTEM, NewJob, band_of
 from horae.core.jobs.payloads import encode
 from horae.core.jobs.retry import LONGEST, Retry
@@ -205,7 +205,7 @@ def _missing(rule: Rule, begin: datetime, until: datetime, present: set[datetime
 def recompute_zones(world: World) -> list[tuple[Schedule, datetime | None]]:
     """Compute future fires anew after an update of the zone database; return the schedules whose fire moved."""
     moved: list[tuple[Schedule, datetime | None]] = []
-    for schedule in every(world, ScheduleFilter(kind="cron", not_tzdata=world.tzdata)):
+    for schedule in iterate(world, ScheduleFilter(kind="cron", not_tzdata=world.tzdata)):
         try:
             moved += _restamp(world, schedule)
         except StoreError:
@@ -257,6 +257,6 @@ def _job(world: World, schedule: Schedule, fire: Fire, *, alone: bool = False) -
         group=schedule.group,
         schedule_id=schedule.number,
         fire_at=fire.fire_at,
-        linked=fire.kind != "schedule",
+        has_dependents=fire.kind != "schedule",
         trace_id=_trace(world),
     )

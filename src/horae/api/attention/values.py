@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
-from horae.api.values import Get, published
+from horae.api.values import Get, to_public
 from horae.core.attention.lanes import EventState, WaitKind, WaitState
 from horae.core.attention.task import Phase, TaskState
 from horae.core.jobs.payloads import decode
@@ -23,7 +23,7 @@ RENAMED = {
 HIDDEN = {
     "Lane": {"number", "override", "rules", "kinds"},  # `override` is public as `control`
     "Task": {
-        "lane", "place", "intent", "effect", "holds", "held_since", "clean_up", "errors", "crashes", "start_job",
+        "lane", "stack_index", "intent", "effect", "holds", "held_since", "clean_up", "errors", "crashes", "start_job",
         "deadline_job",
     },
     # A grant is for the agent alone.
@@ -237,7 +237,7 @@ class LaneDetail:
     __pydantic_config__ = PYDANTIC
     DERIVED: ClassVar[dict[str, Get]] = {
         "waiting": lambda seen: tuple(
-            WaitingTask(task=published(Task, task), waits=published(tuple[Wait, ...], waits))
+            WaitingTask(task=to_public(Task, task), waits=to_public(tuple[Wait, ...], waits))
             for task, waits in seen.waiting
         ),
         "counts": lambda seen: LaneCounts(

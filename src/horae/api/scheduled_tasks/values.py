@@ -16,7 +16,7 @@ from horae.core.scheduled_tasks.task import TYPES, Facts, TaskType, Wish
 from horae.core.schedules.notes import effects, warnings
 from horae.core.schedules.notes_words import say, say_change, say_effect
 from horae.core.schedules.schedule import Schedule
-from horae.core.schedules.standing import Standing
+from horae.core.schedules.status import ScheduleStatus
 from horae.core.schedules.words import Language
 from horae.core.time.readings import local
 from horae.core.traces import trace_id_of
@@ -196,7 +196,7 @@ class TaskReasons:
     __pydantic_config__ = PYDANTIC
 
     id: str
-    standing: Standing
+    status: ScheduleStatus
     next_run_at: datetime | None = None
     reasons: tuple[Reason, ...]
 

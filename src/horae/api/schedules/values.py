@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal, TypedDict
 
 from horae.api.jobs.room import Reason
-from horae.api.values import Get, enriched
+from horae.api.values import Get, enrich
 from horae.core.jobs.job import Priority
 from horae.core.jobs.retry import Retry, span
 from horae.core.schedules.rules import Every
 from horae.core.schedules.schedule import LIMITS, ONCE_ONLY, SPANS, FireKind, Kind, Misfire, Mode, Overlap, Verdict
-from horae.core.schedules.standing import Standing, describe_or_explain, standing
+from horae.core.schedules.status import ScheduleStatus, describe_or_explain, schedule_status
 from horae.core.time.instants import aware, iso
 from horae.core.values import PYDANTIC
 from horae.errors import InvalidInput
@@ -108,13 +108,13 @@ class Schedule:
     """
 
     __pydantic_config__ = PYDANTIC
-    DERIVED: ClassVar[dict[str, Get]] = {"standing": standing, "words": describe_or_explain}
+    DERIVED: ClassVar[dict[str, Get]] = {"status": schedule_status, "words": describe_or_explain}
 
     key: str
     handler: str
     kind: Kind
     expression: str
-    standing: Standing
+    status: ScheduleStatus
     words: str
     owner: str = "system"
     title: str | None = None
@@ -234,7 +234,7 @@ class Triggered:
         "key": lambda done: done.schedule.key,
         "triggered": lambda done: done.ran,
         "reason": lambda done: done.fire.reason,
-        "fire": lambda done: enriched(Fire, done.fire, job_id=done.job_id),
+        "fire": lambda done: enrich(Fire, done.fire, job_id=done.job_id),
     }
 
     key: str

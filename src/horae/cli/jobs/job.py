@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from horae.api.values import given, to_json
+from horae.api.values import drop_none, to_json
 from horae.cli import words
 from horae.cli.arguments import arguments_from, instant_from, priority_from
 from horae.cli.failures import Exit
@@ -186,7 +186,7 @@ def list_(
     ] = None,
 ) -> None:
     """Jobs, newest first, live and finished."""
-    filters = given(queue=queue, handler=handler, tag=tag, owner=owner, key=key)
+    filters = drop_none(queue=queue, handler=handler, tag=tag, owner=owner, key=key)
     with reached(terminal) as here:
         page = here.jobs.list(state=cast("list[State]", state or []), **filters).page(cursor, limit=limit)
         now = here.now()
@@ -309,7 +309,7 @@ def _by_hand(verb: Callable[..., Job], reason: str) -> Callable[[Verbs, str], Jo
 
 
 def _filter(state: str, queue: str | None, handler: str | None, tag: str | None) -> dict[str, Any]:
-    return {"state": state, **given(queue=queue, handler=handler, tag=tag)}
+    return {"state": state, **drop_none(queue=queue, handler=handler, tag=tag)}
 
 
 def _in_bulk(

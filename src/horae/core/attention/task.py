@@ -125,7 +125,7 @@ class Weighed:
     base: int
     ready_since: datetime | None = None
     due_by: datetime | None = None
-    place: int | None = None  # on the stack, the bottom is 0
+    stack_index: int | None = None  # on the stack, the bottom is 0
     phase: Phase = "gap"
     holds: bool = False  # nothing may come between its action and its next decision
     cancel_requested: bool = False
@@ -206,8 +206,8 @@ def choose(tasks: Sequence[Weighed], now: datetime, control: Control, policy: Po
 
 def top_of(tasks: Iterable[Weighed]) -> Weighed | None:
     """Return the task that was suspended last."""
-    stack = [task for task in tasks if task.state == "suspended" and task.place is not None]
-    return max(stack, key=lambda task: task.place or 0) if stack else None
+    stack = [task for task in tasks if task.state == "suspended" and task.stack_index is not None]
+    return max(stack, key=lambda task: task.stack_index or 0) if stack else None
 
 
 def at_safe_point(focus: Weighed, tasks: Sequence[Weighed], control: Control, policy: Policy) -> SafePoint:
@@ -263,8 +263,8 @@ class Rule:
         return {each.name: getattr(self, each.name) for each in fields(self)} | {"payload": dict(self.payload)}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Rule:
-        return cls(**{each.name: told[each.name] for each in fields(cls) if each.name in told})
+    def from_json(cls, data: Mapping[str, Any]) -> Rule:
+        return cls(**{each.name: data[each.name] for each in fields(cls) if each.name in data})
 
 
 def wait_span(timeout: object, policy: Policy) -> timedelta:

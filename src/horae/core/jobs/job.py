@@ -103,7 +103,7 @@ class Job:
     object_id: str | None = None
     action: str | None = None
     held_for: str | None = None
-    linked: bool = False  # its end concerns others: slots, waiting jobs, its schedule
+    has_dependents: bool = False  # its end concerns others: slots, waiting jobs, its schedule
     group: str | None = None
     schedule_id: int | None = None
     fire_at: datetime | None = None
@@ -203,7 +203,7 @@ class NewJob:
     action: str | None = None
     held: str = ""
     held_for: str | None = None
-    linked: bool = False
+    has_dependents: bool = False
     group: str | None = None
     schedule_id: int | None = None
     fire_at: datetime | None = None
@@ -263,7 +263,7 @@ class Settlement:
     outcome: Outcome
     change: Change
     unique: bool = False
-    linked: bool = False
+    has_dependents: bool = False
     expired_before: datetime | None = None  # for a lost lease: still expired at that instant, or not lost at all
     entry: Entry | None = None  # what the audit says about it, if it is accepted
 
@@ -373,7 +373,7 @@ def settlement(job: Job, outcome: Outcome, *, now: datetime, roll: float) -> Set
         outcome,
         change,
         job.unique is not None,
-        job.linked,
+        job.has_dependents,
         now if outcome.ending == "lost" else None,
         _death(job, change, now) if change.state == "dead" else None,
     )

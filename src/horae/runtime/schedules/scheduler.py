@@ -84,14 +84,14 @@ class Scheduler:
             self._batch = min(self._batch * 2, FIRE_BATCH)
         else:
             self._batch = FIRST_BATCH
-            await self._look()
+            await self._peek()
         if not fired and self._is_due():
             await self._alarm.sleep(self._world.clock.now() + ELSEWHERE_WAIT, LONG)
 
     def _is_due(self) -> bool:
         return self._next is not None and self._next <= self._world.clock.now()
 
-    async def _look(self) -> None:
+    async def _peek(self) -> None:
         """Read when the next fire is; of that and what :meth:`expect` was given meanwhile, the earlier one counts."""
         before = self._expectations
         upcoming = await self._database.call(lambda: peek(self._world, []))

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from horae.api.jobs.room import Job as PublicJob
-from horae.api.values import published
+from horae.api.values import to_public
 from horae.core.jobs.job import Job, Lease
 from horae.runtime.logs import JobLogger, job_fields
 from horae.runtime.worker.services import Scope, Services
@@ -47,7 +47,7 @@ class Context:
     @cached_property
     def job(self) -> PublicJob:
         """The job as everybody sees it, at the moment it was claimed."""
-        seen: PublicJob = published(PublicJob, self.claimed)
+        seen: PublicJob = to_public(PublicJob, self.claimed)
         return seen
 
     @cached_property

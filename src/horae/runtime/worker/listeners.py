@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from horae.api.jobs.room import Job as PublicJob
-from horae.api.values import published
+from horae.api.values import to_public
 from horae.core.jobs.job import Job
 from horae.errors import DefinitionError
 from horae.runtime.worker.calls import Ended, Submit, call_through, here, is_generator_function
@@ -69,7 +69,7 @@ class Listeners:
                 await _call_listener(method, *facts)
 
     async def tell_dead(self, job: Job) -> None:
-        seen = published(PublicJob, job) if self.on_dead else None
+        seen = to_public(PublicJob, job) if self.on_dead else None
         for listener in list(self.on_dead):
             await _call_listener(listener, seen)
 

@@ -232,7 +232,7 @@ class Worker:
             self._expects_work = True
             await self._alarm.sleep(None, LOOK_WHILE_BUSY)
             return
-        upcoming = await self._look()
+        upcoming = await self._peek()
         now = self.world.clock.now()
         self._machinery.serve(upcoming, now, self._alarm.ring)
         if upcoming.next_expiry_at is not None and upcoming.next_expiry_at < now and await self._reaper.step():
@@ -277,7 +277,7 @@ class Worker:
     def _is_full(self) -> bool:
         return all(self._busy[queue] >= slots for queue, slots in self.settings.queues.items())
 
-    async def _look(self) -> Upcoming:
+    async def _peek(self) -> Upcoming:
         """When is the next thing due, does anybody want a job of ours to stop; and now and then: we are alive."""
         now = self.world.clock.now()
         open_queues = [queue for queue, slots in self.settings.queues.items() if self._busy[queue] < slots]

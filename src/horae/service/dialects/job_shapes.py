@@ -47,7 +47,7 @@ class RetryShape(Body):
         return Retry(self.kind, attempts=attempts, delay=delay, factor=self.factor, cap=cap, jitter=self.jitter)
 
 
-class RetryTold(BaseModel):
+class RetryPolicy(BaseModel):
     """What follows a failure."""
 
     kind: str = Field(examples=["fixed"])
@@ -227,7 +227,7 @@ class JobShape(BaseModel):
     cancel_requested: bool
     cancel_reason: str | None
     held: bool = Field(description="It waits for others: a full limit, or jobs that must succeed first.")
-    retry: RetryTold
+    retry: RetryPolicy
 
     @classmethod
     def of(cls, job: Job, **more: Any) -> Self:
@@ -240,7 +240,7 @@ class JobShape(BaseModel):
             concurrency_key=shown_key(job.owner, job.concurrency_key),
             trace_id=trace_id_of(job.trace_id),
             held=bool(job.held),
-            retry=RetryTold.of(job.retry),
+            retry=RetryPolicy.of(job.retry),
             **same,
             **more,
         )

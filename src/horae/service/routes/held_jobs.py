@@ -16,13 +16,13 @@ from horae.actions.jobs.held_jobs import Ending, Hold, Renewal, Settled
 from horae.api.jobs.local import Heartbeat, Upcoming
 from horae.api.jobs.room import Job, Jobs
 from horae.api.operation import Page
-from horae.api.values import published
+from horae.api.values import to_public
 from horae.core.access.callers import Caller
 from horae.core.jobs import job as core
 from horae.ports import World
 from horae.service.fields import Body, Instant, JobId, Lease, Seconds, Token
 from horae.service.inputs import AuditReason
-from horae.service.long_poll import Want, room_of, take
+from horae.service.long_poll import Want, take, waiting_room_of
 from horae.service.models import Model, model_of, value_of
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
@@ -106,7 +106,7 @@ async def claim(body: Claim, request: Request, rooms: CallerRooms = rooms_for(Jo
         caller.require_queue(queue)
     want = Want(body.worker_id, queues, body.limit, timedelta(seconds=body.lease), caller.sees)
     patience = min(timedelta(seconds=body.wait), service.options.longest_wait)
-    return answer(published(tuple[Job, ...], await claim_or_wait(world_of(request), want, caller, request, patience)))
+    return answer(to_public(tuple[Job, ...], await claim_or_wait(world_of(request), want, caller, request, patience)))
 
 
 @router.post("/peek", operation_id="peek", summary="When is the next job due", response_model=Upcoming)
@@ -193,4 +193,4 @@ async def claim_or_wait(
 ) -> list[core.Job]:
     """Claim what is due; where that is nothing, wait for a job, but no longer than *patience*."""
     jobs, _ = await run_in_threadpool(take, world, want)
-    return jobs or (await room_of(request.app).wait(world, want, caller, request, patience) if patience else [])
+    return jobs or (await waiting_room_of(request.app).wait(world, want, caller, request, patience) if patience else [])

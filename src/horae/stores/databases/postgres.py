@@ -280,7 +280,7 @@ class PostgresStore(SqlStore):
             driver.limit = before
 
     @contextmanager
-    def driving(self) -> Iterator[Driver]:
+    def open_driver(self) -> Iterator[Driver]:
         with self.direct() as connection, connection.transaction():
             yield Driver(connection)
 
@@ -450,7 +450,7 @@ def _is_plain(settlement: Settlement) -> bool:
     """Return whether only a run row is to be written: no retry, name, dependent or lease is concerned."""
     ends = settlement.change.state in ("succeeded", "cancelled") and settlement.outcome.ending != "skipped"
     ends = ends and settlement.expired_before is None
-    return ends and not settlement.unique and not settlement.linked and settlement.entry is None
+    return ends and not settlement.unique and not settlement.has_dependents and settlement.entry is None
 
 
 def _first_line(problem: Exception) -> str:

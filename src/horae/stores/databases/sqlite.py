@@ -165,7 +165,7 @@ class SqliteStore(SqlStore):
             self._lock.release()
 
     @contextmanager
-    def driving(self) -> Iterator[Driver]:
+    def open_driver(self) -> Iterator[Driver]:
         with self._alone():
             connection = self._hot()
             connection.execute("BEGIN IMMEDIATE")

@@ -244,7 +244,7 @@ class Jobs:
         if job.held in ("", "slot", CLOSED):
             values |= {"held": "", "held_for": None}  # its turn is decided again when its new time has come
         changed = self._update_guarded(job, values)
-        if changed and job.state == "dead" and job.linked:
+        if changed and job.state == "dead" and job.has_dependents:
             Links(self._dialect).needs.revive(self._driver(), [job.number], now)
         self._let_next_in(job)
         return changed
@@ -287,7 +287,7 @@ class Jobs:
         if job.held == "needs":  # it is not cancelled for a parent, so no parent brings it back
             self.connection.execute(delete(needs).where(needs.c.job_id == job.number))
         self._let_next_in(job)
-        if job.linked:
+        if job.has_dependents:
             Links(self._dialect).settle(self._driver(), [Ended(job.number, job.schedule_id, False)], now)
         return True
 
