@@ -1,4 +1,4 @@
-"""Telling the outside what happened; a listener can never break a job, nor hold one up."""
+"""Call the application's listeners; a listener can neither fail a job nor delay one."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ log = logging.getLogger("horae.listeners")
 
 
 class JobExecutionListener:
-    """Derive from this to hear of the runs of scheduled jobs; every method is optional, sync or async.
+    """Derive from this to observe the runs of scheduled jobs; every method is optional, sync or async.
 
-    ``job_id`` is the id under which the job was declared; ``fire_time`` is the moment it was decided to run it, in
-    milliseconds since 1970, ``duration`` is in milliseconds.
+    ``job_id`` is the id under which the job was declared; ``fire_time`` is when the job was made, in milliseconds since
+    1970; ``duration`` is in milliseconds.
     """
 
     def on_start(self, job_id: str, fire_time: int) -> Awaitable[None] | None:
-        """Right before it runs."""
+        """Called right before a run."""
         return None
 
     def on_success(self, job_id: str, fire_time: int, duration: int) -> Awaitable[None] | None:
@@ -42,12 +42,12 @@ class JobExecutionListener:
         return None
 
     def on_skipped(self, job_id: str, fire_time: int) -> Awaitable[None] | None:
-        """The next occurrence has taken its place while somebody else held its lock."""
+        """Called for an occurrence that did not run: its lock was busy until the next occurrence was due."""
         return None
 
 
 class Listeners:
-    """Who wants to be told about what."""
+    """The listeners of an application."""
 
     def __init__(self) -> None:
         self.on_dead: list[DeadListener] = []
@@ -75,7 +75,7 @@ class Listeners:
 
 
 class Teller:
-    """Tells listeners beside the work, one thing after another, so that a slow one delays only the news."""
+    """Call the listeners for dead jobs in order, beside the work, so that a slow listener delays no job."""
 
     def __init__(self, listeners: Listeners) -> None:
         self._listeners = listeners
@@ -97,16 +97,16 @@ class Teller:
             self._telling = None
 
     async def drained(self, limit: timedelta) -> None:
-        """Until everybody has been told, or the time is up."""
+        """Wait until every listener has been called, up to *limit*."""
         if self._telling is not None:
             _, late = await asyncio.wait([self._telling], timeout=limit.total_seconds())
             for task in late:
                 task.cancel()
-                log.warning("%d dead jobs could not be told to the listeners in time", len(self._waiting) + 1)
+                log.warning("listeners were not called for %d dead jobs: no time left", len(self._waiting) + 1)
 
 
 async def _call_listener(listener: Callable[..., Any], *facts: Any) -> None:
-    """A plain function runs in a thread of its own, because it may block; every listener has a time limit."""
+    """Call a listener with a time limit; a plain function runs in a thread of its own, because it may block."""
     thread = Threads(1, name="horae-listener")
     name = _name(listener)
 

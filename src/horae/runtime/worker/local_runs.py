@@ -1,4 +1,4 @@
-"""Runs of a worker's own process that came from no queue: what its local timers fire (ALL_NODES)."""
+"""Run the jobs that local timers fire (ALL_NODES); they come from no queue."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class LocalRuns:
     lease: timedelta
 
     async def fire(self, schedule: Schedule, fire_at: datetime) -> None:
-        """Run a schedule on this node; the run is recorded where the store answers."""
+        """Run a schedule on this node; record the run if the store answers."""
         handler = self.resolve(schedule.handler)
         if handler is None:
-            log.error("%s cannot run here: no code declares it", schedule.handler)
+            log.error("%s cannot run here: this process does not declare it", schedule.handler)
             return
         job, is_recorded = await self._begun(schedule, fire_at)
         ctx = Context(job, self.port, self.declared.services)
