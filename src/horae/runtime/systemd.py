@@ -50,7 +50,7 @@ def watchdog_rhythm() -> timedelta | None:
 async def supervised(clock: Clock) -> AsyncIterator[None]:
     """Send signs of life while the block runs; the block itself calls ``notify(READY)`` once it serves."""
     rhythm = watchdog_rhythm()
-    signs = None if rhythm is None else asyncio.create_task(_keep_telling(clock, rhythm), name="horae-systemd")
+    signs = None if rhythm is None else asyncio.create_task(_send_signs_of_life(clock, rhythm), name="horae-systemd")
     try:
         yield
     finally:
@@ -60,7 +60,7 @@ async def supervised(clock: Clock) -> AsyncIterator[None]:
                 await signs
 
 
-async def _keep_telling(clock: Clock, rhythm: timedelta) -> None:
+async def _send_signs_of_life(clock: Clock, rhythm: timedelta) -> None:
     alarm = Alarm(clock)
     while True:
         notify(ALIVE)

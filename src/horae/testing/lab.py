@@ -120,7 +120,7 @@ class Lab:
 
     async def __aexit__(self, *_: object) -> None:
         try:
-            await self._occurrences.drained(self.lease)
+            await self._occurrences.drain(self.lease)
             await self.app.services.close()
         finally:
             self._exits.close()

@@ -72,7 +72,7 @@ class Janitor:
         """Clean once an hour and run each chore in its own interval; a random first delay keeps processes apart."""
         self._alarm = Alarm(self._world.clock)
         rounds = [self._round(EVERY, self._clean)]
-        rounds += [self._round(chore.every, self._doing(chore)) for chore in self._chores]
+        rounds += [self._round(chore.every, self._make_work(chore)) for chore in self._chores]
         while not self._stopping:
             next_one = min(rounds, key=lambda each: each.at)
             wait = next_one.at - self._world.clock.monotonic()
@@ -91,7 +91,7 @@ class Janitor:
         first = self._world.clock.monotonic() + every.total_seconds() * self._world.dice.roll()
         return _Round(first, every, work)
 
-    def _doing(self, chore: Chore) -> Callable[[], Awaitable[object]]:
+    def _make_work(self, chore: Chore) -> Callable[[], Awaitable[object]]:
         async def do() -> None:
             _, problem = await call_through(chore.name, lambda: chore.work(self._world), self._database.call)
             if isinstance(problem, HoraeError) and not isinstance(problem, HandlerFailed):

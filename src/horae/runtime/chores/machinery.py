@@ -60,7 +60,7 @@ class Machinery:
         hinted, self.was_hinted = self.was_hinted, False
         return hinted
 
-    async def ended(self) -> None:
+    async def wait_until_done(self) -> None:
         """Wait for the batch under way, for at most the length of a lease: after that other workers take the jobs."""
         if self._task is not None:
             await asyncio.wait([self._task], timeout=LEASE.total_seconds())

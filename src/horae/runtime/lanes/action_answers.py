@@ -17,7 +17,7 @@ from horae.core.attention.directives import Facts, Pending, check_answer, wait_k
 from horae.core.attention.task import Policy
 from horae.core.jobs.payloads import decode, encode
 from horae.errors import InvalidInput
-from horae.runtime.worker.calls import Uncaught, finished, is_awaitable
+from horae.runtime.worker.calls import Uncaught, is_awaitable, refuse_generator
 from horae.runtime.worker.tracebacks import error_line
 
 log = logging.getLogger("horae.attention")
@@ -33,7 +33,7 @@ def line_of(problem: BaseException) -> str:
     return str(problem) if isinstance(problem, Raised | Uncaught) else error_line(problem)
 
 
-def found_inside(
+def run_transactional(
     policy: Policy, name: str, run: Callable[..., Any], arguments: Mapping[str, Any], connection: Any
 ) -> ActionResult:
     """Run a transactional action; an error in it or in its answer rolls it back."""
@@ -41,15 +41,15 @@ def found_inside(
         answer = run(connection, **arguments)
         if is_awaitable(answer):
             raise TypeError("a transactional action shares a synchronous transaction, so it is a plain function")
-        return _as_found(check_answer(finished(f"action {name}", answer), policy))
+        return _to_result(check_answer(refuse_generator(f"action {name}", answer), policy))
     except BaseException as problem:
         raise Raised(error_line(problem)) from problem
 
 
-def found_after(policy: Policy, perform: Perform, answer: Any) -> ActionResult:
+def result_of(policy: Policy, perform: Perform, answer: Any) -> ActionResult:
     """Return the result of an action that has run; if its answer is invalid, say so in the result."""
     try:
-        return _as_found(check_answer(answer, policy))
+        return _to_result(check_answer(answer, policy))
     except Exception as problem:
         why = str(problem) if isinstance(problem, InvalidInput) else error_line(problem)
         log.warning("action %s of %s ran, but its answer is invalid: %s", perform.action, perform.task.id, why)
@@ -70,7 +70,7 @@ def _raw_answer(answer: Any) -> dict[str, Any]:
         return {}
 
 
-def _as_found(answer: Facts | Pending | None) -> ActionResult:
+def _to_result(answer: Facts | Pending | None) -> ActionResult:
     if isinstance(answer, Facts):
         return ActionResult("partial" if answer.is_partial else "ok", answer.data)
     if isinstance(answer, Pending):

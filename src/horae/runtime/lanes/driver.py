@@ -29,7 +29,7 @@ from horae.core.jobs.payloads import decode
 from horae.errors import HoraeError, InvalidInput, LaneLost, StoreError
 from horae.ports import World
 from horae.runtime.database import DatabaseThreads
-from horae.runtime.lanes.action_answers import found_after, found_inside, line_of
+from horae.runtime.lanes.action_answers import line_of, result_of, run_transactional
 from horae.runtime.lanes.lease import Keeper
 from horae.runtime.loop import Alarm, Backoff
 from horae.runtime.worker.calls import Ended, Uncaught, call_through
@@ -206,7 +206,7 @@ class LaneDriver:
         return self.drive is not None
 
     async def _work(self) -> bool:
-        drive = self._held()
+        drive = self._require_drive()
         control = await self.control()
         work = await self._ask(lambda: turns.next_work(self.world, drive, control, self.spec.policy))
         if work is None:
@@ -237,7 +237,7 @@ class LaneDriver:
         return state
 
     async def _think(self, think: Think) -> turns.Work | None:
-        drive, task = self._held(), think.task
+        drive, task = self._require_drive(), think.task
         cognition = self.spec.cognitions.get(task.kind)
         assert cognition is not None  # the lane offers only kinds that this driver declared
         try:
@@ -272,7 +272,7 @@ class LaneDriver:
         await self._ask(lambda: turns.commit_error(self.world, drive, think, error, self.spec.policy))
 
     async def _perform(self, perform: Perform) -> None:
-        drive, task = self._held(), perform.task
+        drive, task = self._require_drive(), perform.task
         asks = partial(would_yield, self.world, task, perform.control, self.spec.policy)
         step = Step(perform.key, task.id, task.step, perform.effect, asks)
         try:
@@ -281,7 +281,7 @@ class LaneDriver:
                 raise LookupError("this driver has no such action")
             if perform.effect == "transactional":
                 inside = partial(
-                    found_inside, self.spec.policy, action.name, partial(action.run, step), perform.arguments
+                    run_transactional, self.spec.policy, action.name, partial(action.run, step), perform.arguments
                 )
                 await self._write_facts(drive, perform, inside, limit=action.timeout)
                 return
@@ -296,7 +296,7 @@ class LaneDriver:
             unknown = isinstance(problem, TimeoutError) and perform.effect == "once"  # its thread may still be running
             found = ActionResult("unknown" if unknown else "failed", {"error": line})
         else:
-            found = found_after(self.spec.policy, perform, answer)
+            found = result_of(self.spec.policy, perform, answer)
         await self._write_facts(drive, perform, found)
 
     async def _write_facts(
@@ -312,7 +312,7 @@ class LaneDriver:
 
     # -- the parts -----------------------------------------------------------------------------------------------
 
-    def _held(self) -> Drive:
+    def _require_drive(self) -> Drive:
         if self.drive is None or (self._keeper is not None and self._keeper.lost):
             raise LaneLost(self.name, 0 if self.drive is None else self.drive.epoch)
         return self.drive

@@ -99,9 +99,9 @@ class Declared:
             await asyncio.wait([self._serving])
         await self._timers.stop(grace)
 
-    async def drained(self, limit: timedelta) -> None:
+    async def drain(self, limit: timedelta) -> None:
         """Finish after the last attempt: wait for listeners and locks, then close services and threads."""
-        await self.occurrences.drained(limit)
+        await self.occurrences.drain(limit)
         self._keeper.stop()
         self._lock_threads.close()
         try:

@@ -97,7 +97,7 @@ class LockKeeper:
         ours, surely_over = False, held.is_failing and asked >= held.until
         if answers and not surely_over:
             try:
-                ours = held.lock.extend(held.ttl) or (asked < held.until and self._restored(held))
+                ours = held.lock.extend(held.ttl) or (asked < held.until and self._restore(held))
             except Exception as problem:
                 answers = False
                 if not held.is_failing:
@@ -113,7 +113,7 @@ class LockKeeper:
             held.lost()
         return answers
 
-    def _restored(self, held: _Held) -> bool:
+    def _restore(self, held: _Held) -> bool:
         """Acquire a lock again that its manager forgot too early, as a restarted Redis without persistence does."""
         restore: Callable[[timedelta], bool] | None = getattr(held.lock, "restore", None)
         if restore is None or not self._is_held(held.lock) or not restore(held.ttl):

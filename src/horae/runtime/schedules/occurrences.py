@@ -71,7 +71,7 @@ class Occurrences:
             return await self._run_and_report(ctx, work)
         asked_at = self._world.clock.monotonic()
         try:
-            answer = await self._asked(job, call)
+            answer = await self._acquire_in_thread(job, call)
         except Exception as problem:  # whatever a lock manager raises, the work has not begun
             log.warning("%s waits: its lock manager failed: %s", job.handler, problem, extra=job_fields(job))
             return snooze_for_lock(job, problem, self._world.clock.now())
@@ -83,7 +83,7 @@ class Occurrences:
         if answer is None:
             return await self._run_and_report(ctx, work)
         lock, ttl = answer
-        return await self._locked(ctx, lock, ttl, asked_at, work, call)
+        return await self._run_locked(ctx, lock, ttl, asked_at, work, call)
 
     async def run_local(self, ctx: Context, work: Work) -> Outcome:
         """Run an ALL_NODES job on this node; no lock is taken."""
@@ -93,7 +93,7 @@ class Occurrences:
         finally:
             running_job.reset(token)
 
-    async def drained(self, limit: timedelta) -> None:
+    async def drain(self, limit: timedelta) -> None:
         """Wait until every listener has been called and every lock released, up to *limit*."""
         if self._beside:
             _, late = await asyncio.wait(self._beside, timeout=limit.total_seconds())
@@ -102,7 +102,7 @@ class Occurrences:
 
     # -- the lock ------------------------------------------------------------------------------------------------
 
-    async def _asked(self, job: Job, call: Call) -> tuple[Lock, timedelta] | Outcome | None:
+    async def _acquire_in_thread(self, job: Job, call: Call) -> tuple[Lock, timedelta] | Outcome | None:
         """Acquire the lock in a thread; if the attempt is cancelled meanwhile, release the lock that it may get."""
         asking = asyncio.ensure_future(call(lambda: self._acquire(job)))
         try:
@@ -163,7 +163,7 @@ class Occurrences:
             raise ConfigurationError("lock_manager_missing")
         return manager
 
-    async def _locked(
+    async def _run_locked(
         self, ctx: Context, lock: Lock, ttl: timedelta, asked_at: float, work: Work, call: Call
     ) -> Outcome:
         hold = _Hold(ctx)
@@ -180,7 +180,7 @@ class Occurrences:
             if self._keeper is not None:
                 self._keeper.drop(lock)
             await call(lambda: _release(lock, ctx.claimed))
-        return _lost(lock) if hold.stopped(outcome) else outcome
+        return _lost(lock) if hold.was_stopped(outcome) else outcome
 
     # -- events --------------------------------------------------------------------------------------------------
 
@@ -256,12 +256,12 @@ class _Hold:
             return self._task.uncancel() == 0
         return self.lost and not is_cancelled_from_outside()  # a thread's result is not awaited then
 
-    def stopped(self, outcome: Outcome) -> bool:
+    def was_stopped(self, outcome: Outcome) -> bool:
         """Return whether the handler ended because its lock was lost; one that did not notice has done its work."""
-        stopped = self.lost and (self._ctx.noticed or (self._cancelled and outcome.ending != "succeeded"))
+        was_stopped = self.lost and (self._ctx.noticed or (self._cancelled and outcome.ending != "succeeded"))
         if self._cancelled and self._task is not None:  # it caught the cancellation and ended in its own way
             self._task.uncancel()
-        return stopped
+        return was_stopped
 
 
 def _release(lock: Lock, job: Job) -> None:

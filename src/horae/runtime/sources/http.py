@@ -47,17 +47,17 @@ class HttpSource:
 
     def claim(self, queue: str, limit: int, *, worker_id: str, lease: timedelta) -> list[Job]:
         most = min(limit, MAX_PULL)
-        taken = _asked(lambda: self._jobs.claim(worker_id, queues=[queue], limit=most, lease=lease))
+        taken = _ask(lambda: self._jobs.claim(worker_id, queues=[queue], limit=most, lease=lease))
         return [core_job(job) for job in taken]
 
     def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
         worker = None if node is None else _heartbeat(node)
-        upcoming = _asked(lambda: self._jobs.peek(queues, worker_id=worker_id, worker=worker))
+        upcoming = _ask(lambda: self._jobs.peek(queues, worker_id=worker_id, worker=worker))
         due = None if upcoming.due_in is None else self._clock.now() + upcoming.due_in
         return Upcoming(due, None, cancelled=frozenset(job_number(job_id) for job_id in upcoming.cancelled))
 
     def settle(self, batch: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
-        settled = _asked(lambda: self._jobs.settle([_ending(job, outcome) for job, outcome in batch]))
+        settled = _ask(lambda: self._jobs.settle([_ending(job, outcome) for job, outcome in batch]))
         return {job.id: self._change(job, outcome, each) for (job, outcome), each in zip(batch, settled, strict=True)}
 
     def _change(self, job: Job, outcome: Outcome, settled: Settled) -> Change | None:
@@ -71,7 +71,7 @@ class HttpSource:
         found = [
             renewal
             for first in range(0, len(holds), MAX_PULL)
-            for renewal in _asked(lambda first=first: self._jobs.renew(holds[first : first + MAX_PULL], lease=lease))  # type: ignore[misc]
+            for renewal in _ask(lambda first=first: self._jobs.renew(holds[first : first + MAX_PULL], lease=lease))  # type: ignore[misc]
         ]
         return Renewed(
             held=frozenset(job_number(each.job_id) for each in found if each.held),
@@ -105,7 +105,7 @@ class HttpSource:
         raise NeedsDatabase("once_needs_database", step=step)
 
     def leave(self, node: Node) -> None:
-        _asked(lambda: self._jobs.peek((), worker=replace(_heartbeat(node), state="ended")))
+        _ask(lambda: self._jobs.peek((), worker=replace(_heartbeat(node), state="ended")))
 
     def hears(self) -> bool:
         return False
@@ -124,7 +124,7 @@ class NoStore:
         raise NeedsDatabase("store_needs_database", name=name)
 
 
-def _asked(ask: Callable[[], T]) -> T:
+def _ask(ask: Callable[[], T]) -> T:
     """Call the service; report a refusal or an internal error of the service as ``ServiceUnavailable``."""
     try:
         return ask()

@@ -46,7 +46,7 @@ class Unfinished:
             self.answer.close()
 
 
-def caught(work: Callable[[], Any]) -> Ended:
+def catch(work: Callable[[], Any]) -> Ended:
     """Call a function and return its result or its exception; for calls in threads."""
     try:
         return work(), None
@@ -54,7 +54,7 @@ def caught(work: Callable[[], Any]) -> Ended:
         return None, problem
 
 
-async def contained(work: Awaitable[Any]) -> Ended:
+async def contain(work: Awaitable[Any]) -> Ended:
     """Await in a task of its own and return result or exception; a cancellation from outside passes through."""
     try:
         return await work, None
@@ -76,21 +76,21 @@ def is_awaitable(answer: Any) -> bool:
     return type(answer) not in PLAIN and inspect.isawaitable(answer)
 
 
-async def awaited(answer: Any) -> Any:
+async def await_fully(answer: Any) -> Any:
     """Await an answer until it is a plain value: a decorator may return a coroutine of a coroutine."""
     while is_awaitable(answer):
         answer = await answer
     return answer
 
 
-def finished(name: str, answer: Any) -> Any:
+def refuse_generator(name: str, answer: Any) -> Any:
     """Return the answer; raise ``HandlerFailed`` for a generator, because none of its code has run."""
     if type(answer) in PLAIN or not (inspect.isgenerator(answer) or inspect.isasyncgen(answer)):
         return answer
     raise HandlerFailed("generator_returned", name=name)
 
 
-async def here(work: Callable[[], Ended]) -> Ended:
+async def call_here(work: Callable[[], Ended]) -> Ended:
     """Call on the event loop: making a coroutine needs no thread."""
     return work()
 
@@ -100,16 +100,16 @@ async def call_through(name: str, work: Callable[[], Any], submit: Submit) -> En
 
     Raises only for a cancellation from outside, or a real signal.
     """
-    answer, problem = await submit(lambda: caught(work))
+    answer, problem = await submit(lambda: catch(work))
     if problem is None and is_awaitable(answer):
         try:
-            answer, problem = await asyncio.ensure_future(contained(awaited(answer)))
+            answer, problem = await asyncio.ensure_future(contain(await_fully(answer)))
         except asyncio.CancelledError as cancelled:
             if is_cancelled_from_outside():
                 raise
             answer, problem = None, cancelled
     if problem is None:
-        return caught(lambda: finished(name, answer))
+        return catch(lambda: refuse_generator(name, answer))
     if raised_by_signal(problem):
         raise problem
     return None, problem

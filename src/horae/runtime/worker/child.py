@@ -30,7 +30,7 @@ from horae.core.jobs.job import Lease
 from horae.core.jobs.outcomes import Cancel, Snooze
 from horae.core.jobs.payloads import encode
 from horae.runtime.logs import JobLogFilter
-from horae.runtime.worker.calls import awaited, finished, is_awaitable
+from horae.runtime.worker.calls import await_fully, is_awaitable, refuse_generator
 from horae.runtime.worker.context import Context
 from horae.runtime.worker.messages import Channel, Message, job_from_json
 from horae.runtime.worker.tracebacks import error_line, error_text
@@ -70,7 +70,7 @@ class Child:
         self._task: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
 
     def serve(self) -> None:
-        signal.signal(signal.SIGTERM, self._terminated)
+        signal.signal(signal.SIGTERM, self._on_sigterm)
         for thread in (self._listen, self._look_for_parent):
             threading.Thread(target=thread, name=f"horae-child{thread.__name__}", daemon=True).start()
         while (order := self._orders.get()) is not None:
@@ -118,7 +118,7 @@ class Child:
             loop, task = self._task
             loop.call_soon_threadsafe(task.cancel)
 
-    def _terminated(self, *_: object) -> None:
+    def _on_sigterm(self, *_: object) -> None:
         """Handle SIGTERM: end if the parent asked for it; ignore one from elsewhere. Runs in the main thread."""
         if self._insists:
             raise SystemExit(128 + signal.SIGTERM)
@@ -129,8 +129,8 @@ class Child:
         try:
             self._forward_logging(order)
             sys.argv = order["argv"]
-            module = _main_module(order["main"]) if order["module"] == "__main__" else _imported(order["module"])
-            function, app = _found(module, order)
+            module = _main_module(order["main"]) if order["module"] == "__main__" else _import(order["module"])
+            function, app = _find_handler(module, order)
             for ours in [app, *_apps(module)]:
                 if ours is not None and order["service"] is not None:
                     ours.use_service(*order["service"])
@@ -187,7 +187,7 @@ class Child:
             try:
                 begun = function(*given, **arguments)
                 if not is_awaitable(begun):
-                    return finished(ctx.name, begun)
+                    return refuse_generator(ctx.name, begun)
             finally:
                 if not is_awaitable(begun):
                     ctx.scope.close()
@@ -200,7 +200,7 @@ class Child:
                 if self._ctx is not None and self._ctx.cancelled:
                     raise asyncio.CancelledError
                 answer = function(*given, **arguments) if begun is None else begun
-                return finished(ctx.name, await awaited(answer))
+                return refuse_generator(ctx.name, await await_fully(answer))
             finally:
                 self._task = None
                 await ctx.scope.aclose()
@@ -267,7 +267,7 @@ class _Forward(logging.Handler):
 # -- finding the handler -----------------------------------------------------------------------------------------
 
 
-def _imported(name: str) -> types.ModuleType:
+def _import(name: str) -> types.ModuleType:
     return importlib.import_module(name)
 
 
@@ -288,7 +288,7 @@ def _main_module(main: Message) -> types.ModuleType:
     return module
 
 
-def _found(module: types.ModuleType, order: Message) -> tuple[Callable[..., Any], Any]:
+def _find_handler(module: types.ModuleType, order: Message) -> tuple[Callable[..., Any], Any]:
     """Return the function of a job, and the application that declared it if its module has one."""
     for handle in _handles(module, order["qualname"]):
         if handle.definition.name == order["name"]:

@@ -27,7 +27,7 @@ from horae.core.jobs.outcomes import Cancel, Snooze
 from horae.errors import ConfigurationError
 from horae.runtime.worker import child
 from horae.runtime.worker.context import Context
-from horae.runtime.worker.executor import Handler, NotKept, TimeUp, ignored, time_limit
+from horae.runtime.worker.executor import Handler, NotKept, TimeUp, ignore_result, time_limit
 from horae.runtime.worker.messages import Channel, Message, job_as_json
 from horae.runtime.worker.threads import Threads
 from horae.runtime.worker.tracebacks import Reported
@@ -109,19 +109,19 @@ class Process:
 
     def _converse(self, order: Message, ctx: Context | None) -> Message:
         try:
-            return self._heard(order, ctx)
+            return self._exchange(order, ctx)
         except BaseException:
             self.spoiled = True  # the child's next message may belong to this order
             raise
 
-    def _heard(self, order: Message, ctx: Context | None) -> Message:
+    def _exchange(self, order: Message, ctx: Context | None) -> Message:
         self._channel.send(order)
         while (message := self._channel.receive()) is not None:
             match message["say"]:
                 case "log":
                     _log_again(message)
                 case "progress" | "checkpoint" if ctx is not None:
-                    self._channel.send(_written(ctx, message))
+                    self._channel.send(_store_report(ctx, message))
                 case _:
                     return message
         self._ended.wait(TIME_TO_CLEAN_UP)
@@ -189,7 +189,7 @@ class Children:
 
     async def _ready(self, handler: Handler) -> Process:
         """Return a child that has imported the handler; starting one does not count against the job's time limit."""
-        process = self._from_the_idle() or await self._started()
+        process = self._from_the_idle() or await self._start()
         self._busy.add(process)
         try:
             async with asyncio.timeout(START_LIMIT):
@@ -205,12 +205,12 @@ class Children:
             raise
         return process
 
-    async def _started(self) -> Process:
+    async def _start(self) -> Process:
         starting: asyncio.Future[Process] = self._threads.submit(Process)
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
-            starting.add_done_callback(_unwanted)
+            starting.add_done_callback(_close_unwanted)
             raise
 
     def _from_the_idle(self) -> Process | None:
@@ -233,8 +233,8 @@ class Children:
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
-            running.add_done_callback(ignored)
-            await _ended(process, running, patience)
+            running.add_done_callback(ignore_result)
+            await _end(process, running, patience)
             raise
 
     def close(self) -> None:
@@ -248,13 +248,13 @@ class Children:
         self._threads.close()
 
 
-def _unwanted(starting: asyncio.Future[Process]) -> None:
+def _close_unwanted(starting: asyncio.Future[Process]) -> None:
     """Close a child whose job was cancelled while the child was starting."""
     if not starting.cancelled() and starting.exception() is None:
         starting.result().close()
 
 
-async def _ended(process: Process, running: asyncio.Future[Any], patience: float) -> None:
+async def _end(process: Process, running: asyncio.Future[Any], patience: float) -> None:
     """End a child: ask it to stop, send SIGTERM, then SIGKILL; return when its thread has finished."""
     try:
         process.ask_to_stop()
@@ -293,7 +293,7 @@ def _load_order(handler: Handler, database: str | None, service: Service | None)
     }
 
 
-def _written(ctx: Context, message: Message) -> Message:
+def _store_report(ctx: Context, message: Message) -> Message:
     """Store progress or a checkpoint for the child; return the answer to send to it."""
     try:
         write = ctx.progress if message["say"] == "progress" else ctx.checkpoint

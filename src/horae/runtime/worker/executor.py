@@ -27,15 +27,15 @@ from horae.runtime.worker.calls import (
     Ended,
     Uncaught,
     Unfinished,
-    awaited,
+    await_fully,
+    call_here,
     call_through,
-    caught,
-    contained,
-    finished,
-    here,
+    catch,
+    contain,
     is_awaitable,
     is_cancelled_from_outside,
     raised_by_signal,
+    refuse_generator,
 )
 from horae.runtime.worker.context import Context
 from horae.runtime.worker.threads import Threads
@@ -142,18 +142,18 @@ class Executor:
             return Outcome("cancelled", error=_reason(cancel.reason) or "by its handler")
         except TimeUp as late:
             self.stuck += isinstance(late, Stuck)
-            return await self._decided(handler, ctx.claimed, Outcome("timed_out", error=str(late)))
+            return await self._ask_retry_policy(handler, ctx.claimed, Outcome("timed_out", error=str(late)))
         except asyncio.CancelledError as problem:
             if is_cancelled_from_outside():
                 raise
             ctx.problem = problem
-            return await self._decided(handler, ctx.claimed, Outcome("failed", error=CANCELLED_ITSELF))
+            return await self._ask_retry_policy(handler, ctx.claimed, Outcome("failed", error=CANCELLED_ITSELF))
         except BaseException as problem:  # whatever a handler raises ends its attempt, never the worker
             if raised_by_signal(problem):
                 raise
             ctx.problem = without_our_frames(problem) if is_printable(problem) else Uncaught(problem)
-            return await self._decided(handler, ctx.claimed, Outcome("failed", error=error_text(problem)))
-        return SUCCEEDED if result is None else self._succeeded(handler, result)
+            return await self._ask_retry_policy(handler, ctx.claimed, Outcome("failed", error=error_text(problem)))
+        return SUCCEEDED if result is None else self._encode_result(handler, result)
 
     async def _call(self, handler: Handler, ctx: Context) -> Any:
         if handler.executor == "process":
@@ -162,13 +162,13 @@ class Executor:
         given = (ctx,) if handler.takes_context else ()
         limit = time_limit(handler, ctx.claimed)
         if handler.executor == "async" and limit is None:
-            return await _called_async(handler, ctx, given, arguments)
+            return await _call_async(handler, ctx, given, arguments)
         if limit is None:
             return await self._in_thread(handler, ctx, given, arguments, None)
         deadline = Deadline(limit)
         try:
             if handler.executor == "async":
-                running = asyncio.ensure_future(contained(_called_async(handler, ctx, given, arguments)))
+                running = asyncio.ensure_future(contain(_call_async(handler, ctx, given, arguments)))
                 return _result(await self._within(deadline, running, ctx))
             return await self._in_thread(handler, ctx, given, arguments, deadline)
         finally:
@@ -184,7 +184,7 @@ class Executor:
     ) -> Any:
         """Call a plain function in a thread; await on the loop what it returns, such as a wrapped async function."""
         ctx.in_thread = True
-        submitted = self._threads.submit(lambda: caught(lambda: _called(handler, ctx, given, arguments)))
+        submitted = self._threads.submit(lambda: catch(lambda: _call_sync(handler, ctx, given, arguments)))
         answer = _result(await self._within(deadline, submitted, ctx))
         if not isinstance(answer, Unfinished):
             return answer
@@ -193,7 +193,7 @@ class Executor:
             answer.drop()
             await _close_scope(ctx)
             raise asyncio.CancelledError
-        work = contained(_called_on(handler, ctx, answer))
+        work = contain(_await_rest(handler, ctx, answer))
         running = asyncio.get_running_loop().create_task(work, context=answer.context)
         return _result(await self._within(deadline, running, ctx))
 
@@ -212,12 +212,12 @@ class Executor:
         except asyncio.CancelledError:
             if running.done() and not is_cancelled_from_outside():
                 raise  # the handler cancelled its own task
-            return await _stopped(running, ctx)
+            return await _cancel_and_wait(running, ctx)
         ctx.cancel()
         if isinstance(running, asyncio.Task):
             running.cancel()
         done, _ = await asyncio.wait([running], timeout=self._patience)
-        running.add_done_callback(ignored)
+        running.add_done_callback(ignore_result)
         if done:
             raise TimeUp(f"timed_out: over {deadline.limit}")
         self._threads.give_up_one()
@@ -226,7 +226,7 @@ class Executor:
             "and ends, to be replaced. Check ctx.cancelled in long handlers, or declare executor='process'"
         )
 
-    async def _decided(self, handler: Handler, job: Job, outcome: Outcome) -> Outcome:
+    async def _ask_retry_policy(self, handler: Handler, job: Job, outcome: Outcome) -> Outcome:
         """Let an external retry policy decide whether and when to try again; its default applies after the deadline."""
         if handler.decide is None:
             return outcome
@@ -239,7 +239,7 @@ class Executor:
         return replace(outcome, delay=verdict, final=verdict is None)
 
     async def _answer(self, decide: Callable[..., Any], job: Job, error: str) -> timedelta | None:
-        submit = here if inspect.iscoroutinefunction(decide) else self._threads_for_a_while
+        submit = call_here if inspect.iscoroutinefunction(decide) else self._threads_for_a_while
         verdict, problem = await call_through("decide", lambda: decide(job, error), submit)
         if problem is not None:
             raise RuntimeError(error_line(problem)) from problem
@@ -256,7 +256,7 @@ class Executor:
             raise
         return ended
 
-    def _succeeded(self, handler: Handler, result: Any) -> Outcome:
+    def _encode_result(self, handler: Handler, result: Any) -> Outcome:
         """Return the outcome of a success; a result that cannot be stored is noted as its error, without a retry."""
         if isinstance(result, NotKept):
             return self._without_result(handler, result.why)
@@ -273,7 +273,7 @@ class Executor:
         return Outcome("succeeded", error=truncate(not_kept(why)))
 
 
-def _called(handler: Handler, ctx: Context, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+def _call_sync(handler: Handler, ctx: Context, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     """Call the handler, then close the dependencies made for this run."""
     unfinished = False
     try:
@@ -281,27 +281,27 @@ def _called(handler: Handler, ctx: Context, given: tuple[Any, ...], arguments: d
         if type(answer) in PLAIN:
             return answer
         unfinished = is_awaitable(answer)
-        return Unfinished(answer, contextvars.copy_context()) if unfinished else finished(handler.name, answer)
+        return Unfinished(answer, contextvars.copy_context()) if unfinished else refuse_generator(handler.name, answer)
     finally:
         if "scope" in vars(ctx) and not unfinished:
             ctx.scope.close()
 
 
-async def _called_async(handler: Handler, ctx: Context, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+async def _call_async(handler: Handler, ctx: Context, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     try:
         answer = handler.function(*given, **arguments)
         if type(answer) is CoroutineType:  # the usual case, without further checks
             answer = await answer
-        return answer if type(answer) in PLAIN else finished(handler.name, await awaited(answer))
+        return answer if type(answer) in PLAIN else refuse_generator(handler.name, await await_fully(answer))
     finally:
         if "scope" in vars(ctx):
             await ctx.scope.aclose()
 
 
-async def _called_on(handler: Handler, ctx: Context, begun: Unfinished) -> Any:
+async def _await_rest(handler: Handler, ctx: Context, begun: Unfinished) -> Any:
     """Await the rest of a handler whose plain part ran in a thread."""
     try:
-        return finished(handler.name, await awaited(begun.answer))
+        return refuse_generator(handler.name, await await_fully(begun.answer))
     finally:
         await _close_scope(ctx)
 
@@ -311,7 +311,7 @@ async def _close_scope(ctx: Context) -> None:
         await ctx.scope.aclose()
 
 
-async def _stopped(running: Running, ctx: Context) -> Ended:
+async def _cancel_and_wait(running: Running, ctx: Context) -> Ended:
     """Pass a cancellation on to the handler and wait for it, however long it shields itself."""
     ctx.cancel()
     if not isinstance(running, asyncio.Task):
@@ -334,7 +334,7 @@ def _reason(reason: object) -> str | None:
     return truncate(reason if isinstance(reason, str) else repr(reason)) if reason else None
 
 
-def ignored(late: asyncio.Future[Any]) -> None:
+def ignore_result(late: asyncio.Future[Any]) -> None:
     """Swallow the result of an abandoned future."""
     if not late.cancelled() and late.exception() is None:
         ended = late.result()

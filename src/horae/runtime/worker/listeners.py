@@ -14,7 +14,7 @@ from horae.api.jobs.room import Job as PublicJob
 from horae.api.values import to_public
 from horae.core.jobs.job import Job
 from horae.errors import DefinitionError
-from horae.runtime.worker.calls import Ended, Submit, call_through, here, is_generator_function
+from horae.runtime.worker.calls import Ended, Submit, call_here, call_through, is_generator_function
 from horae.runtime.worker.threads import Threads
 from horae.runtime.worker.tracebacks import error_line, loggable
 
@@ -96,7 +96,7 @@ class Teller:
         finally:
             self._telling = None
 
-    async def drained(self, limit: timedelta) -> None:
+    async def drain(self, limit: timedelta) -> None:
         """Wait until every listener has been called, up to *limit*."""
         if self._telling is not None:
             _, late = await asyncio.wait([self._telling], timeout=limit.total_seconds())
@@ -113,7 +113,7 @@ async def _call_listener(listener: Callable[..., Any], *facts: Any) -> None:
     def in_thread(work: Callable[[], Ended]) -> Awaitable[Ended]:
         return asyncio.shield(thread.submit(work))
 
-    submit: Submit = here if inspect.iscoroutinefunction(listener) else in_thread
+    submit: Submit = call_here if inspect.iscoroutinefunction(listener) else in_thread
     problem: BaseException | None
     try:
         async with asyncio.timeout(TIME_LIMIT):

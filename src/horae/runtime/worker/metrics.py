@@ -31,7 +31,7 @@ class Measures:
 
     # -- counting ------------------------------------------------------------------------------------------------
 
-    def started(self, jobs: Sequence[Job], clock: Clock) -> float:
+    def count_started(self, jobs: Sequence[Job], clock: Clock) -> float:
         """Count the start of the jobs of one claim; return the time of that on the monotonic clock."""
         buckets = self._delays.get(jobs[0].queue)
         if buckets is None:  # no limit on series: the settings list the queues
@@ -41,7 +41,7 @@ class Measures:
             buckets.add((now - job.run_at).total_seconds())
         return clock.monotonic()
 
-    def ran(self, job: Job, ending: str, seconds: float) -> None:
+    def count_duration(self, job: Job, ending: str, seconds: float) -> None:
         """Count the duration of an attempt that has ended, whether or not its outcome will be accepted."""
         if ending in NOT_RUN:
             return
@@ -51,7 +51,7 @@ class Measures:
             buckets = self._durations.get(labels) or self._durations.setdefault(labels, Buckets(DURATIONS))
         buckets.add(seconds)
 
-    def ended(self, job: Job, ending: str) -> None:
+    def count_ended(self, job: Job, ending: str) -> None:
         """Count an accepted outcome; ``stale`` for a refused one, ``lost`` for a lost lease."""
         self.counts[ending] += 1
         key = (job.queue, job.handler, ending)
@@ -61,7 +61,7 @@ class Measures:
             key = (*_labels({labels[:2] for labels in self._ends}, job), ending)
             self._ends[key] = self._ends.get(key, 0) + 1
 
-    def fired(self, firing: Firing, _: Sequence[str]) -> None:
+    def count_fired(self, firing: Firing, _: Sequence[str]) -> None:
         for fire in firing.fires:
             self._fires[fire.verdict] += fire.count
 

@@ -111,7 +111,7 @@ class Settler:
         """The outcomes that are not known to be written."""
         return [ending for line in self._lines for ending in line.pending]
 
-    async def drained(self, limit: timedelta) -> bool:
+    async def drain(self, limit: timedelta) -> bool:
         """Wait until all outcomes are written; return False if the store did not answer in time."""
         try:
             async with asyncio.timeout(limit.total_seconds()):
@@ -141,7 +141,7 @@ class Settler:
         """Write a batch; an outcome missing from the answer could not be written now and is retried."""
         self._faults.at("settle.before")
         try:
-            changes = await self._committed(line, batch)
+            changes = await self._commit(line, batch)
         except AWAY as problem:
             if isinstance(problem, StoreBusy) and len(batch) > 1:
                 return await self._one_by_one(line, batch)  # one row may be locked; the others need not wait for it
@@ -155,7 +155,7 @@ class Settler:
         self._faults.at("settle.after")
         return changes
 
-    async def _committed(self, line: Line, batch: Batch) -> Changes:
+    async def _commit(self, line: Line, batch: Batch) -> Changes:
         """Write a batch. After a cancellation the same commit is awaited again: written twice, it would be refused."""
         if line.commit is None or line.commit[0] is not batch:
             line.commit = batch, self._database.submit(lambda: self._source.settle(batch))

@@ -81,13 +81,13 @@ class Timer:
         self._alarm = Alarm(world.clock)
         self._stopping = False
         self._armed_at = world.clock.now()
-        self._schedule = self._anchored(schedule)
+        self._schedule = self._anchor(schedule)
         self.task: asyncio.Task[None] | None = None
         self.due_at: datetime | None = self._with_jitter(self._first())
 
     def change(self, schedule: Schedule) -> None:
         """Follow a changed schedule; keep the next fire if the timing is the same."""
-        before, self._schedule = self._schedule, self._anchored(schedule)
+        before, self._schedule = self._schedule, self._anchor(schedule)
         other = any(getattr(before, field) != getattr(self._schedule, field) for field in TIMING)
         if other or (self._schedule.is_active and not before.is_active):
             self.due_at = self._with_jitter(next_fire(self._schedule, self._world.clock.now()))
@@ -112,7 +112,7 @@ class Timer:
             log.exception("the local run of %s failed; its timer goes on", self._schedule.key)
         self.due_at = self._with_jitter(next_fire(self._schedule, self._world.clock.now()))
 
-    def _anchored(self, schedule: Schedule) -> Schedule:
+    def _anchor(self, schedule: Schedule) -> Schedule:
         """Let an interval count from the start of this node, as document 003 requires."""
         return replace(schedule, starts_at=schedule.starts_at or self._armed_at)
 

@@ -25,5 +25,5 @@ class Traced:
             return outcome
 
 
-def traced(executor: Executor, tracing: Tracing | None) -> Executor | Traced:
+def with_tracing(executor: Executor, tracing: Tracing | None) -> Executor | Traced:
     return executor if tracing is None else Traced(executor, tracing)

@@ -49,7 +49,7 @@ from horae.runtime.worker.renewer import Renewer
 from horae.runtime.worker.settings import WorkerSettings
 from horae.runtime.worker.settler import Settler
 from horae.runtime.worker.threads import Threads
-from horae.runtime.worker.tracing import traced
+from horae.runtime.worker.tracing import with_tracing
 from horae.runtime.worker.watchdog import Watchdog
 
 __all__ = ["Worker", "WorkerSettings"]
@@ -92,7 +92,7 @@ class Worker:
         self.port = AttemptPort(source, self._threads, self._time_left, settings.lease)
         self._processes = processes
         executor = Executor(self._threads, processes, world.max_payload_bytes, settings.grace)
-        self._executor = traced(executor, world.tracing)
+        self._executor = with_tracing(executor, world.tracing)
         self._faults = Faults(settings.fault)
         self._runner = AttemptRunner(
             world.clock, resolve, settings.rates, self._executor, self.declared.run, self._faults
@@ -101,7 +101,7 @@ class Worker:
         self._teller = Teller(listeners)
         self._reaper = Reaper(world, self.database, self._teller.dead)
         self.measures = Measures()
-        self._scheduler = Scheduler(world, self.database, self.measures.fired)
+        self._scheduler = Scheduler(world, self.database, self.measures.count_fired)
         self._machinery = Machinery(world, self.database, self.node_id)
         self._janitor = Janitor(world, self.database, settings.retention or Retention(), settings.chores)
         self._held: dict[tuple[int, int], Attempt] = {}
@@ -124,7 +124,7 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self._alarm = Alarm(self.world.clock)
-        self._settler = Settler(self.source, self.world.dice, self.database, self._settled, self._faults)
+        self._settler = Settler(self.source, self.world.dice, self.database, self._on_settled, self._faults)
         self._renewer.start()
         busy, expire = lambda: bool(self._held), self._renewer.expire
         self._watchdog = Watchdog(self.world.clock, self.settings.lease, busy, expire)
@@ -148,7 +148,7 @@ class Worker:
             await asyncio.gather(
                 self._until_free(self.settings.grace),
                 self.declared.close(self.settings.grace),
-                self._machinery.ended(),
+                self._machinery.wait_until_done(),
                 finish(self.settings.cancel_grace.total_seconds(), *others),
             )
         except asyncio.CancelledError:
@@ -248,7 +248,7 @@ class Worker:
         for queue, slots in self.settings.queues.items():
             free = min(slots - self._busy[queue], self.settings.batch, max(slots // 2, SMALL_CLAIM))
             if free > 0 and not self._stopping:
-                jobs = await self._claimed(queue, free)
+                jobs = await self._claim(queue, free)
                 if jobs:
                     self._faults.at("claim.after")
                     self._start(jobs)
@@ -256,7 +256,7 @@ class Worker:
                     more = more or len(jobs) == free
         return started, more
 
-    async def _claimed(self, queue: str, free: int) -> list[Job]:
+    async def _claim(self, queue: str, free: int) -> list[Job]:
         """Claim jobs; if this task is cancelled meanwhile, release what arrives at once."""
         self._claiming = claiming = self.database.submit(
             lambda: self.source.claim(queue, free, worker_id=self.node_id, lease=self.settings.lease)
@@ -317,7 +317,7 @@ class Worker:
 
     def _start(self, jobs: list[Job]) -> None:
         self._renewer.hold(jobs)
-        begun = self.measures.started(jobs, self.world.clock)
+        begun = self.measures.count_started(jobs, self.world.clock)
         for job in jobs:
             attempt = Attempt(job, Context(job, self.port, self.declared.services), begun)
             self._held[job.number, job.token] = attempt
@@ -333,17 +333,17 @@ class Worker:
         except BaseException:  # Ctrl-C: the loop is about to end, so the job is released
             self._settler.add(job, Outcome("released", error="its worker was interrupted"))
             raise
-        self.measures.ran(job, outcome.ending, self.world.clock.monotonic() - attempt.begun)
+        self.measures.count_duration(job, outcome.ending, self.world.clock.monotonic() - attempt.begun)
         if attempt.stop_reason == "lost":
             self._forget(job)
-            self.measures.ended(job, "lost")
+            self.measures.count_ended(job, "lost")
         elif attempt.stop_reason != "given back":
             self._settler.add(job, outcome)
 
-    def _settled(self, job: Job, outcome: Outcome, change: Change | None) -> None:
+    def _on_settled(self, job: Job, outcome: Outcome, change: Change | None) -> None:
         """Free the slot after the commit, count and log the outcome, and report a dead job to listeners."""
         attempt = self._forget(job)
-        self.measures.ended(job, "stale" if change is None else outcome.ending)
+        self.measures.count_ended(job, "stale" if change is None else outcome.ending)
         if change is None or outcome.ending != "succeeded":
             log_ending(job, outcome, change, None if attempt is None else attempt.ctx.problem)
         if change is not None and change.state == "dead":
@@ -397,10 +397,10 @@ class Worker:
             await asyncio.gather(*hurrying, return_exceptions=True)
             self._give_back()
             left = timedelta(seconds=max(0.0, ends_by - self.world.clock.monotonic()))
-            if not await self._settler.drained(max(left, cancel_grace, LAST_WORDS)):
+            if not await self._settler.drain(max(left, cancel_grace, LAST_WORDS)):
                 log.error("the store did not answer in time; unwritten jobs run again when their leases expire")
-            await self._teller.drained(cancel_grace)
-            await self.declared.drained(cancel_grace)
+            await self._teller.drain(cancel_grace)
+            await self.declared.drain(cancel_grace)
             self._watchdog.stop()
             await asyncio.to_thread(self._renewer.stop, LAST_WORDS.total_seconds())
             async with asyncio.timeout(LAST_WORDS.total_seconds()):
