@@ -79,7 +79,7 @@ class Claim:
     worker_id: str
     lease: timedelta
     order: Order | None = None  # None: the queue's own
-    owner: str | None = None  # only this tenant's jobs; None: a house worker's claim, over everybody's
+    owner: str | None = None  # only this tenant's jobs; None: those of all tenants, for a house worker
     steady: datetime | None = None  # now on the lease line; None: the same as now
 
     def until(self, now: datetime) -> datetime:
@@ -113,7 +113,7 @@ class Upcoming:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A process that takes part, as shown to people."""
+    """A process that serves queues, as listed for people."""
 
     node_id: str
     host: str
@@ -151,7 +151,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFilter:
-    """Which schedules somebody wants to see; None means any."""
+    """A filter for schedules; None means any."""
 
     owner: str | None = None
     group: str | None = None
@@ -179,7 +179,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """Which runs somebody wants to see; None means any.
+    """A filter for runs; None means any.
 
     Without a schedule and a handler: those of all schedules, and of code that is only tracked.
     """
@@ -248,7 +248,7 @@ class JobRows(Protocol):
         """Return jobs that wait for one that will never succeed, through others or not, each with that one."""
 
     def may_move(self, queues: Iterable[str]) -> bool:
-        """Return whether any of these queues holds a job that runs, or may run one day without anybody's help."""
+        """Return whether any of these queues holds a job that runs, or will run without manual help."""
 
     def waiting(self, due_before: datetime, *, not_in: Iterable[str]) -> list[DueBacklog]: ...
 
@@ -332,7 +332,7 @@ class ScheduledTaskRun:
 
 
 class ScheduledTaskRows(Protocol):
-    """Users' own tasks inside one transaction; with *owner* None, everybody's."""
+    """Users' tasks inside one transaction; with *owner* None, those of all tenants."""
 
     def get(self, task_id: str, owner: str | None, *, lock: bool = False) -> Schedule | None: ...
     def find(
@@ -350,7 +350,7 @@ class DefinitionRows(Protocol):
     def get(self, name: str) -> StoredDefinition | None: ...
     def all(self) -> list[StoredDefinition]: ...
     def lock(self) -> None:
-        """Let no claim hold a job back, and nobody else change a definition, until the transaction ends."""
+        """Lock the definitions: no claim may hold jobs, and no other transaction change one, until this one ends."""
 
     def put(self, definition: StoredDefinition) -> None: ...
     def release(self, limit: int) -> tuple[int, set[str]]:
@@ -373,7 +373,7 @@ class OwnerRows(Protocol):
     """Tenants: the lock behind which quotas are counted, and what is special about one."""
 
     def lock(self, owner: str, now: datetime) -> Mapping[str, Any]:
-        """Let nobody else count this tenant's things until the transaction ends; its settings."""
+        """Lock a tenant, so that no other transaction checks its quotas until this one ends; return its settings."""
 
     def settings(self, owner: str) -> Mapping[str, Any]: ...
     def put(self, owner: str, settings: Mapping[str, Any], now: datetime) -> None: ...
@@ -402,7 +402,7 @@ class SecretRows(Protocol):
 
 
 class Sealer(Protocol):
-    """Makes secrets unreadable for whoever has only the database."""
+    """Encrypts secrets, so that the database alone does not reveal them."""
 
     def seal(self, owner: str, name: str, text: str) -> str: ...
     def open(self, owner: str, name: str, sealed: str) -> str:
@@ -432,7 +432,7 @@ class AttentionRows(Protocol):
     def open_waits(self, lane: int) -> list[TaskWait]: ...
     def waits_for(self, lane: int, key: str) -> list[TaskWait]: ...
     def waits_without_job(self, lane: int | None, *, limit: int) -> list[TaskWait]:
-        """Open waits whose job is not there, is dead, or waits in somebody else's queue."""
+        """Return open waits whose job is missing, dead, or in another queue."""
 
     def tasks_without_job(self, lane: int | None, *, limit: int) -> list[Task]:
         """Return tasks with a start or deadline ahead whose job is not there, as with waits."""
@@ -576,7 +576,7 @@ class Store(Protocol):
         """Deal with up to *limit* jobs whose parents have ended or were revived; how many there were."""
 
     def find_lost_parents(self) -> int:
-        """Mark jobs that wait for a dead or missing one although nobody said so: the net under every ending."""
+        """Mark jobs that wait for a dead or missing job and were not marked when it ended: a safety net."""
 
     def hears(self) -> bool:
         """Return whether hints from other processes arrive; if not, sleepers look often."""
@@ -597,7 +597,7 @@ class Store(Protocol):
         """Return the instant from which all processes count this boot's uptime; None where the database keeps time.
 
         The first process of a boot stores it and ends the leases of the previous boot. Without *fix* nothing is
-        stored; nor is it while another transaction is writing, which may be the caller's own: nobody waits for it.
+        stored; nor is it while another transaction is writing, which may be the caller's own: the call does not wait.
         """
 
     def check_schema(self) -> None:
@@ -729,7 +729,7 @@ class LockManager(Protocol):
     def try_lock(
         self, key: str, ttl: timedelta | float, wait: timedelta | float = 0, retry_interval: timedelta | float = 0.05
     ) -> Lock | None:
-        """Acquire for *ttl*, or None when somebody else holds it and still does after *wait*. A number is seconds."""
+        """Acquire the lock for *ttl*; None if another holder still has it after *wait*. Numbers are seconds."""
 
     def with_lock(
         self, key: str, ttl: timedelta | float, wait: timedelta | float = 0, retry_interval: timedelta | float = 0.05
@@ -739,7 +739,7 @@ class LockManager(Protocol):
 
 @runtime_checkable
 class AttemptLocks(Protocol):
-    """A lock manager that knows which attempt at a job holds a lock, so that a dead one's lock stops nobody.
+    """A lock manager that knows which attempt at a job holds a lock, so that a dead attempt's lock is taken over.
 
     One without this method works too: then the lock of a dead worker stays until its time has run out.
     """
@@ -767,8 +767,8 @@ class CallLog(Protocol):
     def take(self, limit: Limit, ticket: str, *, stay: bool, ahead: int = 0) -> float:
         """Count a call under this ticket and answer 0, or answer how many seconds it must wait.
 
-        With *stay* the ticket keeps its place among those who wait (first come, first served) and must be shown
-        again within a few seconds, or it loses the place. *ahead* are waiters that the log does not know of.
+        With *stay* the ticket keeps its position in the queue (first come, first served) and must be presented again
+        within a few seconds, or it loses the position. *ahead* is the number of waiters that the log does not know.
         """
 
     def drop(self, limit: Limit, ticket: str) -> None:

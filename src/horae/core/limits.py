@@ -58,10 +58,10 @@ def next_turn(counted: int, ahead: int, max_calls: int) -> tuple[int, int]:
 def turn_at(calls: Sequence[int], ahead: int, *, max_calls: int, window: int, now: int) -> int:
     """Return when a caller with *ahead* others before it may call: *now*, or an instant to come.
 
-    *calls* are the instants that still count, in order. When everyone ahead goes as soon as it may, the answer is
-    exact; when somebody gives up, asking again gives an earlier one.
+    *calls* are the instants that still count, in order. If every caller ahead calls as soon as it may, the answer is
+    exact; if one of them gives up, asking again gives an earlier instant.
     """
-    recent = calls[-max_calls:]  # more than the limit can only be there when somebody has lowered it
+    recent = calls[-max_calls:]  # more than the limit only after it was lowered
     windows, index = next_turn(len(recent), ahead, max_calls)
     start = recent[index] if index < len(recent) else now
     return start + windows * window if windows else now

@@ -129,7 +129,7 @@ def define(
     """Check a declaration and make it a definition; refuse what cannot work.
 
     An *exclusive* job runs once at a time for its concurrency key, which is its name unless given (document 004): to
-    start another is refused, unless the running one has shown no progress for *stale_timeout*.
+    start another is refused, unless the running one has reported no progress for *stale_timeout*.
     """
     if not callable(function):
         raise DefinitionError("job_not_callable", value=repr(function))

@@ -192,7 +192,7 @@ def door(installation: Installation) -> Iterator[Finding]:
         return
     count = _world(installation).store.read(lambda tx: tx.health.count_valid_tokens(installation.now))
     if count or settings.jwt_secret or settings.jwt_jwks_url:
-        yield ok("door", f"the service listens on {host} and asks everybody for a token")
+        yield ok("door", f"the service listens on {host} and requires a token of every caller")
     else:
         yield warning(
             "door",

@@ -134,7 +134,7 @@ class TaskTools:
             str | None, Field(min_length=1, max_length=255, description="Names the event: twice is the same event.")
         ] = None,
     ) -> EventKept:
-        """Say that something happened. Who waits for it is woken; if nobody does, it is kept for a week."""
+        """Post an event. A task that waits for it is woken; without one, the event is kept for a week."""
         here = self._here
         return extend(
             EventKept, here.attention.post(here.lane, key, body, event_id=event_id), durability=here.durability

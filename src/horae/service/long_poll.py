@@ -81,7 +81,7 @@ def give_back(world: World, jobs: Sequence[Job]) -> None:
         try:
             endings.release(world, job.id, job.token, reason="its caller hung up", owner=job.owner)
         except HoraeError as problem:
-            log.warning("%s was claimed for nobody and waits for its lease to run out: %s", job.id, problem)
+            log.warning("%s could not be released and waits until its lease expires: %s", job.id, problem)
 
 
 def _pull(world: World, want: Want) -> list[Job]:
@@ -177,7 +177,7 @@ class Waiter:
 
 
 class Line:
-    """Callers who want the same jobs, first come, first served."""
+    """Waiting callers with the same filter, first come, first served."""
 
     def __init__(self, queues: Sequence[str]) -> None:
         self.queues = frozenset(queues)
@@ -188,7 +188,7 @@ LineKey = tuple[str | None, tuple[str, ...], int]  # owner, queues, and a number
 
 
 class WaitingRoom:
-    """All waiting callers of one service."""
+    """The long polls of one service."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -324,7 +324,7 @@ def _undo(world: World, done: Future[tuple[list[Job], datetime | None]]) -> None
 
 
 def waiting_room_of(app: FastAPI) -> WaitingRoom:
-    """Return the service's one room; created at the first call, from the event loop."""
+    """Return the service's waiting room, made at the first call; call it from the event loop."""
     if not hasattr(app.state, "waiting"):
         app.state.waiting = WaitingRoom()
     found: WaitingRoom = app.state.waiting

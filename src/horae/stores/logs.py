@@ -92,7 +92,7 @@ class Logs:
         return len(rows)
 
     def _with_triggers(self, page: list[Logged]) -> list[Logged]:
-        """Say which of them somebody set off by hand or made up for."""
+        """Add to each run whether it was triggered by hand or by a backfill."""
         asked = {each.run.job_number for each in page if each.run.schedule_id is not None}
         if not asked:
             return page

@@ -20,7 +20,7 @@ from horae.stores.databases.dialects import BY_NAME, NO_ROOM
 from horae.stores.tables import job_indexes, metadata
 
 VERSION_TABLE = "horae_version"
-LOCK = 4_715_113_082  # any number nobody else uses: the advisory lock of our migrations
+LOCK = 4_715_113_082  # the advisory lock of migrations: an arbitrary number that no other program should use
 SCRIPTS = Path(__file__).parent / "migrations"
 # Every version, oldest first: a migration's file begins with its revision. Read from the names, because importing
 # Alembic to ask for them costs more than most commands do.
@@ -70,7 +70,7 @@ def migrate(engine: Engine) -> Schema:
 
 
 def create_all(engine: Engine) -> None:
-    """Return the current tables at once, for a database in memory that nobody will ever migrate."""
+    """Return the current tables at once, for a database in memory that is never migrated."""
     with engine.begin() as connection:
         if _version(connection) is not None:
             return

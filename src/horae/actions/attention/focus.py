@@ -29,7 +29,7 @@ def expire_old(writer: LaneWriter, policy: Policy) -> list[Task]:
     for event in writer.tx.attention.pending_events(writer.lane.number, limit=EXPIRED_BATCH):
         if event.posted_at + policy.keep_events > writer.now:
             break
-        close_event(writer, event, "expired", reason="nobody waited for it")
+        close_event(writer, event, "expired", reason="no task waited for it")
         writer.line("event_expired", None, event=event.number, key=event.key)
     return stay
 

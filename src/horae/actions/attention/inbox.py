@@ -249,7 +249,7 @@ def take_in(writer: LaneWriter, event: Event, rule: Rule, actor: str) -> Event:
     if rule.do == "steer":
         focus = writer.tx.attention.focus(writer.lane.number)
         if focus is None:
-            return close_event(writer, event, "dropped", reason="nobody had the focus")
+            return close_event(writer, event, "dropped", reason="no task had the focus")
         tell_event(writer, focus, "steer", event)
         return close_event(writer, event, "used", task=focus.number)
     if rule.do in ("task", "coalesce"):

@@ -117,7 +117,7 @@ def add(
     delay: Annotated[str | None, typer.Option("--delay", metavar="SPAN", help="Not before 90s, 5m, 2h, 1d …")] = None,
     start_at: Annotated[str | None, typer.Option("--start-at", metavar="INSTANT", help="Not before then.")] = None,
     due_by: Annotated[
-        str | None, typer.Option("--due-by", metavar="INSTANT", help="When the agent is told that its time is up.")
+        str | None, typer.Option("--due-by", metavar="INSTANT", help="Deadline; the agent gets a fact when it passes.")
     ] = None,
     expires_at: Annotated[
         str | None, typer.Option("--expires-at", metavar="INSTANT", help="Cancelled if it has not begun by then.")
@@ -170,7 +170,7 @@ def _event_text(event: PostedEvent) -> str:
     if event.deduplicated:
         return f"event {event.id} is known by this id already: {event.state}"
     to = f" by {event.task}" if event.task else ""
-    states = {"pending": "kept for a task that will wait for it", "late": f"too late, told to {event.task}"}
+    states = {"pending": "kept for a task that will wait for it", "late": f"too late, reported to {event.task}"}
     why = f" ({event.reason})" if event.reason else ""
     return f"event {event.id}: {states.get(event.state, event.state + to)}{why}"
 
@@ -198,7 +198,7 @@ def confirm(
     terminal: Terminal,
     wait: Annotated[int, typer.Argument(metavar="WAIT", min=1, max=2**63 - 1, help="The wait, as show tells it.")],
     approve: Annotated[
-        bool | None, typer.Option("--approve/--deny", help="Yes: exactly that, once. No: the agent is told so.")
+        bool | None, typer.Option("--approve/--deny", help="Yes: exactly that, once. No: the agent gets that answer.")
     ] = None,
     reason: Reason = "",
     lane: LaneOf = None,

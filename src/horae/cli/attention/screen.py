@@ -170,7 +170,7 @@ def heading(view: LaneDetail, now: datetime) -> str:
     from horae.api.values import to_json
 
     lane = view.lane
-    driver_text = f"driven by {lane.driver}" if _is_driven(view, now) else "nobody drives it"
+    driver_text = f"driven by {lane.driver}" if _is_driven(view, now) else "no driver"
     owned_by = "" if lane.owner == "system" else f" of {lane.owner}"
     forbidden = "".join(
         f", {name}={_word(value)}" for name, value in sorted(to_json(view.control).items()) if value not in (None, [])

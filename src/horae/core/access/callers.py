@@ -52,7 +52,7 @@ class Caller:
 
     @property
     def sees(self) -> str | None:
-        """The tenant whose rows it sees; None for everybody's."""
+        """The tenant whose rows it sees; None for those of all tenants."""
         return None if self.is_operator else self.owner
 
     @property
@@ -68,7 +68,7 @@ class Caller:
         return self.sees
 
     def filter_owner(self, asked: str | None) -> str | None:
-        """Return the tenant whose list is meant; None: everybody's, which only an operator sees."""
+        """Return the tenant whose list is meant; None for all tenants, which only an operator sees."""
         return asked if self.sees is None else self.resolve_owner(asked)
 
     @property

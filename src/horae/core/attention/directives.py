@@ -223,8 +223,8 @@ class Fail(Directive):
 class Facts:
     """What an action found or did; partial when it stopped at a safe point inside longer work.
 
-    Whether it can be kept is checked by whoever runs the action: by then the action has happened, and an error here
-    would make it look as if it had not.
+    Whether it can be stored is checked by the driver after the action: an error raised here would look as if the
+    action had not happened.
     """
 
     __slots__ = ("data", "is_partial")

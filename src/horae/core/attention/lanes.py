@@ -33,7 +33,7 @@ ADDRESSED = frozenset({"tasks", "events", "waits", "confirmations", "control", "
 
 
 def lane_name(text: str) -> str:
-    """A name that an agent's lane may have; over HTTP what is behind the lane must not be taken for a part of it."""
+    """Return a valid name of a lane; refuse one that contains a path which the service has below every lane."""
     taken = next((part for part in name(text, "lane", 200).split("/")[1:] if part in ADDRESSED), None)
     if taken is not None:
         raise InvalidName("lane_name_taken", name=text, taken=taken)

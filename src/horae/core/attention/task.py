@@ -113,7 +113,7 @@ class Control:
         return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()[:16]
 
 
-CLOSED = Control(auto_continue=False, confirm_everything=True)  # when nobody can say what is allowed
+CLOSED = Control(auto_continue=False, confirm_everything=True)  # when the control function fails
 
 
 @dataclass(frozen=True, slots=True)

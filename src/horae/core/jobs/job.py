@@ -130,7 +130,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which jobs somebody wants to see; None means any."""
+    """A filter for jobs; None means any."""
 
     states: tuple[str, ...] = ()
     queue: str | None = None
@@ -400,7 +400,7 @@ def _death(job: Job, change: Change, now: datetime) -> Entry:
 
 
 def is_silent(job: Job, stale_timeout: timedelta, now: datetime) -> bool:
-    """Return whether a running job has shown no progress for longer than its definition allows."""
+    """Return whether a running job has reported no progress for longer than its definition allows."""
     seen = max((moment for moment in (job.started_at, job.progressed_at) if moment is not None), default=job.created_at)
     return job.state == "running" and now - seen > stale_timeout
 

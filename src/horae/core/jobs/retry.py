@@ -62,7 +62,7 @@ class Retry:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise DefinitionError("retry_kind_unknown", kind=self.kind, choices=list(KINDS))
-        if self.kind == "none":  # whoever writes only the kind, as JSON may, means one attempt
+        if self.kind == "none":  # JSON may give only the kind, which means one attempt
             object.__setattr__(self, "attempts", 1)
             object.__setattr__(self, "delay", timedelta(0))
         if not isinstance(self.attempts, int) or isinstance(self.attempts, bool):

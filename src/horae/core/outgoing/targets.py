@@ -23,7 +23,7 @@ _UNCLEAR = set('\\<>"^`{|}')
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A place to call. Its text names no path and no query: those may hold secrets, and errors are shown."""
+    """The target of a call. Its text has no path and no query: they may hold secrets, and errors are shown."""
 
     scheme: str
     host: str | Address

@@ -94,7 +94,7 @@ def admits(schedule: Schedule, unfinished: Unfinished) -> bool:
 
 
 def _find_silent(schedule: Schedule, unfinished: Unfinished, now: datetime) -> tuple[int, ...]:
-    """Return running jobs that have shown no progress for longer than the schedule allows."""
+    """Return running jobs that have reported no progress for longer than the schedule allows."""
     allowed = schedule.stale_timeout
     if allowed is None:
         return ()

@@ -1,4 +1,4 @@
-"""How a declared job is doing, as document 003's snapshot tells it; the counts are of the whole cluster."""
+"""The status of a declared job, as in document 003's snapshot; the counts are of the whole cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What whoever writes a schedule should know about it: changes of clocks, and where dialects of cron differ.
+"""Notes for the author of a schedule: changes of clocks, and where dialects of cron differ.
 
 Nothing is guessed from the text. What a change of clocks does is found by asking the engine for the fires around it and
 the same calendar, in a zone without changes, for the times of day that it skips or repeats. A note is a value with a
@@ -20,7 +20,7 @@ from horae.core.time.instants import MICROSECOND, later
 from horae.core.time.zones import spans_of, zone_named
 
 AHEAD = timedelta(days=396)  # thirteen months: every yearly change of clocks, once at least
-OFTEN = 1440  # fires a day from which on somebody should have meant it
+OFTEN = 1440  # fires a day from which on a note asks whether that is meant
 RARE = timedelta(days=366)
 _DAY = timedelta(days=1)
 _WINDOWS = (timedelta(hours=3), timedelta(days=3))  # where the fires before a change are looked for

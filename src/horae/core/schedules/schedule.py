@@ -39,7 +39,7 @@ MAX_TITLE = 255
 MAX_FIRES = 2**31 - 1
 SPANS = ("initial_delay", "spread", "grace", "jitter")
 LIMITS = ("timeout", "lock_ttl", "stale_timeout")  # None: there is none
-# What a value must be at all, before anybody compares it with something.
+# The types of values, checked before they are compared.
 SHAPES: tuple[tuple[type, str, tuple[str, ...]], ...] = (
     (str, "text", ("expression", "zone")),
     (bool, "True or False", ("enabled", "lenient")),

@@ -1,4 +1,4 @@
-"""How a schedule stands, in one word, and why it does not fire: every reason that holds, the strongest first."""
+"""The status of a schedule in one word, and why it does not fire: every reason that holds, the strongest first."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from horae.core.time.instants import iso
 from horae.errors import InvalidInput
 
 ScheduleStatus = Literal["active", "disabled", "paused", "inactive", "follows", "local", "resting", "ended"]
-PATIENCE = timedelta(seconds=5)  # so long a worker may be on its way before its absence is the reason
+PATIENCE = timedelta(seconds=5)  # a due fire is this late before a missing worker is named as the reason
 
 
 def schedule_status(schedule: Schedule) -> ScheduleStatus:
-    """Return the word for a list: the strongest reason not to fire by itself, or ``active``."""
+    """Return the status: the strongest reason not to fire by itself, or ``active``."""
     if schedule.inactive is not None:
         return "inactive"
     if not schedule.is_on:
@@ -43,7 +43,7 @@ def describe_or_explain(schedule: Schedule) -> str:
 
 
 def why_silent(schedule: Schedule, now: datetime) -> tuple[Reason, ...]:
-    """Return why it has no fire ahead at the time it names; nothing when it will simply fire."""
+    """Return why the schedule will not fire at its next time; nothing if it will."""
     return tuple(_stopped(schedule)) + tuple(_by_nature(schedule, now))
 
 
@@ -56,7 +56,7 @@ def _stopped(schedule: Schedule) -> Iterator[Reason]:
         yield Reason("disabled", f"it is disabled (by {schedule.sources.get('enabled', 'default')})")
     if schedule.paused_at is not None:
         because = f": {schedule.pause_reason}" if schedule.pause_reason else ""
-        by = schedule.paused_by or "somebody"
+        by = schedule.paused_by or "an unknown caller"
         yield Reason("paused", f"it was paused by {by} at {iso(schedule.paused_at)}{because}")
 
 

@@ -1,7 +1,7 @@
 """Extend locks while their jobs run, from a thread of its own.
 
 A lock is extended after a third of its lifetime, so that a run may outlast the lifetime while a process that hangs
-loses its lock. The run is told when its lock is lost.
+loses its lock. A run whose lock is lost is asked to stop.
 """
 
 from __future__ import annotations

@@ -311,7 +311,7 @@ class Reasons(BaseModel):
     def of(cls, job: Job, reasons: tuple[Reason, ...]) -> Self:
         def text_of(reason: Reason) -> str:
             if reason.code == "no_worker":  # callers over HTTP are not listed as workers
-                return f"{reason.text} by itself; it waits for somebody to pull"
+                return f"{reason.text} by itself; it waits until a worker pulls"
             return reason.text.replace(prefix_of(job.owner), "") if job.concurrency_key else reason.text
 
         shapes = [ReasonShape(code=reason.code, text=text_of(reason)) for reason in reasons]

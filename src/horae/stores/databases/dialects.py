@@ -28,7 +28,7 @@ class Dialect:
     rows_need_values: bool  # (a, b) IN (VALUES (1, 2)) instead of (a, b) IN ((1, 2))
     time_micros: str  # the database's own time in microseconds, NULL where the system's clock rules
     no_limits: tuple[str, ...] = ()  # lift every limit of a session of ours
-    limits_end_with_transaction: bool = True  # so that lifting them concerns nobody else
+    limits_end_with_transaction: bool = True  # so that lifting them affects no other transaction
 
 
 SQLITE = Dialect(

@@ -116,7 +116,7 @@ class Notifier:
         connection.execute("SELECT pg_notify(%s, '')", [CHANNEL])  # our own ping: does a hint arrive at all?
         silent, quiet = True, 0.0
         patience = max(LISTEN_STEP, (self._source.timeouts.silence - self._source.timeouts.ping).total_seconds())
-        self._source.tell_listeners("*")  # whatever came while nobody listened
+        self._source.tell_listeners("*")  # notifications may have been missed while not connected
         while not self._ended.is_set():
             quiet += LISTEN_STEP
             for note in connection.notifies(timeout=LISTEN_STEP, stop_after=1):

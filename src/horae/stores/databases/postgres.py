@@ -89,7 +89,7 @@ def _listed(prefix: str, names: Iterable[str]) -> str:
 # Ends a batch in one statement: fenced delete of the jobs, feeding their final run rows; tells which were accepted.
 # The lateral lookup and `= ANY(ARRAY(…))` leave the planner no choice but the primary key; as a plain join it read the
 # whole table, or compared every ending with every job. For the same reason the state is compared as an expression:
-# nobody shall walk the index of leases, full of entries that have just died, to find one job by its number.
+# the planner must not scan the index of leases, full of dead entries, to find one job by its number.
 FINISH = (
     f"WITH {_ENDINGS}, held AS MATERIALIZED (SELECT j.*, {_listed('e.', ENDING)}, e.state FROM ended e "
     f"CROSS JOIN LATERAL (SELECT id, token, {', '.join((*ATTEMPT, *SNAPSHOT))} FROM horae_jobs WHERE id = e.id "
@@ -224,7 +224,7 @@ class PostgresStore(SqlStore):
         try:
             yield connection
         except BaseException as problem:
-            connection.close()  # whatever state it is in, nobody else shall find out
+            connection.close()  # its state is unknown: it must not return to the pool
             if isinstance(problem, psycopg.OperationalError) and not isinstance(problem, RETRIED):
                 self._drop_spares()  # they lead to the same server; each would cost another caller a timeout
             raise

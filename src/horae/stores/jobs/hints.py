@@ -1,9 +1,9 @@
-"""Where the last full claim of a queue ended, so that the next one need not walk over its remains.
+"""Remember where the last full claim of a queue ended, so that the next one need not scan dead index entries.
 
-Claimed rows leave dead entries at the head of PostgreSQL's index of waiting jobs. While somebody holds an old snapshot
-they cannot be cleaned away, and every claim walks over all of them: a worker that drained 100,000 jobs lost half of its
-speed (docs/decisions/0023-claim-hints.md). A hint is only an optimisation. It is dropped when a claim comes back short,
-when anybody announces new work, and after a second, because jobs may have been put back behind it.
+Claimed rows leave dead entries at the head of PostgreSQL's index of waiting jobs. While a transaction holds an old
+snapshot they cannot be removed, and every claim scans all of them: a worker that drained 100,000 jobs lost half of its
+speed (docs/decisions/0023-claim-hints.md). A hint is only an optimisation. It is dropped when a claim returns fewer
+jobs than asked for, when new work is announced, and after a second, because jobs may have been put back behind it.
 """
 
 from __future__ import annotations

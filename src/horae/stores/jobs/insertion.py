@@ -181,7 +181,7 @@ class Insertion:
         return [answer.inserted_primary_key[0] for answer in answers]  # type: ignore[index]
 
     def _register_names(self, new: Sequence[NewJob], numbers: Sequence[int], now: datetime) -> list[Placed]:
-        """Take the names of fresh jobs; whoever lost a race for one becomes the winner's duplicate."""
+        """Take the names of new jobs; a job that lost the race for its name becomes a duplicate of the winner."""
         rows = [
             {"scope": name[0], "owner": name[1], "name": name[2], "job_id": number,
              "request_hash": _stored_hash(name, job), "created_at": micros(now)}

@@ -48,7 +48,7 @@ def add_removed(driver: Driver, dialect: Dialect, removed: Iterable[Removed]) ->
     numbers = [int(name) for scope, name in counts if scope == SCHEDULE]
     known = {str(number) for number in _known_schedules(driver, numbers)}
     before, behind = dialect.insert_ignore
-    for scope, name in sorted(counts):  # in one order, so that nobody waits in a circle
+    for scope, name in sorted(counts):  # in one order, against deadlocks
         if scope == HANDLER or name in known:
             added = f"{before} horae_run_totals (scope, name, run_count, fail_count) VALUES (%s, %s, 0, 0) {behind}"
             driver.change(added, [scope, name])
@@ -60,7 +60,7 @@ def add_removed(driver: Driver, dialect: Dialect, removed: Iterable[Removed]) ->
 
 
 def _known_schedules(driver: Driver, numbers: list[int]) -> list[int]:
-    """Return those that still exist; nobody asks for the counts of one that was deleted."""
+    """Return those that still exist; the counts of a deleted one are of no use."""
     if not numbers:
         return []
     sql = f"SELECT id FROM horae_schedules WHERE id IN ({marks(len(numbers))})"

@@ -14,7 +14,7 @@ from horae.core.time.instants import micros
 from horae.ports import ScheduledTaskRun
 from horae.stores.tables import JOBS, RUNS, SCHEDULES, fires, jobs, running_run, runs, schedules
 
-# What was given back or put off is not a run; what was called off is one only if it had begun.
+# Released and snoozed attempts are no runs; a cancelled one is a run only if it had begun.
 RAN = ("succeeded", "failed", "timed_out", "lost", "cancelled")
 LIVE = ("queued", "running")
 
@@ -26,7 +26,7 @@ class ScheduledTasks:
         self.connection = connection
 
     def get(self, task_id: str, owner: str | None, *, lock: bool = False) -> Schedule | None:
-        """Return a task by its id; only for an operator, whose *owner* is None, every tenant is looked through."""
+        """Return a task by its id; with *owner* None, which is for operators, of any tenant."""
         query = select(*SCHEDULES.select).where(schedules.c.schedule_key == task_id, _is_task())
         query = query if owner is None else query.where(schedules.c.owner == owner)
         row = self.connection.execute(query.with_for_update() if lock else query).first()
@@ -35,10 +35,10 @@ class ScheduledTasks:
     def find(
         self, owner: str | None, *, limit: int, after: tuple[str, int, int] | None, queues: Collection[str] = ()
     ) -> list[Schedule]:
-        """Return the last changed first; everybody's go tenant by tenant, along the same index.
+        """Return tasks, the last changed first; those of all tenants in order of tenants, along the same index.
 
-        *after* is owner, change (in microseconds) and number of the last one of the page before. With *queues*, only
-        those that fire into one of them.
+        *after* is owner, change (in microseconds) and number of the last task of the previous page. With *queues*,
+        return only tasks that fire into one of them.
         """
         c = schedules.c
         order = (c.updated_at.desc(), c.id.desc())

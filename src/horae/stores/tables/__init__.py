@@ -1,4 +1,4 @@
-"""The tables, one module per room; whoever writes SQL takes them from here.
+"""The tables, one module per room; import them from here.
 
 All names begin with ``horae_`` so that the tables can live inside an application's own database. Instants are
 integer microseconds, JSON is stored and read as text, states are words.
