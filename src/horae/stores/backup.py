@@ -105,7 +105,7 @@ def is_open_elsewhere(path: Path) -> bool:
         return False
     with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
         try:
-            connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # refused while another process has it open, even idle
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # refused while another process has it open
             connection.execute("BEGIN EXCLUSIVE")
             connection.execute("ROLLBACK")
         except sqlite3.OperationalError as problem:

@@ -156,7 +156,7 @@ def _apply_filter(query: Select[Any], source: Any, wanted: LogFilter) -> Select[
 
 
 def _forgettable(before: datetime) -> tuple[ColumnElement[bool], ...]:
-    """An earlier attempt of a job that is still there, waiting, running or dead, is part of that job's story."""
+    """Return the condition of runs that may be deleted: not the earlier attempts of a job that still exists."""
     return runs.c.finished_at < micros(before), ~exists().where(jobs.c.id == runs.c.job_id)
 
 

@@ -152,9 +152,9 @@ class Lab:
                 )
 
     async def sleep(self, duration: timedelta | float) -> None:
-        """For a handler that belongs to the test: work for that long; the lease is kept, as a worker keeps it.
+        """Let a handler of the test work for a virtual time; its lease is renewed, as by a worker.
 
-        Nothing else runs meanwhile: the lab has one pair of hands.
+        Nothing else runs meanwhile: the lab runs one handler at a time.
         """
         ctx = self._running_context("sleep")
         end = self.now + span(duration)
@@ -165,9 +165,9 @@ class Lab:
                 ctx.cancel()
 
     async def freeze(self, duration: timedelta | float) -> None:
-        """For a handler that belongs to the test: the whole process stands still, and its lease is not renewed.
+        """Suspend the process for a virtual time, from a handler of the test; its lease is not renewed.
 
-        If that takes longer than the lease, the job is handed on and the late ending of this attempt is refused.
+        If that takes longer than the lease, the job is handed on and the late outcome of this attempt is refused.
         """
         self._running_context("freeze")
         self.clock.advance(span(duration))

@@ -57,7 +57,7 @@ def lanes(
     owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this owner's.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=MANY, help="How many.")] = 100,
 ) -> None:
-    """Every agent's lane, with what it attends to now."""
+    """List the lanes of all agents, each with its focus."""
     with reached(terminal) as here:
         found = here.attention.lanes(owner=owner, limit=limit)
         views = [here.attention.get(each.name, owner=each.owner) for each in found]
@@ -74,7 +74,7 @@ def show(
     lane: LaneOf = None,
     owner: OwnerOf = None,
 ) -> None:
-    """One lane as it is now, or one of its tasks.
+    """Show a lane as it is now, or one of its tasks.
 
     FOCUS is what the agent is at, STACK what was interrupted (the first comes back first), BACKLOG what is ready in
     the order in which it would be served, WAITING what is waited for and how long still.
@@ -226,7 +226,7 @@ def journal(
     lane: LaneOf = None,
     owner: OwnerOf = None,
 ) -> None:
-    """What happened, line by line."""
+    """Print the journal of a lane, line by line."""
     with reached(terminal) as here:
         name, owned_by = resolve_lane(here, lane, owner)
         page = here.attention.journal(name, since=since, task=task, owner=owned_by).page(limit=limit)
@@ -243,7 +243,7 @@ def at(
     lane: LaneOf = None,
     owner: OwnerOf = None,
 ) -> None:
-    """The lane as it was after a line of its journal."""
+    """Show a lane as it was after a line of its journal."""
     with reached(terminal) as here:
         name, owned_by = resolve_lane(here, lane, owner)
         past = here.attention.at(name, line, owner=owned_by)

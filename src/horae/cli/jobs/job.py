@@ -198,7 +198,7 @@ def list_(
 
 @command(group, "show", by_url=True)
 def show(terminal: Terminal, job_id: JobId) -> None:
-    """One job: its state, why, runs and error."""
+    """Show a job: its state, why, runs and error."""
     with reached(terminal) as here, here.moment():
         job = here.jobs.get(job_id)
         past = here.jobs.runs(job_id)

@@ -80,7 +80,7 @@ OPERATOR = Rules(trusted=True)
 
 
 def target_of(url: str) -> Target:
-    """The target that a URL names, or a refusal; never repeats the URL, which may hold secrets."""
+    """Return the target of a URL, or refuse it; the error never repeats the URL, which may hold secrets."""
     if not isinstance(url, str) or len(url) > LONGEST_URL:
         raise AddressRefused("url_too_long", most=LONGEST_URL)
     parts = _URL.fullmatch(url)

@@ -123,7 +123,7 @@ def _in_fold(rule: Cron, change: Change, readings: tuple[datetime, ...]) -> Effe
 
 
 def _rhythm_in_gap(rule: Cron, undisturbed: Cron, change: Change, readings: tuple[datetime, ...]) -> Effect:
-    """A gap has no such minutes. Even, when as much time passes to the next fire as on a clock that runs through."""
+    """Describe a repeating rule in a gap: even if the time to the next fire is that of a clock without the gap."""
     following = rule.next_after(change.at - MICROSECOND)
     for window in _WINDOWS:
         past = [*rule.between(change.at - window, change.at - MICROSECOND)][-1:]
@@ -136,7 +136,7 @@ def _rhythm_in_gap(rule: Cron, undisturbed: Cron, change: Change, readings: tupl
 
 
 def _on_interval(rule: Every, change: Change) -> Effect:
-    """An interval counts elapsed time; only what wall clocks show at its fires may move."""
+    """Describe the effect on an interval: it counts elapsed time, so only the wall clock times of its fires move."""
     following = rule.next_after(change.at - MICROSECOND)
     moves = rule.anchor == "start" and following is not None and change.size % rule.period
     return Effect(change, "shifted" if moves else "untouched", fires=() if following is None else (following,))
@@ -171,7 +171,7 @@ def _about_days(rule: Cron) -> Iterator[Note]:
 
 
 def _about_steps(rule: Cron) -> Iterator[Note]:
-    """A step that does not divide its field begins anew where the field does."""
+    """Note a step that does not divide its field: it starts again with each new value of the next field."""
     parsed, columns = rule.parsed, _columns(rule)
     fields = ((MINUTE, parsed.minutes), (HOUR, parsed.hours), (DAY, parsed.days), (MONTH, parsed.months),
               (WEEKDAY, parsed.weekdays))  # fmt: skip

@@ -149,7 +149,7 @@ async def list_(
     cursor: Cursor = None,
     rooms: CallerRooms = rooms_for(ScheduledTasks.list),
 ) -> Response:
-    """An operator sees those of all users, user by user, or of `user_id`."""
+    """An operator sees the tasks of all users, in order of users, or those of `user_id`."""
     return answer(await rooms.scheduled_tasks.list(user_id=user_id, lang=lang).page(cursor, limit=limit))
 
 
@@ -222,8 +222,10 @@ async def change(
     reason: ReasonQuery = "",
     rooms: CallerRooms = rooms_for(ScheduledTasks.change),
 ) -> Response:
-    """What is left out, or null, stays. `next_run_at` is computed anew when type, expression, zone or `enabled` change.
-    A running attempt is left alone; a lock that has run out is released.
+    """Fields that are left out or null stay unchanged.
+
+    `next_run_at` is computed again when type, expression, zone or `enabled` change. A running attempt goes on; an
+    expired lock is released.
     """
     versions = versions_from(if_match)
     changed = await rooms.scheduled_tasks.change(task_id, version=versions, reason=reason, lang=lang, **body.terms)
@@ -240,7 +242,7 @@ async def delete(
     reason: ReasonQuery = "",
     rooms: CallerRooms = rooms_for(ScheduledTasks.delete),
 ) -> None:
-    """Its runs go with it. What waits is withdrawn; an attempt under way goes on to its end."""
+    """Its runs are deleted too. A waiting run is withdrawn; an attempt under way goes on to its end."""
     await rooms.scheduled_tasks.delete(task_id, version=versions_from(if_match), reason=reason)
 
 
@@ -251,7 +253,7 @@ async def delete(
 async def runs(
     task_id: str, limit: Limit = 50, cursor: Cursor = None, rooms: CallerRooms = rooms_for(ScheduledTasks.runs)
 ) -> Response:
-    """An attempt under way is among them."""
+    """The list includes an attempt under way."""
     return answer(await rooms.scheduled_tasks.runs(task_id).page(cursor, limit=limit))
 
 
@@ -273,7 +275,7 @@ async def trigger(
 async def preview(
     task_id: str, lang: RequestLanguage, count: Count = 5, rooms: CallerRooms = rooms_for(ScheduledTasks.preview)
 ) -> Response:  # fmt: skip
-    """In UTC and in its zone, with what each change of clocks does to it."""
+    """Times are given in UTC and in the task's zone, with the effect of each change of clocks."""
     return answer(await rooms.scheduled_tasks.preview(task_id, count=count, lang=lang))
 
 
@@ -295,8 +297,9 @@ async def release(
     body: ReasonBody = NO_REASON,
     rooms: CallerRooms = rooms_for(ScheduledTasks.release),
 ) -> Response:
-    """For a lock that will not go away. The task runs again at once; if the worker is alive after all, it runs twice,
-    and what the first one says no longer counts.
+    """Use it for a lock whose worker is dead. The task runs again at once.
+
+    If that worker is alive after all, the task runs twice, and the first worker's result is refused.
     """
     return _tagged(await rooms.scheduled_tasks.release(task_id, reason=body.reason, lang=lang))
 

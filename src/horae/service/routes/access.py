@@ -132,7 +132,7 @@ async def list_tokens(
 async def revoke_token(
     token_id: TokenId, reason: ReasonQuery = "", rooms: CallerRooms = rooms_for(Tokens.revoke)
 ) -> Response:
-    """From the next request on. Revoking twice is no mistake."""
+    """The token is refused from the next request on. Revoking it again is no error."""
     return answer(await rooms.tokens.revoke(token_id, reason=reason))
 
 

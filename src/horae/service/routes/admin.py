@@ -104,7 +104,7 @@ async def clean_runs(body: CleanRuns, rooms: CallerRooms = rooms_for(Admin.clean
     response_model=Page[Definition],
 )  # fmt: skip
 async def list_definitions(rooms: CallerRooms = rooms_for(Admin.definitions)) -> Response:
-    """By name. A tenant sees what is open to tenants, and nothing of who stored it."""
+    """Definitions are in order of names. A tenant sees those open to tenants, without who stored them."""
     return answer(await rooms.admin.definitions())
 
 

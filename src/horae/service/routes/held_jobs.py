@@ -152,7 +152,7 @@ async def ack(job_id: JobId, body: Ack, rooms: CallerRooms = rooms_for(Jobs.ack)
 async def fail(
     job_id: JobId, body: Fail, request: Request, later: BackgroundTasks, rooms: CallerRooms = rooms_for(Jobs.fail)
 ) -> Response:
-    """It is tried again by its policy or after `retry_delay`, or is dead when its attempts are used up."""
+    """The job is retried by its policy or after `retry_delay`; it is dead when its attempts are used up."""
     job = await rooms.jobs.fail(job_id, **body.model_dump())
     report_dead(request, later, [job.id] if job.state == "dead" else [])
     return answer(job)
@@ -163,7 +163,7 @@ async def fail(
     responses=refuses(404, 409),
 )  # fmt: skip
 async def release(job_id: JobId, body: Release, rooms: CallerRooms = rooms_for(Jobs.release)) -> Response:
-    """At once, and no attempt is counted."""
+    """The job is due again at once, and no attempt is counted."""
     return answer(await rooms.jobs.release(job_id, body.token, reason=body.reason))
 
 

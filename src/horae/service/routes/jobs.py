@@ -138,7 +138,7 @@ async def list_(
     cursor: Cursor = None,
     rooms: CallerRooms = rooms_for(Jobs.list),
 ) -> Response:
-    """Every word narrows the list."""
+    """Each filter narrows the list."""
     found = rooms.jobs.list(
         state=state, queue=queue, handler=handler, tag=tag, key=key,
         object_type=object_type, object_id=object_id, owner=owner,
@@ -204,7 +204,7 @@ async def cancel(job_id: JobId, body: ReasonBody = NOTHING, rooms: CallerRooms =
     responses=refuses(404, 409),
 )  # fmt: skip
 async def revive(job_id: JobId, body: ReasonBody = NOTHING, rooms: CallerRooms = rooms_for(Jobs.revive)) -> Response:
-    """All its attempts again, due now."""
+    """The job is due now, with all its attempts again."""
     return answer(await rooms.jobs.revive(job_id, reason=body.reason))
 
 
@@ -226,7 +226,7 @@ async def reschedule(job_id: JobId, body: Reschedule, rooms: CallerRooms = rooms
     responses=refuses(404, 409),
 )
 async def rerun(job_id: JobId, body: Rerun = AGAIN, rooms: CallerRooms = rooms_for(Jobs.rerun)) -> Response:
-    """With its payload, or with another one; `rerun_of` of the new job names the old one."""
+    """Makes a new job with the same payload or another one; its `rerun_of` names the old job."""
     return answer(await rooms.jobs.rerun(job_id, payload=body.payload, reason=body.reason), 201)
 
 

@@ -124,5 +124,5 @@ async def reset_limit(
 
 @router.get("/workers", operation_id="list_workers", summary="Who works here", response_model=Page[Worker])
 async def list_workers(rooms: CallerRooms = rooms_for(Workers.list)) -> Response:
-    """For operators; to a tenant, none of them is its own. Workers that claim over HTTP do not register."""
+    """Operators see all workers, tenants see none. Workers that claim over HTTP do not register."""
     return answer(await rooms.workers.list())

@@ -108,7 +108,7 @@ async def list_(
     cursor: Cursor = None,
     rooms: CallerRooms = rooms_for(Schedules.list),
 ) -> Response:
-    """Every word narrows the list."""
+    """Each filter narrows the list."""
     found = rooms.schedules.list(
         owner=owner, group=group, handler=handler, kind=kind, mode=mode, enabled=enabled, declared=declared
     )
@@ -187,7 +187,7 @@ async def trigger(
 async def backfill(
     key: ScheduleKey, body: BackfillRange, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.backfill)
 ) -> Response:
-    """Only what lies behind and never became a job; at most 10,000 fires with one call."""
+    """Makes jobs only for past fires that never became a job; at most 10,000 with one call."""
     how: Any = {"spread": body.spread, "dry_run": body.dry_run, "reason": body.reason}
     return answer(await rooms.schedules.backfill(key, body.start, body.end, owner=owner, **how))
 
@@ -217,7 +217,7 @@ async def history(
     owner: Tenant = None,
     rooms: CallerRooms = rooms_for(Schedules.history),
 ) -> Response:
-    """The newest first. All records of one instant stay together, so a page may be a little longer than asked for."""
+    """Newest first. All records of one instant stay together, so a page may be a little longer than asked for."""
     await refuse_ambiguous(rooms, f"the history of {key!r}", f"{key}/history", owner)
     return answer(await rooms.schedules.history(key, owner=owner).page(cursor, limit=limit))
 
@@ -252,7 +252,7 @@ async def change(
     owner: Tenant = None,
     rooms: CallerRooms = rooms_for(Schedules.change),
 ) -> Response:
-    """Only what is named; the next fire is computed anew. With `If-Match`, only if it was not changed meanwhile."""
+    """Changes only the given fields and computes the next fire again. With `If-Match`, only that version."""
     version, timing = version_from(if_match), value_of(Timing, body)
     return _tagged(await rooms.schedules.change(key, version=version, owner=owner, reason=body.reason, **timing))
 
@@ -267,7 +267,7 @@ async def delete(
     reason: Annotated[AuditReason, Query()] = "",
     rooms: CallerRooms = rooms_for(Schedules.delete),
 ) -> None:
-    """Its fires go with it; jobs that it made live on."""
+    """Its fires are deleted too; its jobs stay."""
     await rooms.schedules.delete(key, owner=owner, reason=reason)
 
 
@@ -281,7 +281,7 @@ async def forecast(
     owner: Tenant = None,
     rooms: CallerRooms = rooms_for(Schedules.forecast),
 ) -> Response:
-    """As the rules say now: what is paused or off does not fire, and later changes are not foreseen."""
+    """Computed from the current rules: paused and disabled schedules do not fire."""
     return answer(await rooms.schedules.forecast(hours=hours, owner=owner, limit=limit))
 
 

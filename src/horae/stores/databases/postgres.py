@@ -119,11 +119,13 @@ ADMITTED = (
 
 @lru_cache(maxsize=64)
 def claim_sql(order: str | None, limit: int) -> str:
-    """One claim, band by band, in one statement. The inner limit is a literal, so that the planner trusts the
-    index; the outer one is exact, and no more rows are locked than it lets through.
+    """Return the SQL of one claim, band by band, in one statement.
 
-    A queue with settings of its own, a candidate with a concurrency key, or one of a tenant's whose handler is not
-    open, needs the longer way round: then a row marked true comes back, and nothing of that kind has been touched.
+    The inner limit is a literal, so that the planner trusts the index; the outer one is exact, so that no more rows are
+    locked than are claimed.
+
+    A queue with settings of its own, a candidate with a concurrency key, or a tenant's job whose handler is not open
+    needs the longer way: then a row marked true is returned, and no such job has been changed.
     """
     special = "paused_at IS NOT NULL" + ("" if order else " OR sorting <> 'priority'")
     limited = "EXISTS (SELECT 1 FROM horae_limits WHERE name IN ('global', 'queue:' || %s) OR name LIKE 'group:%%')"
@@ -148,7 +150,7 @@ def claim_sql(order: str | None, limit: int) -> str:
 
 
 def _endings(settlements: Iterable[Settlement], *, final: bool) -> list[str | None]:
-    """The endings column by column, for unnest."""
+    """Return the outcomes as one list per column, for unnest."""
     return arrays((s.number, s.token, *ending_row(s), s.change.state if final else None) for s in settlements)
 
 
@@ -369,7 +371,7 @@ class PostgresStore(SqlStore):
         return self._alone(lambda driver: instant(driver.rows("SELECT " + self.dialect.time_micros)[0][0]))
 
     def _alone(self, work: Callable[[Driver], T]) -> T:
-        """Without a transaction around it, because an idle worker may say two things a minute, not seven."""
+        """Run a statement without a transaction: an idle worker may send two statements a minute, not seven."""
 
         def attempt() -> T:
             with self.direct() as connection:
@@ -442,7 +444,7 @@ def in_order(jobs: Sequence[Job], order: Order | None) -> list[Job]:
 
 
 def _is_stale(connection: psycopg.Connection[Any]) -> bool:
-    """A server that has gone away leaves something to read on an idle connection: its farewell, or the end."""
+    """Return whether the server has closed an idle connection: then there is something to read, or its end."""
     return connection.closed or bool(sockets.select([connection], [], [], 0)[0])
 
 

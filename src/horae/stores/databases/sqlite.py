@@ -150,7 +150,7 @@ class SqliteStore(SqlStore):
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """The process's turn to write; a thread that already has it would wait for itself."""
+        """Hold the process's write lock; refuse a thread that already holds it, as it would wait for itself."""
         me = threading.get_ident()
         if self._writer == me:
             raise StoreBusy("transaction_nested")

@@ -29,7 +29,7 @@ class Hints:
         return tuple(end[1:3] if band == end[0] else HEAD for band in range(len(PRIORITIES)))
 
     def keep(self, queue: str, taken: Sequence[Job], now: int) -> None:
-        """A claim came back full, in order of priority. The second counts from the last one that began at the head."""
+        """Store where a full claim ended. The hint's second counts from the last claim without a hint."""
         end, last = self._ends.get(queue), taken[-1]
         began = now if end is None or now - end[3] > LASTS else end[3]
         self._ends[queue] = (PRIORITIES.index(last.priority), micros(last.run_at), last.number, began)

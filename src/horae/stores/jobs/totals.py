@@ -97,7 +97,7 @@ def tallies(connection: Connection, scope: str, names: Sequence[Any]) -> dict[An
 
 
 def _names(scope: str) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
-    """How runs and totals name what they belong to."""
+    """Return the columns by which runs and totals are grouped."""
     if scope == HANDLER:
         return runs.c.handler, run_totals.c.name
     return runs.c.schedule_id, cast(run_totals.c.name, BigInteger)

@@ -57,8 +57,9 @@ class ScheduledTasks:
         return [SCHEDULES.read(row) for row in self.connection.execute(query)]
 
     def count_enabled(self, owner: str) -> int:
-        """How many tasks of a tenant may still run by themselves: one that had its only run, and got it over with,
-        counts no more. A run by hand (it has one attempt) makes nothing enabled.
+        """Return how many tasks of a tenant are enabled, that is, may still run by themselves.
+
+        A task whose only run has ended no longer counts. A run by hand (it has one attempt) enables nothing.
         """
         c = schedules.c
         is_on = func.coalesce(c.toggled, c.enabled) == 1
