@@ -1,4 +1,4 @@
-"""What Horae asks of the world: a clock, dice, a store, wake-ups.
+"""Ports: the interfaces that Horae needs, such as a clock, dice, a store and wake-ups.
 
 Stores and actions do not know each other; they meet here. ``World`` bundles the ports for the verbs.
 """
@@ -59,7 +59,7 @@ class Dice(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where an enqueue ended: a new job, or, for a known key, the one that was there."""
+    """The result of an enqueue: a new job, or, for a known key, the existing one."""
 
     number: int
     deduplicated: bool = False
@@ -89,7 +89,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """What a renewal found: who is still held, and who should stop.
+    """The result of a renewal: the jobs that are still held, and those that should stop.
 
     ``busy``: held, but not extended, because a transaction has the row locked. The reaper skips such rows too.
     """
@@ -101,7 +101,7 @@ class Renewed:
 
 @dataclass(frozen=True, slots=True)
 class Upcoming:
-    """What one look at the store tells a sleeping process."""
+    """The result of one peek at the store: when the next work is due, and which held jobs are cancelled."""
 
     next_due_at: datetime | None
     next_expiry_at: datetime | None
@@ -167,7 +167,7 @@ class ScheduleFilter:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What the history knows of a schedule's runs, over the whole cluster."""
+    """A summary of a schedule's runs, over the whole cluster."""
 
     run_count: int = 0
     fail_count: int = 0
@@ -261,7 +261,7 @@ class QueueRows(Protocol):
 
 
 class LimitRows(Protocol):
-    """How many jobs may run at once, and who says so."""
+    """Limits of jobs that run at once, and their sources."""
 
     def lock(self, name: str) -> None: ...
     def sources(self, name: str | None = None, *, app: str | None = None) -> list[LimitSource]: ...
@@ -345,7 +345,7 @@ class ScheduledTaskRows(Protocol):
 
 
 class DefinitionRows(Protocol):
-    """What the house's workers can run, and what of it is open to tenants."""
+    """The handlers of the house's workers, and which of them are open to tenants."""
 
     def get(self, name: str) -> StoredDefinition | None: ...
     def all(self) -> list[StoredDefinition]: ...
@@ -358,7 +358,7 @@ class DefinitionRows(Protocol):
 
 
 class TokenRows(Protocol):
-    """Who may call the service."""
+    """Access tokens of the service."""
 
     def get(self, token_id: str) -> Token | None: ...
     def find(self, owner: str | None, *, limit: int, after: tuple[datetime, str] | None = None) -> list[Token]: ...
@@ -481,7 +481,7 @@ class MetricRows(Protocol):
 
 
 class HealthRows(Protocol):
-    """What may be wrong with an installation, for checks that change nothing."""
+    """Queries for the checks of an installation; they change nothing."""
 
     def due(self, now: datetime) -> list[DueBacklog]: ...
     def expired_leases(self, before: datetime, *, limit: int) -> list[int]: ...
@@ -613,7 +613,7 @@ class Store(Protocol):
 
 
 class JobSource(Protocol):
-    """Where a worker takes jobs from and says how they ended: the store, or a service over HTTP.
+    """The source from which a worker takes jobs and to which it reports outcomes: the store, or a service over HTTP.
 
     Calls block, so a worker makes them in threads, and each of them ends in bounded time. A source that does not answer
     raises ``StoreError`` or ``ServiceUnavailable``; the worker keeps what it has and tries again. To give a job back is
@@ -710,7 +710,7 @@ class Lock(Protocol):
     def key(self) -> str: ...
     @property
     def token(self) -> str:
-        """What proves that it is ours: random, and new for each acquisition."""
+        """The proof of ownership: random, and new for each acquisition."""
 
     def extend(self, ttl: timedelta | float) -> bool:
         """Hold it for *ttl* from now on; false when it is no longer ours."""
@@ -758,7 +758,7 @@ class Limiter(Protocol):
 
 
 class CallLog(Protocol):
-    """Which calls were made in the last window, and who waits to make one: what a rate limiter counts."""
+    """The log of a rate limiter: the calls in the last window, and the waiting tickets."""
 
     @property
     def shared(self) -> bool:

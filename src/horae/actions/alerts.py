@@ -31,7 +31,7 @@ LONGEST_ERROR = 1000
 
 @dataclass(frozen=True, slots=True)
 class Alerts:
-    """Where alerts go. *secret* names the one that signs them."""
+    """The target of alerts. *secret* is the name of the secret that signs them."""
 
     url: str
     stalled_after: timedelta = timedelta(minutes=5)

@@ -58,7 +58,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """When a task will run, stored or not."""
+    """The next runs of a task, stored or not."""
 
     schedule: Schedule
     fires: tuple[datetime, ...]

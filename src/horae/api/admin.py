@@ -35,7 +35,7 @@ class LoggedRun(Run):
 
 @dataclass(frozen=True, kw_only=True)
 class RunsCleaned:
-    """How many runs were forgotten, or in a dry run would be; ``more`` when one call did not reach the end."""
+    """The number of runs deleted, or in a dry run to be deleted; ``more`` when one call did not reach the end."""
 
     __pydantic_config__ = PYDANTIC
 

@@ -60,7 +60,7 @@ class Verification:
 
 
 class Audit(Room[S]):
-    """Who did what to which thing, and why."""
+    """The audit: who did what to which object, and why."""
 
     @PAGES("/audit", *ADMIN)
     def list(

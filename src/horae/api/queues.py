@@ -53,7 +53,7 @@ class LimitSource:
 
 @dataclass(frozen=True, kw_only=True)
 class RunningLimit:
-    """How many jobs may run at once, how many do, and which source decides."""
+    """A limit of jobs that run at once, how many do, and which source decides."""
 
     __pydantic_config__ = PYDANTIC
 
@@ -125,7 +125,7 @@ class Queues(Room[S]):
 
 
 class Limits(Room[S]):
-    """How many jobs run at once; a limit is named ``global``, ``group:etl`` or ``queue:mail``."""
+    """Limits of jobs that run at once; their names are ``global``, ``group:etl`` or ``queue:mail``."""
 
     @GET("/limits", *ADMIN)
     def list(self) -> Call[tuple[RunningLimit, ...]]:

@@ -31,7 +31,7 @@ from horae.errors import (
 
 
 class Exit(enum.IntEnum):
-    """How a command ended, as a shell sees it."""
+    """Exit codes of commands."""
 
     OK = 0
     FAILURE = 1

@@ -32,7 +32,7 @@ Decide = Callable[[Job, str], timedelta | Awaitable[timedelta | None] | None]
 
 @dataclass(frozen=True)
 class Definition:
-    """What may run: a function and the policy of its jobs."""
+    """A job definition: a function and the policy of its jobs."""
 
     name: str
     function: Callable[..., Any]

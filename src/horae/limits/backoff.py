@@ -71,7 +71,7 @@ def _header(headers: Any, wanted: str) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Backoff:
-    """How long and how often to wait; applied to a function, or used once with :meth:`call`."""
+    """A policy of retries after an exceeded limit; applied to a function, or used once with :meth:`call`."""
 
     base: timedelta | float = 3.0
     factor: float = 2.0

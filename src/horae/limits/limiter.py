@@ -217,7 +217,7 @@ class RateLimiter:
 
 
 class _Waited:
-    """How long the callers of this process waited, by the name of the limiter."""
+    """Histograms of the waits of this process, by the name of the limiter."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()

@@ -237,7 +237,7 @@ class WaitingRoom:
             if line.waiters[0] is not waiter:
                 await waiter.sleep(None)
                 continue
-            await asyncio.sleep(0)  # let the news that the caller has hung up come first
+            await asyncio.sleep(0)  # let a disconnect of the caller be noticed first
             if waiter.has_gone():
                 break
             jobs, look_at = await self._claim_in_thread(world, want, caller)

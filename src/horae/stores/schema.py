@@ -30,7 +30,7 @@ HEAD = KNOWN[-1]
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a database has, and what this code wants."""
+    """The schema version of a database, and the one that this code needs."""
 
     found: str | None
     wanted: str = HEAD

@@ -1,4 +1,4 @@
-"""What the three stores have in common: transactions, retries, error words, wake-ups, the control plane."""
+"""The common base of the three stores: transactions, retries, translation of errors, wake-ups, the control plane."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ class Lab:
 
     @property
     def trace(self) -> list[Happening]:
-        """What has happened so far, in order. Two labs with the same seed and story have the same trace."""
+        """The events so far, in order. Two labs with the same seed and story have the same trace."""
         return self._trace.lines()
 
     # -- meddling ------------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ FACT_KINDS: dict[Ending, FactKind] = {  # of the fact that tells cognition of an
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """How an action ended."""
+    """The result of an action."""
 
     ending: Ending
     data: Mapping[str, Any]

@@ -44,7 +44,7 @@ class Triggered:
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """Which fires of a range a backfill makes up for (or, in a dry run, would)."""
+    """The fires of a range for which a backfill makes jobs (or, in a dry run, would)."""
 
     fires: tuple[datetime, ...]
     present: int

@@ -1,4 +1,4 @@
-"""What the operations of the attention room do in this process, on behalf of a caller."""
+"""The operations of attention in this process, on behalf of a caller."""
 
 from __future__ import annotations
 

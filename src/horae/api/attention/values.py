@@ -129,7 +129,7 @@ class AddedTask(TaskDetail):
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """What a task waits for, and until when.
+    """The key that a task waits for, and its deadline.
 
     The kind is ``event``, ``backoff`` (a rest after an error) or ``confirm``: a person must answer. Then ``action`` and
     ``arguments`` say what is asked, ``intent_hash`` binds an approval to them, and ``approved`` is the answer.
@@ -160,14 +160,14 @@ class Wait:
 
 @dataclass(frozen=True, kw_only=True)
 class Confirmation(Wait):
-    """What an agent may not do without a person's word, and for what kind of task it asks."""
+    """An action that needs a person's approval, and the kind of task that asks for it."""
 
     task_kind: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """What became of an event: used, late, dropped by its rule, expired, or pending, which means kept.
+    """An event and its state: used, late, dropped by its rule, expired, or pending, which means kept.
 
     ``task`` is the task that it created, woke or reached.
     """
@@ -204,7 +204,7 @@ class WaitingTask:
 
 @dataclass(frozen=True, kw_only=True)
 class LaneCounts:
-    """How many tasks there are, where a list shows only the first ones."""
+    """The number of tasks, where a list shows only the first ones."""
 
     suspended: int = 0
     ready: int = 0
@@ -214,7 +214,7 @@ class LaneCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class LaneControl:
-    """What an operator forbids an agent; None: nothing."""
+    """The restrictions that an operator sets for an agent; None: no restriction."""
 
     auto_continue: bool | None = None
     allow_interrupt: bool | None = None

@@ -137,7 +137,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a job stands where it stands: a sentence, and a stable code for programs."""
+    """A reason for a job's state: a sentence, and a stable code for programs."""
 
     code: str
     text: str

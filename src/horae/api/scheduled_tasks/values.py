@@ -176,7 +176,7 @@ class ClockChange:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskPreview:
-    """When a task will run, or would, and each change of clocks in the next 13 months."""
+    """The next runs of a task, stored or not, and each change of clocks in the next 13 months."""
 
     __pydantic_config__ = PYDANTIC
 
@@ -191,7 +191,7 @@ class TaskPreview:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskReasons:
-    """How a task stands, and why it does, or does not, run."""
+    """The status of a task, and the reasons why it does or does not run."""
 
     __pydantic_config__ = PYDANTIC
 

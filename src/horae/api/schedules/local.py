@@ -1,4 +1,4 @@
-"""What the operations of the schedules room do in this process, on behalf of a caller."""
+"""The operations of schedules in this process, on behalf of a caller."""
 
 from __future__ import annotations
 

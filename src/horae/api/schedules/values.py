@@ -27,7 +27,7 @@ RULES = ("cron", "every", "once", "after")
 
 
 class Timing(TypedDict, total=False):
-    """What makes a schedule fire, and how: one of cron, every, once and after; spans in seconds or as timedelta."""
+    """The fields of a schedule: one of cron, every, once and after, and options; spans in seconds or as timedelta."""
 
     cron: str
     every: timedelta | float
@@ -101,7 +101,7 @@ def _rule(kind: str, value: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """A schedule and how it stands.
+    """A schedule and its status.
 
     ``sources`` says where each value comes from (code, file, api …); ``toggled`` wins over ``enabled`` until a worker
     of its application starts again; ``tzdata`` is the edition of the zone database behind ``next_fire_at``.
@@ -164,7 +164,7 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """How the runs of a schedule went."""
+    """A summary of the runs of a schedule."""
 
     __pydantic_config__ = PYDANTIC
 
@@ -186,7 +186,7 @@ class ScheduleDetail(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class Fire:
-    """What became of one due fire, or of ``count`` fires missed in a row, up to ``last_at``."""
+    """The record of one due fire, or of ``count`` fires missed in a row, up to ``last_at``."""
 
     __pydantic_config__ = PYDANTIC
 
@@ -295,7 +295,7 @@ class PileUp:
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """What will fire up to ``until``, and the minutes with several fires, the worst first.
+    """The fires up to ``until``, and the minutes with several fires, those with the most first.
 
     ``complete`` says whether that is as far as was asked for; ``total`` counts fires, listed or not.
     """

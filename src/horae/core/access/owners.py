@@ -1,4 +1,4 @@
-"""What an operator may decide about one tenant: which networks it may call, and how much it may have."""
+"""An operator's settings for one tenant: the networks that it may call, and its quotas."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class OwnerSettings:
 
     @property
     def rules(self) -> Rules:
-        """Where its outgoing calls may go."""
+        """The rules for the tenant's outgoing calls."""
         schemes = DEFAULT.schemes | ({"http"} if self.allow_http else frozenset())
         ports = frozenset(self.ports) or DEFAULT.ports | ({DEFAULT_PORTS["http"]} if self.allow_http else frozenset())
         return Rules(schemes, ports, allow_list(self.allow_networks))

@@ -1,4 +1,4 @@
-"""What cognition answers and what actions return: directives, facts, waits.
+"""The answers of cognition and the results of actions: directives, facts, waits.
 
 A directive carries the context to keep: any JSON, stored and given back as it is, never read by the runtime. A wait
 without a finite timeout cannot be built.
@@ -104,7 +104,7 @@ class FactList:
 
 
 class Directive:
-    """What happens next. Every one carries the context to keep and, if it helps the next turn, a note."""
+    """The answer of cognition: what to do next. Each carries the context to keep and, optionally, a note."""
 
     is_final: ClassVar[bool] = False
     context: Any
@@ -221,7 +221,7 @@ class Fail(Directive):
 
 
 class Facts:
-    """What an action found or did; partial when it stopped at a safe point inside longer work.
+    """The result of an action; partial when it stopped at a safe point inside longer work.
 
     Whether it can be stored is checked by the driver after the action: an error raised here would look as if the
     action had not happened.

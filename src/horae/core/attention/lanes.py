@@ -1,4 +1,4 @@
-"""What a lane keeps: itself, its tasks, waits, events, facts, and the lines of its journal.
+"""The rows of a lane: the lane, its tasks, waits, events, facts, and the lines of its journal.
 
 Contexts, payloads and data are kept as the text they came as, so that they go back byte by byte. The journal names
 them by digest: it can prove what was there without repeating it.

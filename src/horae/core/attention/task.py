@@ -78,7 +78,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What the agent's control state allows just now. One that cannot be obeyed cannot be built."""
+    """The agent's control state: what is allowed now. One with invalid values cannot be built."""
 
     auto_continue: bool = True
     allow_interrupt: bool = True
@@ -118,7 +118,7 @@ CLOSED = Control(auto_continue=False, confirm_everything=True)  # when the contr
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """What choosing may know of a task: never its payload, context or kind."""
+    """The part of a task that the choice of the focus depends on: never its payload, context or kind."""
 
     number: int
     state: TaskState
@@ -133,7 +133,7 @@ class Weighed:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Who gets the focus, and whether it comes back from the stack."""
+    """The task that gets the focus, and whether it comes back from the stack."""
 
     number: int
     resumes: bool = False
@@ -144,7 +144,7 @@ Verdict = Literal["go on", "cancel", "hold", "interrupt", "unknown kind"]
 
 @dataclass(frozen=True, slots=True)
 class SafePoint:
-    """What follows at a safe point: the focus goes on, ends, steps aside, or gives way to another task."""
+    """The decision at a safe point: the focus goes on, ends, is held, or is interrupted by another task."""
 
     verdict: Verdict
     by: int | None = None
@@ -233,7 +233,7 @@ DEEDS: tuple[str, ...] = get_args(Deed)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What becomes of a kind of event: a new task, a word to the focus, a merge, a wake-up, or a journal line."""
+    """The rule for a kind of event: make a task, tell the focus, merge, wake a task, or write a journal line."""
 
     event: str
     do: Deed

@@ -229,7 +229,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an attempt ended, as its worker tells it."""
+    """The outcome of an attempt, as its worker reports it."""
 
     ending: Ending
     error: str | None = None  # with "succeeded": why its result could not be kept
@@ -244,7 +244,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What becomes of a running job whose attempt has ended."""
+    """The new state of a running job whose attempt has ended."""
 
     event: str
     state: State

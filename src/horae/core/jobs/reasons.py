@@ -38,7 +38,7 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What stands around a job: its queue, who serves it, who is in its way."""
+    """The surroundings of a job: its queue, the workers of the queue, and the jobs that block it."""
 
     paused_at: datetime | None = None
     paused_by: str | None = None

@@ -21,7 +21,7 @@ MOST = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class LimitSource:
-    """What one source says about a limit. None means no limit; only a verb says so."""
+    """The value of a limit from one source. None lifts the limit, which only a value set by hand can."""
 
     name: str
     app: str

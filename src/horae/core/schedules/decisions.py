@@ -1,4 +1,4 @@
-"""What follows for a schedule whose time has come: which fires run, which are skipped or merged, what is next.
+"""Decide about a due schedule: which fires run, which are skipped or merged, and when the next is due.
 
 Deciding is pure: from a schedule, the time, and what of it is still unfinished follow the fires to record, the jobs to
 run, and the next instant. Whatever the policies say, the counts of the records add up to the fires that have come.

@@ -64,7 +64,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a change of clocks does to a schedule.
+    """The effect of a change of clocks on a schedule.
 
     ``readings`` are the times of day concerned, ``fires`` the instants at which the engine fires because of them. For
     a rhythm in a gap they are the fires on either side, and ``even`` means that their distance is the usual one.

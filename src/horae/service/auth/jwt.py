@@ -41,7 +41,7 @@ Fetch = Callable[[str], bytes]
 
 @dataclass(frozen=True)
 class Rules:
-    """What a JWT must be."""
+    """The requirements for a JWT."""
 
     secret: str | None = None
     jwks_url: str | None = None

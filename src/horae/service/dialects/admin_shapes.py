@@ -44,7 +44,7 @@ def took(span: timedelta | None) -> int | None:
 
 
 class AdminJob(BaseModel):
-    """How one job is doing, over the whole cluster."""
+    """The status of one job, over the whole cluster."""
 
     model_config = ConfigDict(
         json_schema_extra={

@@ -48,7 +48,7 @@ class RetryShape(Body):
 
 
 class RetryPolicy(BaseModel):
-    """What follows a failure."""
+    """The retry policy of a job."""
 
     kind: str = Field(examples=["fixed"])
     delay_sec: float = Field(examples=[300])
@@ -330,7 +330,7 @@ class RescheduleJob(ReasonBody):
 
 
 class ReviveJobs(ReasonBody):
-    """Which dead letters; every word narrows. Counts first: only `dry_run: false` changes anything."""
+    """A filter for dead letters. By default they are only counted; `dry_run: false` revives them."""
 
     queue: Annotated[str, Field(max_length=100)] | None = None
     handler: Annotated[str, Field(max_length=200)] | None = None

@@ -40,7 +40,7 @@ Overlap = Annotated[
 
 
 class NewToken(ReasonBody):
-    """Whose token it is, and what it may do."""
+    """The owner of a new token, and its permissions."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"owner": "alice", "scopes": ["tasks", "worker"], "expires_in": 7776000}]}
@@ -96,7 +96,7 @@ class PutSecret(ReasonBody):
 
 
 class RotateSecret(ReasonBody):
-    """How long the old secret still signs."""
+    """The time for which the old secret still signs."""
 
     keep_previous_for: Overlap = OVERLAP.total_seconds()
 

@@ -26,7 +26,7 @@ MOST = 1000
 
 
 class CleanRuns(ReasonBody):
-    """Which runs are forgotten: give `before` or `older_than`. Only `dry_run: false` removes anything."""
+    """The runs to delete: give `before` or `older_than`. By default they are only counted."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"older_than": 1209600}]})
 

@@ -97,7 +97,7 @@ class NewEvent(Body):
 
 
 class CancelTask(ReasonBody):
-    """How a task ends."""
+    """Options of cancelling a task."""
 
     graceful: StrictBool = Field(default=False, description="Let a running task clean up, in a few steps.")
 
@@ -111,7 +111,7 @@ class AnswerConfirmation(ReasonBody):
 
 
 class SetControl(ReasonBody):
-    """What an operator forbids; whatever is left out is for the agent's own control to say."""
+    """The restrictions that an operator sets; for those left out the agent's own control decides."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"auto_continue": False, "reason": "release day"}]})
 

@@ -41,7 +41,7 @@ else:
 
 
 class Claim(Body):
-    """Which jobs, how many, and for how long."""
+    """The queues to claim from, the number of jobs, and the length of the lease."""
 
     worker_id: Annotated[str, Field(min_length=1, max_length=200, examples=["worker-1"])]
     queues: list[Annotated[str, Field(max_length=100)]] = Field(default=["default"], min_length=1, max_length=20)

@@ -58,14 +58,14 @@ class Batch(Body):
 
 
 class Reschedule(ReasonBody):
-    """Where a waiting job is moved to."""
+    """The new time or priority of a waiting job."""
 
     run_at: Instant | None = None
     priority: Literal["high", "medium", "low"] | None = None
 
 
 class Rerun(ReasonBody):
-    """What the new job gets; without `payload` that of the old one."""
+    """The payload of the new job; without it that of the old one."""
 
     payload: Any = None
 
@@ -74,7 +74,7 @@ AGAIN = Rerun()
 
 
 class ReviveMany(ReasonBody):
-    """Which dead jobs; every word narrows. Only `dry_run: false` changes anything."""
+    """A filter for dead jobs. By default they are only counted; `dry_run: false` revives them."""
 
     queue: str | None = None
     handler: str | None = None

@@ -49,7 +49,7 @@ class ChangedSchedule(TimingBody):
 
 
 class NewSchedule(TimingBody):
-    """What makes a schedule fire, and how: one of cron, every, once and after. Spans are seconds."""
+    """The fields of a schedule: one of cron, every, once and after, and options. Spans are seconds."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -68,7 +68,7 @@ class NewSchedule(TimingBody):
 
 
 class TriggerSchedule(ReasonBody):
-    """What the one run gets beside the stored payload."""
+    """Values for this run, in addition to the stored payload."""
 
     parameters: dict[str, Any] | None = Field(default=None, description="They win over the stored payload.")
 
@@ -77,7 +77,7 @@ AS_STORED = TriggerSchedule()
 
 
 class BackfillRange(ReasonBody):
-    """Which missed fires to make up for. Counts first: only `dry_run: false` enqueues anything."""
+    """The range of missed fires. By default they are only counted; `dry_run: false` enqueues them."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"start": "2030-01-01T00:00:00Z", "end": "2030-01-07T00:00:00Z"}]}

@@ -1,4 +1,4 @@
-"""How the three databases differ, as named facts. Callers ask for a fact, never for a vendor."""
+"""Differences between the three databases, as named facts. Callers ask for a fact, never for a vendor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}  # the second: non
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a statement may rely on."""
+    """Facts about a database that statements depend on."""
 
     name: str
     partial_indexes: bool  # an index over the waiting rows only

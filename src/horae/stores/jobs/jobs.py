@@ -62,7 +62,7 @@ FINISHED = ("succeeded", "cancelled")  # what lives on only in the history
 
 
 class Position(FunctionElement[int]):
-    """Where a text begins in another, from 1 on, compared byte by byte; LIKE would ignore case on some databases."""
+    """Return where a text begins in another, from 1 on, compared by bytes: LIKE ignores case on some databases."""
 
     type = Integer()
     inherit_cache = True
