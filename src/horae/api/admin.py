@@ -84,7 +84,7 @@ class Admin(Room[S]):
             found = logs.page(here.world, wanted, limit=size + 1, before=before)
             last = found[size - 1].run if len(found) > size else None
             further = None if last is None else cursor_from([last.job_number, last.token])
-            return [_logged(each) for each in found[:size]], further
+            return [_to_logged_run(each) for each in found[:size]], further
 
         query = drop_none(
             schedule=schedule, handler=handler, outcome=outcomes, started_after=started_after,
@@ -97,7 +97,7 @@ class Admin(Room[S]):
         """Return one run, such as ``job_12.1``."""
         return Call(
             LoggedRun,
-            lambda here: _logged(logs.get(here.world, run_id, owner=here.caller.sees)),
+            lambda here: _to_logged_run(logs.get(here.world, run_id, owner=here.caller.sees)),
             at={"run_id": run_id},
         )
 
@@ -177,7 +177,7 @@ def _log_filter(
     return LogFilter(number, handler, here.caller.filter_owner(owner), outcomes, started_after, started_before)
 
 
-def _logged(line: Logged) -> LoggedRun:
+def _to_logged_run(line: Logged) -> LoggedRun:
     run: LoggedRun = enrich(LoggedRun, line.run, trigger=line.trigger, schedule=line.key)
     return run
 

@@ -168,14 +168,14 @@ def _fields(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
     hints = get_type_hints(origin or kind)
     if origin is not None:  # a generic value such as Page[Job]
         variables = dict(zip(origin.__parameters__, inner, strict=True))
-        hints = {name: _filled(hint, variables) for name, hint in hints.items()}
+        hints = {name: _fill_variables(hint, variables) for name, hint in hints.items()}
     return tuple(
         (each.name, hints[each.name], each.default is MISSING and each.default_factory is MISSING)
         for each in fields(origin or kind)
     )
 
 
-def _filled(hint: Any, variables: Mapping[Any, Any]) -> Any:
+def _fill_variables(hint: Any, variables: Mapping[Any, Any]) -> Any:
     names = getattr(hint, "__parameters__", ())
     return hint[tuple(variables[name] for name in names)] if names else variables.get(hint, hint)
 

@@ -151,7 +151,7 @@ def set_inactive(world: World, schedule: Schedule, reason: str | None) -> Schedu
     return _retry_conflicts(lambda: world.route(owner=schedule.owner, key=schedule.key).store.transact(write))
 
 
-def stored(world: World, keys: Collection[str]) -> dict[str, Schedule]:
+def find_stored(world: World, keys: Collection[str]) -> dict[str, Schedule]:
     """Return the stored schedules of these keys."""
 
     def read(tx: Tx) -> dict[str, Schedule]:
@@ -166,7 +166,7 @@ def local(world: World, plan: Plan) -> dict[str, Schedule]:
     made = _all(world, ScheduleFilter(owner=SYSTEM, mode="ALL_NODES"))
     known = (each for each in made if each.handler in plan.handlers)
     ours = {each.key: each for each in known if each.sources.get(BY, plan.app) == plan.app}
-    return ours | stored(world, [schedule.key for schedule in plan.schedules if schedule.mode == "ALL_NODES"])
+    return ours | find_stored(world, [schedule.key for schedule in plan.schedules if schedule.mode == "ALL_NODES"])
 
 
 def snapshot(world: World, plan: Plan) -> list[JobStatus]:

@@ -161,7 +161,7 @@ class Secrets(Room[S]):
                 actor=here.actor,
                 reason=reason,
             )
-            return _made(stored, made)
+            return _to_secret_made(stored, made)
 
         body = drop_none(value=value, keep_previous_for=overlap or None, reason=reason or None)
         return Call(SecretMade, act, at={"name": name}, body=body)
@@ -174,7 +174,7 @@ class Secrets(Room[S]):
         overlap = span(keep_previous_for)
 
         def act(here: Here) -> SecretMade:
-            return _made(
+            return _to_secret_made(
                 *secrets.rotate_secret(
                     here.world,
                     _sealer(here),
@@ -236,7 +236,7 @@ def _owner(owner: str, settings: OwnerSettings) -> Owner:
     return special
 
 
-def _made(stored: Sealed, text: str | None) -> SecretMade:
+def _to_secret_made(stored: Sealed, text: str | None) -> SecretMade:
     made: SecretMade = enrich(SecretMade, stored, value=text)
     return made
 

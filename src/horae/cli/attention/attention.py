@@ -214,7 +214,7 @@ def confirm(
         name, owned_by = resolve_lane(here, lane, owner)
         confirmed = here.attention.confirm(name, wait, approve, reason=reason, owner=owned_by)
     answer = "approved" if approve else "denied"
-    terminal.result(to_json(confirmed), f"{screen.intended(confirmed)}of {confirmed.task} is {answer}")
+    terminal.result(to_json(confirmed), f"{screen.describe_intent(confirmed)}of {confirmed.task} is {answer}")
 
 
 @command(group, "journal", by_url=True)
@@ -270,13 +270,13 @@ def verify(
         every = [] if lane is not None else [(each.name, each.owner) for each in here.attention.lanes(owner=owner)]
         named = every if lane is None else [(lane, owner)]
         found = [here.attention.verify(name, owner=owned_by) for name, owned_by in named]
-    lines = [line for each in found for line in (screen.verified_line(each), *_indented(each.complaints))]
+    lines = [line for each in found for line in (screen.verified_line(each), *_indent(each.complaints))]
     terminal.result(as_list(found), "\n".join(lines) or "No lane yet.")
     if not all(each.sound for each in found):
         raise typer.Exit(Exit.FINDINGS)
 
 
-def _indented(complaints: tuple[str, ...]) -> list[str]:
+def _indent(complaints: tuple[str, ...]) -> list[str]:
     return [f"  {complaint}" for complaint in complaints]
 
 

@@ -129,7 +129,7 @@ def _through_app(
     with application(target, terminal.database) as app:
         owner = chosen.pop("owner", None)
         handle: JobHandle[..., Any] = JobHandle(app, app.definitions.get(name)).using(**chosen)
-        request = _limited(handle.request(**arguments), max_attempts)
+        request = _with_max_attempts(handle.request(**arguments), max_attempts)
         if terminal.url is None:
             _enqueue(terminal, LocalVerbs(app.world, actor(terminal), owner), request)
             return
@@ -144,12 +144,12 @@ def _through_store(
     from horae.actions.jobs.requests import Request
 
     owner = chosen.pop("owner", None)
-    request = _limited(Request(name, arguments, **chosen), max_attempts)
+    request = _with_max_attempts(Request(name, arguments, **chosen), max_attempts)
     with reached(terminal, may_create=True, owner=owner) as here:
         _enqueue(terminal, here, request)
 
 
-def _limited(request: Request, max_attempts: int | None) -> Request:
+def _with_max_attempts(request: Request, max_attempts: int | None) -> Request:
     if max_attempts is None:
         return request
     return replace(request, retry=replace(request.retry, attempts=max_attempts))

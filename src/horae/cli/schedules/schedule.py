@@ -92,7 +92,7 @@ def history(
 
 @command(group, "preview", by_url=True)
 def preview(terminal: Terminal, key: Key, count: Count = 10, owner: Owner = "system") -> None:
-    """Show the next fires of a stored schedule, and describe it in words.
+    """Show the next fires of a schedule, and say it in words.
 
     One that is paused or disabled is shown as if it were not.
     """

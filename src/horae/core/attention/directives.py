@@ -111,7 +111,7 @@ class Directive:
     note: str | None
 
 
-def _kept(directive: Directive) -> None:
+def _check_storable(directive: Directive) -> None:
     encode(directive.context, "context")
     encode(directive.note, "note")
     if directive.note is not None and (not isinstance(directive.note, str) or len(directive.note) > MAX_NOTE):
@@ -139,7 +139,7 @@ class Act(Directive):
         self.note = note
         self.arguments = arguments
         encode(arguments, "arguments")
-        _kept(self)
+        _check_storable(self)
 
     @property
     def intent(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class Wait(Directive):
     def __post_init__(self) -> None:
         wait_keys(self.on)
         wait_span(self.timeout, UNBOUNDED)
-        _kept(self)
+        _check_storable(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class Proceed(Directive):
 
     def __post_init__(self) -> None:
         label(self.grant, "grant", 100)
-        _kept(self)
+        _check_storable(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class Yield(Directive):
 
     def __post_init__(self) -> None:
         true_or_false(self.release, "release")
-        _kept(self)
+        _check_storable(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class Done(Directive):
 
     def __post_init__(self) -> None:
         encode(self.result, "result")
-        _kept(self)
+        _check_storable(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ class Fail(Directive):
         if not isinstance(self.reason, str) or not self.reason.strip():
             raise InvalidInput("failure_without_reason")
         encode(self.reason, "reason")
-        _kept(self)
+        _check_storable(self)
 
 
 # -- what actions return -------------------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ def language_of(
     ] = None,
     accept_language: Annotated[str | None, Header(max_length=1000)] = None,
 ) -> Language:
-    return lang or preferred(accept_language or "")
+    return lang or preferred_language(accept_language or "")
 
 
 RequestLanguage = Annotated[Language, Depends(language_of)]
@@ -177,7 +177,7 @@ async def create(
     """
     made = await rooms.scheduled_tasks.create(key=key, reason=reason, lang=lang, **body.terms)
     location = f"{request.scope.get('root_path', '')}/scheduled-tasks/{made.id}"
-    return _tagged(made, 200 if made.deduplicated else 201, Location=location)
+    return _answer_with_etag(made, 200 if made.deduplicated else 201, Location=location)
 
 
 @router.post(
@@ -203,7 +203,7 @@ async def get(
     if_none_match: Annotated[str | None, Header(max_length=1000)] = None,
     rooms: CallerRooms = rooms_for(ScheduledTasks.get),
 ) -> Response:
-    found = _tagged(await rooms.scheduled_tasks.get(task_id, lang=lang))
+    found = _answer_with_etag(await rooms.scheduled_tasks.get(task_id, lang=lang))
     known = [each.strip().removeprefix("W/") for each in (if_none_match or "").split(",")]
     if found.headers["ETag"] in known or "*" in known:
         return Response(status_code=304, headers={name: found.headers[name] for name in ("ETag", "Vary")})
@@ -229,7 +229,7 @@ async def change(
     """
     versions = versions_from(if_match)
     changed = await rooms.scheduled_tasks.change(task_id, version=versions, reason=reason, lang=lang, **body.terms)
-    return _tagged(changed)
+    return _answer_with_etag(changed)
 
 
 @router.delete(
@@ -301,10 +301,10 @@ async def release(
 
     If that worker is alive after all, the task runs twice, and the first worker's result is refused.
     """
-    return _tagged(await rooms.scheduled_tasks.release(task_id, reason=body.reason, lang=lang))
+    return _answer_with_etag(await rooms.scheduled_tasks.release(task_id, reason=body.reason, lang=lang))
 
 
-def _tagged(task: ScheduledTask, status: int = 200, **headers: str) -> Response:
+def _answer_with_etag(task: ScheduledTask, status: int = 200, **headers: str) -> Response:
     """Return a task with its ETag: before the dot the version, for ``If-Match``; behind it a digest of all fields, for
     ``If-None-Match``, as runs and locks change without a new version.
     """
@@ -323,7 +323,7 @@ def versions_from(if_match: str | None) -> frozenset[int] | None:
     return frozenset(int(each[1]) for each in found if each is not None)
 
 
-def preferred(header: str) -> Language:
+def preferred_language(header: str) -> Language:
     """Return English or Chinese, whichever an Accept-Language header prefers."""
     best: tuple[float, Language] = (0.0, "en")
     for part in header.split(","):

@@ -121,7 +121,7 @@ async def list_(
 )  # fmt: skip
 async def create(body: NewSchedule, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.create)) -> Response:
     timing = value_of(Timing, body)
-    return _tagged(await rooms.schedules.create(body.key, owner=owner, reason=body.reason, **timing), 201)
+    return _answer_with_etag(await rooms.schedules.create(body.key, owner=owner, reason=body.reason, **timing), 201)
 
 
 @router.post(
@@ -153,7 +153,7 @@ async def resume_group(
 async def pause(
     key: ScheduleKey, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.pause)
 ) -> Response:  # fmt: skip
-    return _tagged(await rooms.schedules.pause(key, owner=owner, reason=body.reason))
+    return _answer_with_etag(await rooms.schedules.pause(key, owner=owner, reason=body.reason))
 
 
 @router.post(
@@ -163,7 +163,7 @@ async def pause(
 async def resume(
     key: ScheduleKey, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.resume)
 ) -> Response:
-    return _tagged(await rooms.schedules.resume(key, owner=owner, reason=body.reason))
+    return _answer_with_etag(await rooms.schedules.resume(key, owner=owner, reason=body.reason))
 
 
 @router.post(
@@ -238,7 +238,7 @@ async def versions(
     response_model=ScheduleDetail, responses=refuses(404),
 )  # fmt: skip
 async def get(key: ScheduleKey, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.get)) -> Response:
-    return _tagged(await rooms.schedules.get(key, owner=owner))
+    return _answer_with_etag(await rooms.schedules.get(key, owner=owner))
 
 
 @router.patch(
@@ -254,7 +254,9 @@ async def change(
 ) -> Response:
     """Changes only the given fields and computes the next fire again. With `If-Match`, only that version."""
     version, timing = version_from(if_match), value_of(Timing, body)
-    return _tagged(await rooms.schedules.change(key, version=version, owner=owner, reason=body.reason, **timing))
+    return _answer_with_etag(
+        await rooms.schedules.change(key, version=version, owner=owner, reason=body.reason, **timing)
+    )
 
 
 @router.delete(
@@ -285,6 +287,6 @@ async def forecast(
     return answer(await rooms.schedules.forecast(hours=hours, owner=owner, limit=limit))
 
 
-def _tagged(schedule: Schedule, status: int = 200) -> Response:
+def _answer_with_etag(schedule: Schedule, status: int = 200) -> Response:
     """Return a schedule with its version as the ETag."""
     return answer(schedule, status, ETag=etag(schedule.version))
