@@ -152,7 +152,7 @@ def change(
     actor: str = SYSTEM,
     reason: str = "",
 ) -> Saved:
-    """Change the given fields and leave the rest; the next run is computed anew where its time may have changed."""
+    """Change the given fields and keep the rest; recompute the next run if its timing may have changed."""
     seen = get(world, task_id, owner=owner, queues=terms.only_queues)
     owned_by = seen.schedule.owner
     now = world.clock.now()

@@ -116,7 +116,7 @@ class Opening:
                 self._world = self._opens()
             except (HoraeError, OSError) as problem:
                 if self._problem is None:
-                    log.error("the store does not answer; trying on: %s", problem)
+                    log.error("the store does not answer; trying again: %s", problem)
                 self._problem = _as_ours(problem)
                 self._tried.set()
                 pause(wait)

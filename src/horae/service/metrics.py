@@ -53,7 +53,7 @@ class Meter:
         try:
             stored = families(survey(self._service.world))
         except HoraeError as problem:
-            log.warning("no figures from the store: %s", problem)
+            log.warning("metrics of the store are missing: %s", problem)
             return [Family("horae_store_up", "gauge", up, (), {(): 0.0})]
         return [Family("horae_store_up", "gauge", up, (), {(): 1.0}), *stored]
 

@@ -184,7 +184,7 @@ def free_name(live: Path) -> Path:
 def _copy(source: Path, target: Path, progress: Progress | None, *, into_wal: bool = False) -> None:
     with _connect(source) as reading, _connect(target) as writing:
         reading.execute("BEGIN")
-        reading.execute("SELECT count(*) FROM sqlite_master").fetchone()  # from here on we see one moment
+        reading.execute("SELECT count(*) FROM sqlite_master").fetchone()  # from here on the transaction sees one moment
 
         def report(_status: int, remaining: int, total: int) -> None:
             if progress is not None:

@@ -126,7 +126,7 @@ def text(length: int) -> Codec:
 NAME = Codec(Name)
 TEXT = Codec(Text())
 LONG_TEXT = Codec(LongText)
-ROW_NUMBER = Codec(Number)  # of a row of ours, as a key
+ROW_NUMBER = Codec(Number)  # the primary key of a row
 NUMBER = Codec(BigInteger())
 COUNT = Codec(Integer())
 SMALL = Codec(SmallInteger())

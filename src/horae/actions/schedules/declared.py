@@ -68,7 +68,7 @@ def bring_in_line(world: World, plan: Plan, *, starts: bool = False) -> list[Sch
     store_definitions(world, plan.definitions, app=plan.app, actor="system/start")
     if starts:  # first: a toggle of a schedule that this start declares must last
         for key in forget_toggles(world, plan.app):
-            log.info("the toggle of schedule %s ends with this start", key)
+            log.info("the temporary switch of schedule %s ends, because its application was started again", key)
     written_down = declare(world, plan.seeds, seed=True, app=plan.app) if plan.seeds else []
     written_down += declare(world, plan.schedules, app=plan.app, inactive=plan.off)
     for key in retire(world, {schedule.key for schedule in plan.schedules}, app=plan.app):

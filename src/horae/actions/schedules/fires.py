@@ -211,7 +211,7 @@ def recompute_zones(world: World) -> list[tuple[Schedule, datetime | None]]:
         except StoreError:
             raise
         except HoraeError as problem:  # its zone is gone: the stored fire stays, and firing it logs an error
-            log.error("the next fire of %s cannot be computed anew: %s", schedule.key, problem)
+            log.error("the next fire of %s cannot be recomputed: %s", schedule.key, problem)
     return moved
 
 

@@ -126,7 +126,7 @@ class Schedules(Room[S]):
         reason: str = "",
         **timing: Unpack[Timing],
     ) -> Call[Schedule]:
-        """Change what is named and keep the rest; None lifts what may be absent. Its next fire is computed anew.
+        """Change the given fields and keep the rest; None removes an optional value. The next fire is recomputed.
 
         With *version*, only if it is still of that version; else VersionConflict.
         """

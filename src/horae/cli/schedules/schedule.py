@@ -162,7 +162,7 @@ def change(
 ) -> None:
     """Change the given options and keep the rest.
 
-    The next fire is computed anew; what it was before stays in the audit.
+    The next fire is recomputed; the previous values stay in the audit.
     """
     with reached(terminal) as here:
         before = here.schedules.get(key, owner=owner)

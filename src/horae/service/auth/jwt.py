@@ -213,7 +213,7 @@ class KeySet:
                 try:
                     self._keys = keys_from(self._fetch(self._url))
                 except (httpx.HTTPError, OSError, ValueError, RecursionError) as problem:
-                    log.error("the keys for JWTs at %s cannot be had: %s", self._url, problem)
+                    log.error("the keys for JWTs at %s cannot be fetched: %s", self._url, problem)
             return self._keys
 
 

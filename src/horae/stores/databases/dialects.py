@@ -27,7 +27,7 @@ class Dialect:
     position_function: str  # where a text begins in another, compared byte by byte
     rows_need_values: bool  # (a, b) IN (VALUES (1, 2)) instead of (a, b) IN ((1, 2))
     time_micros: str  # the database's own time in microseconds, NULL where the system's clock rules
-    no_limits: tuple[str, ...] = ()  # lift every limit of a session of ours
+    no_limits: tuple[str, ...] = ()  # statements that lift every limit of a session
     limits_end_with_transaction: bool = True  # so that lifting them affects no other transaction
 
 

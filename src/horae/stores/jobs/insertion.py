@@ -37,7 +37,7 @@ class Insertion:
             return self._insert(asked, now, self._find_holders(asked))
         try:
             placed = self._insert_typed(asked, now, self._find_holders(asked))
-        except KeyConflict:  # perhaps an object of another type has taken the default key since we looked
+        except KeyConflict:  # an object of another type may have taken the default key meanwhile
             placed = self._insert_typed(asked, now, self._find_holders(asked, latest=True))
         return placed
 
