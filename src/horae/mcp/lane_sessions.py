@@ -154,7 +154,7 @@ class LaneSession:
         if think is not None and think.task.id == task_id:
             return think
         state = self.task(task_id).state
-        focus = "no task" if think is None else think.task.id
+        focus = "nobody" if think is None else think.task.id
         if state in FINAL:
             raise Conflict("task_has_ended", id=task_id, state=state, focus=focus)
         raise Conflict("task_not_focused", id=task_id, state=state, focus=focus)
