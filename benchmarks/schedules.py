@@ -137,7 +137,7 @@ def measure(app: Horae, fleet: Fleet, database: str, name: str, count: int, last
 
 
 def _at_rest(app: Horae) -> bool:
-    waiting = any(each.next_fire_at for each in schedules.every(app.world, ScheduleFilter()))
+    waiting = any(each.next_fire_at for each in schedules.iterate(app.world, ScheduleFilter()))
     live = sum(states["queued"] + states["running"] for states in verbs.counts(app.world).values())
     return not waiting and not live
 

@@ -32,7 +32,7 @@ from horae.api.queues import Queue as PublicQueue
 from horae.api.queues import RunningLimit as PublicLimit
 from horae.api.schedules.values import Fire as PublicFire
 from horae.api.schedules.values import Schedule as PublicSchedule
-from horae.api.values import enriched, published, to_json
+from horae.api.values import enrich, to_json, to_public
 from horae.cli.failures import CODES, MEANING
 from horae.cli.main import command_tree
 from horae.cli.schedules.explain import effect_shape
@@ -302,19 +302,19 @@ def json_section() -> str:
     daily = Schedule("digest", "send-digest", "cron", "30 2 * * *", "Europe/Berlin")
     rule = Cron("30 2 * * *", "Europe/Berlin")
     shown = {
-        "JOB": to_json(published(PublicJob, job)),
-        "RUN": to_json(published(PublicRun, run)),
-        "QUEUE": to_json(published(PublicQueue, Queue("mail"))),
-        "LIMIT": to_json(published(PublicLimit, RunningLimit("global"))),
-        "SCHEDULE": to_json(published(PublicSchedule, daily)),
-        "FIRE": to_json(enriched(PublicFire, Fire(now, "ran"), job_id="job_12")),
+        "JOB": to_json(to_public(PublicJob, job)),
+        "RUN": to_json(to_public(PublicRun, run)),
+        "QUEUE": to_json(to_public(PublicQueue, Queue("mail"))),
+        "LIMIT": to_json(to_public(PublicLimit, RunningLimit("global"))),
+        "SCHEDULE": to_json(to_public(PublicSchedule, daily)),
+        "FIRE": to_json(enrich(PublicFire, Fire(now, "ran"), job_id="job_12")),
         "CLOCK": effect_shape(effects(rule, rule.zone, now)[0], "en"),
         "TOKEN": {each.name: None for each in fields(PublicToken)},
-        "LANE": to_json(published(attention.Lane, Lane("main"))),
-        "TASK": to_json(published(attention.Task, Task(12, 1, "report", "ready", 40))),
-        "WAIT": to_json(published(attention.Wait, TaskWait(3, 1, 12, "refund", "confirm", "open", now, now))),
-        "EVENT": to_json(published(attention.Event, Event(4, 1, "db.down", "used", now))),
-        "LINE": to_json(published(attention.JournalEntry, Line(1, 7, now, "created"))),
+        "LANE": to_json(to_public(attention.Lane, Lane("main"))),
+        "TASK": to_json(to_public(attention.Task, Task(12, 1, "report", "ready", 40))),
+        "WAIT": to_json(to_public(attention.Wait, TaskWait(3, 1, 12, "refund", "confirm", "open", now, now))),
+        "EVENT": to_json(to_public(attention.Event, Event(4, 1, "db.down", "used", now))),
+        "LINE": to_json(to_public(attention.JournalEntry, Line(1, 7, now, "created"))),
     }
     kinds = "\n".join(f"- `{kind}`: " + ", ".join(f"`{name}`" for name in value) for kind, value in shown.items())
     promise = (

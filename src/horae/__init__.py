@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from horae.client.client import AsyncClient, Client
     from horae.core.jobs.outcomes import Cancel, Snooze
     from horae.core.jobs.retry import Retry
+    from horae.core.schedules.job_status import JobStatus
     from horae.core.schedules.rules import Every, Once
-    from horae.core.schedules.status import JobStatus
     from horae.core.time.cron import Cron
     from horae.core.timeouts import Timeouts
     from horae.declare.handles import Blueprint, JobHandle
@@ -67,7 +67,7 @@ _PLACES = {
     "JobExecutionListener": "horae.runtime.worker.listeners",
     "JobHandle": "horae.declare.handles",
     "JobLogFilter": "horae.runtime.logs",
-    "JobStatus": "horae.core.schedules.status",
+    "JobStatus": "horae.core.schedules.job_status",
     "Blueprint": "horae.declare.handles",
     "Once": "horae.core.schedules.rules",
     "RateLimiter": "horae.limits.limiter",

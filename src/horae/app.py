@@ -30,8 +30,8 @@ from horae.core.jobs.job import SLOTS
 from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.retry import Retry, span
 from horae.core.metrics import Family
+from horae.core.schedules.job_status import JobStatus
 from horae.core.schedules.schedule import Schedule
-from horae.core.schedules.status import JobStatus
 from horae.core.timeouts import Timeouts
 from horae.declare.check import Seed, check_seed, needs_database, plan_of, problems_of, seeds_of
 from horae.declare.declarations import Problem, raise_for

@@ -62,7 +62,7 @@ class HostClock(SystemClock):
         self._read = read
 
     def steady(self) -> datetime:
-        if not self._line.is_stored:  # somebody was writing when the store was opened; now perhaps nobody is
+        if not self._line.is_stored:  # another writer kept it from being stored when the store was opened: try again
             self._line = self._read() or self._line
         return self._line.began_at + self._uptime()
 
@@ -108,8 +108,8 @@ def clock_of(
 class StoreClock(Ticking):
     """The database's time, carried forward by the monotonic clock between measurements.
 
-    Only the first measurement is waited for. Later ones happen beside the work: whoever asks for the time may be an
-    event loop, and the database may be away.
+    Only the first measurement blocks. Later ones run in the background: the caller may be an event loop, and the
+    database may not answer.
     """
 
     def __init__(self, read_time: Callable[[], datetime | None], every: float = 60.0) -> None:
@@ -159,7 +159,7 @@ class StoreClock(Ticking):
 
 
 class StoryClock:
-    """Simulated time for demonstrations: it stands still, and jumps when somebody lets time pass."""
+    """Simulated time for demonstrations: it stands still until it is advanced."""
 
     def __init__(self, starts_at: datetime) -> None:
         self._starts_at = self._now = starts_at

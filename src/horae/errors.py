@@ -13,24 +13,24 @@
     │   ├── InvalidInterval     a period or delay that cannot be kept
     │   │   └── IntervalRefused the interval of a user's task is no number, or not allowed
     │   ├── UnknownZone         a time zone that the zone database does not know
-    │   └── AddressRefused      a place that outgoing calls must not go to
-    ├── Unauthorized            nobody was recognised
-    ├── Forbidden               recognised, and not allowed to do that
-    ├── TooManyRequests         too often; says when to come again
-    ├── KeysUnavailable         who vouches for callers does not answer
+    │   └── AddressRefused      an address that outgoing calls must not go to
+    ├── Unauthorized            no token, or none that is valid
+    ├── Forbidden               the caller is known, and not allowed to do that
+    ├── TooManyRequests         too many requests; says when to repeat
+    ├── KeysUnavailable         the keys that verify JWTs cannot be fetched
     ├── NotFound                no such job, queue, handler …
-    ├── NotAllowed              the state machine does not draw that arrow
-    │   └── ReservedQueue       a queue or a job of Horae's own, which nobody else may touch
+    ├── NotAllowed              not possible in the current state
+    │   └── ReservedQueue       a queue or a job of Horae's own, which callers must not change
     ├── Conflict                the request contradicts what is stored
     │   ├── KeyConflict         an idempotency key used again for another request
-    │   ├── VersionConflict     changed by somebody else since it was read
-    │   ├── QuotaExceeded       as many as the tenant may have are there already
-    │   ├── TokenNeeded         only the token of the pull can tell whose word this is
-    │   ├── LockNotAcquired     somebody else holds the lock
+    │   ├── VersionConflict     changed by another caller since it was read
+    │   ├── QuotaExceeded       the tenant's quota is used up
+    │   ├── TokenNeeded         the job's end needs the token of the pull
+    │   ├── LockNotAcquired     another process holds the lock
     │   └── SecretsLocked       secrets cannot be sealed or opened with the keys at hand
-    ├── WaitTimeout             what was waited for has not come in time   (also a TimeoutError)
+    ├── WaitTimeout             a wait has timed out                       (also a TimeoutError)
     ├── LeaseLost               the job has been handed on; this result no longer counts
-    ├── LaneLost                somebody else drives the lane now; this step no longer counts
+    ├── LaneLost                another driver has the lane; this step no longer counts
     ├── DefinitionError         a declaration that cannot work              (also a ValueError)
     ├── ConfigurationError      a setting that cannot work
     │   ├── MissingExtra        an extra of the package is not installed    (also an ImportError)
@@ -38,16 +38,16 @@
     ├── ServiceUnavailable      the service cannot be reached, or what answers there is not one
     ├── StoreError              the database
     │   ├── StoreUnavailable    cannot be reached, or the outcome of a commit is unknown
-    │   ├── StoreBusy           is locked by somebody else's transaction
+    │   ├── StoreBusy           is locked by another transaction
     │   ├── StoreFull           has no room left
     │   ├── SchemaMissing       has no Horae tables yet, or old ones
     │   └── SchemaTooNew        was migrated by a newer Horae
-    ├── SignatureRefused        a message that nobody known signed, or not lately
+    ├── SignatureRefused        a message without a valid, recent signature
     └── HandlerFailed           how a failed attempt is reported
-        ├── CallFailed          an outgoing call that brought no answer
+        ├── CallFailed          an outgoing call without an answer
         ├── DeliveryFailed      a webhook that its target could not take now
         ├── DeliveryRefused     a webhook that cannot be delivered, now or later
-        └── DispatchFailed      the orchestrator did not do it, or did not say so
+        └── DispatchFailed      the orchestrator reported no success
 
 Every class has a stable ``code``. An error is raised with a reason and facts::
 
@@ -174,13 +174,13 @@ class Unauthorized(HoraeError):
 
 
 class Forbidden(HoraeError):
-    """Recognised, and not allowed to do that."""
+    """The caller is known, and not allowed to do that."""
 
     code = "forbidden"
 
 
 class TooManyRequests(HoraeError):
-    """Too often; come again later."""
+    """Too many requests; repeat later."""
 
     code = "too_many_requests"
 
@@ -191,7 +191,7 @@ class TooManyRequests(HoraeError):
 
 
 class KeysUnavailable(HoraeError):
-    """Whoever vouches for callers (the key set of the JWTs) does not answer."""
+    """The keys that verify JWTs cannot be fetched."""
 
     code = "keys_unavailable"
 
@@ -201,19 +201,19 @@ class KeysUnavailable(HoraeError):
 
 
 class NotFound(HoraeError, LookupError):
-    """The thing asked for is not there, or not yours."""
+    """What was asked for does not exist, or belongs to another tenant."""
 
     code = "not_found"
 
 
 class NotAllowed(HoraeError):
-    """The state machine has no such arrow."""
+    """Not possible in the current state."""
 
     code = "not_allowed"
 
 
 class ReservedQueue(NotAllowed):
-    """A queue or a job of Horae's own: nobody else may enqueue, cancel or pause there."""
+    """A queue or a job of Horae's own: callers must not enqueue, cancel or pause there."""
 
     code = "reserved_queue"
 
@@ -236,13 +236,13 @@ class KeyConflict(Conflict):
 
 
 class VersionConflict(Conflict):
-    """Somebody else changed it since it was read."""
+    """Another caller changed it since it was read."""
 
     code = "version_conflict"
 
 
 class QuotaExceeded(Conflict):
-    """The tenant has as many as it may have."""
+    """The tenant's quota is used up."""
 
     code = "quota_exceeded"
 
@@ -253,13 +253,13 @@ class QuotaExceeded(Conflict):
 
 
 class TokenNeeded(Conflict):
-    """An ending without a token, for a job that somebody else may have held too."""
+    """An outcome without a token, for a job that another worker may have held too."""
 
     code = "token_needed"
 
 
 class LockNotAcquired(Conflict):
-    """Somebody else holds the lock, and still did when the patience ran out."""
+    """Another process holds the lock, and still did at the end of the wait."""
 
     code = "lock_not_acquired"
 
@@ -275,7 +275,7 @@ class SecretsLocked(Conflict):
 
 
 class AlreadyRunning(Conflict):
-    """Something that must not run twice is running, and alive."""
+    """A job that must not run twice is already running."""
 
     code = "already_running"
 
@@ -286,7 +286,7 @@ class AlreadyRunning(Conflict):
 
 
 class WaitTimeout(HoraeError, TimeoutError):
-    """The caller's time was over before that came for which it waited; nothing was changed."""
+    """The wait timed out before its event; nothing was changed."""
 
     code = "wait_timeout"
 
@@ -343,7 +343,7 @@ class ServiceUnavailable(HoraeError):
 
 
 class StoreError(HoraeError):
-    """Something about the database."""
+    """An error of the database."""
 
     code = "store_error"
 
@@ -362,7 +362,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreBusy(StoreError):
-    """Somebody else's transaction holds the database."""
+    """Another transaction holds a lock in the database."""
 
     code = "store_busy"
 
@@ -386,13 +386,13 @@ class SchemaTooNew(StoreError):
 
 
 class HandlerFailed(HoraeError):
-    """An attempt failed; carries what the handler said."""
+    """An attempt failed; carries the handler's message."""
 
     code = "handler_failed"
 
 
 class AddressRefused(InvalidInput):
-    """A place that outgoing calls must not go to; nothing was connected."""
+    """An address that outgoing calls must not go to; nothing was connected."""
 
     code = "address_refused"
 
@@ -422,7 +422,7 @@ class DeliveryRefused(HandlerFailed):
 
 
 class DispatchFailed(HandlerFailed):
-    """The orchestrator did not do it, or did not say so."""
+    """The orchestrator reported no success."""
 
     code = "dispatch_failed"
 

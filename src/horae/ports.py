@@ -1,4 +1,4 @@
-"""What Horae asks of the world: a clock, dice, a store, wake-ups.
+"""Ports: the interfaces that Horae needs, such as a clock, dice, a store and wake-ups.
 
 Stores and actions do not know each other; they meet here. ``World`` bundles the ports for the verbs.
 """
@@ -67,7 +67,7 @@ class Dice(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where an enqueue ended: a new job, or, for a known key, the one that was there."""
+    """The result of an enqueue: a new job, or, for a known key, the existing one."""
 
     number: int
     deduplicated: bool = False
@@ -87,7 +87,7 @@ class Claim:
     worker_id: str
     lease: timedelta
     order: Order | None = None  # None: the queue's own
-    owner: str | None = None  # only this tenant's jobs; None: a house worker's claim, over everybody's
+    owner: str | None = None  # only this tenant's jobs; None: those of all tenants, for a house worker
     steady: datetime | None = None  # now on the lease line; None: the same as now
 
     def until(self, now: datetime) -> datetime:
@@ -97,7 +97,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """What a renewal found: who is still held, and who should stop.
+    """The result of a renewal: the jobs that are still held, and those that should stop.
 
     ``busy``: held, but not extended, because a transaction has the row locked. The reaper skips such rows too.
     """
@@ -109,7 +109,7 @@ class Renewed:
 
 @dataclass(frozen=True, slots=True)
 class Upcoming:
-    """What one look at the store tells a sleeping process."""
+    """The result of one peek at the store: when the next work is due, and which held jobs are cancelled."""
 
     next_due_at: datetime | None
     next_expiry_at: datetime | None
@@ -121,7 +121,7 @@ class Upcoming:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A process that takes part, as shown to people."""
+    """A process that serves queues, as listed for people."""
 
     node_id: str
     host: str
@@ -159,7 +159,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFilter:
-    """Which schedules somebody wants to see; None means any."""
+    """A filter for schedules; None means any."""
 
     owner: str | None = None
     group: str | None = None
@@ -175,7 +175,7 @@ class ScheduleFilter:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What the history knows of a schedule's runs, over the whole cluster."""
+    """A summary of a schedule's runs, over the whole cluster."""
 
     run_count: int = 0
     fail_count: int = 0
@@ -187,7 +187,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """Which runs somebody wants to see; None means any.
+    """A filter for runs; None means any.
 
     Without a schedule and a handler: those of all schedules, and of code that is only tracked.
     """
@@ -256,7 +256,7 @@ class JobRows(Protocol):
         """Return jobs that wait for one that will never succeed, through others or not, each with that one."""
 
     def may_move(self, queues: Iterable[str]) -> bool:
-        """Return whether any of these queues holds a job that runs, or may run one day without anybody's help."""
+        """Return whether any of these queues holds a job that runs, or will run without manual help."""
 
     def waiting(self, due_before: datetime, *, not_in: Iterable[str]) -> list[DueBacklog]: ...
 
@@ -269,7 +269,7 @@ class QueueRows(Protocol):
 
 
 class LimitRows(Protocol):
-    """How many jobs may run at once, and who says so."""
+    """Limits of jobs that run at once, and their sources."""
 
     def lock(self, name: str) -> None: ...
     def sources(self, name: str | None = None, *, app: str | None = None) -> list[LimitSource]: ...
@@ -340,7 +340,7 @@ class ScheduledTaskRun:
 
 
 class ScheduledTaskRows(Protocol):
-    """Users' own tasks inside one transaction; with *owner* None, everybody's."""
+    """Users' tasks inside one transaction; with *owner* None, those of all tenants."""
 
     def get(self, task_id: str, owner: str | None, *, lock: bool = False) -> Schedule | None: ...
     def find(
@@ -353,12 +353,12 @@ class ScheduledTaskRows(Protocol):
 
 
 class DefinitionRows(Protocol):
-    """What the house's workers can run, and what of it is open to tenants."""
+    """The handlers of the house's workers, and which of them are open to tenants."""
 
     def get(self, name: str) -> StoredDefinition | None: ...
     def all(self) -> list[StoredDefinition]: ...
     def lock(self) -> None:
-        """Let no claim hold a job back, and nobody else change a definition, until the transaction ends."""
+        """Lock the definitions: no claim may hold jobs, and no other transaction change one, until this one ends."""
 
     def put(self, definition: StoredDefinition) -> None: ...
     def release(self, limit: int) -> tuple[int, set[str]]:
@@ -366,7 +366,7 @@ class DefinitionRows(Protocol):
 
 
 class TokenRows(Protocol):
-    """Who may call the service."""
+    """Access tokens of the service."""
 
     def get(self, token_id: str) -> Token | None: ...
     def find(self, owner: str | None, *, limit: int, after: tuple[datetime, str] | None = None) -> list[Token]: ...
@@ -381,7 +381,7 @@ class OwnerRows(Protocol):
     """Tenants: the lock behind which quotas are counted, and what is special about one."""
 
     def lock(self, owner: str, now: datetime) -> Mapping[str, Any]:
-        """Let nobody else count this tenant's things until the transaction ends; its settings."""
+        """Lock a tenant, so that no other transaction checks its quotas until this one ends; return its settings."""
 
     def settings(self, owner: str) -> Mapping[str, Any]: ...
     def put(self, owner: str, settings: Mapping[str, Any], now: datetime) -> None: ...
@@ -410,7 +410,7 @@ class SecretRows(Protocol):
 
 
 class Sealer(Protocol):
-    """Makes secrets unreadable for whoever has only the database."""
+    """Encrypts secrets, so that the database alone does not reveal them."""
 
     def seal(self, owner: str, name: str, text: str) -> str: ...
     def open(self, owner: str, name: str, sealed: str) -> str:
@@ -440,7 +440,7 @@ class AttentionRows(Protocol):
     def open_waits(self, lane: int) -> list[TaskWait]: ...
     def waits_for(self, lane: int, key: str) -> list[TaskWait]: ...
     def waits_without_job(self, lane: int | None, *, limit: int) -> list[TaskWait]:
-        """Open waits whose job is not there, is dead, or waits in somebody else's queue."""
+        """Return open waits whose job is missing, dead, or in another queue."""
 
     def tasks_without_job(self, lane: int | None, *, limit: int) -> list[Task]:
         """Return tasks with a start or deadline ahead whose job is not there, as with waits."""
@@ -489,7 +489,7 @@ class MetricRows(Protocol):
 
 
 class HealthRows(Protocol):
-    """What may be wrong with an installation, for checks that change nothing."""
+    """Queries for the checks of an installation; they change nothing."""
 
     def due(self, now: datetime) -> list[DueBacklog]: ...
     def expired_leases(self, before: datetime, *, limit: int) -> list[int]: ...
@@ -587,7 +587,7 @@ class Store(Protocol):
         """Deal with up to *limit* jobs whose parents have ended or were revived; how many there were."""
 
     def find_lost_parents(self) -> int:
-        """Mark jobs that wait for a dead or missing one although nobody said so: the net under every ending."""
+        """Mark jobs that wait for a dead or missing job and were not marked when it ended: a safety net."""
 
     def hears(self) -> bool:
         """Return whether hints from other processes arrive; if not, sleepers look often."""
@@ -608,7 +608,7 @@ class Store(Protocol):
         """Return the instant from which all processes count this boot's uptime; None where the database keeps time.
 
         The first process of a boot stores it and ends the leases of the previous boot. Without *fix* nothing is
-        stored; nor is it while another transaction is writing, which may be the caller's own: nobody waits for it.
+        stored; nor is it while another transaction is writing, which may be the caller's own: the call does not wait.
         """
 
     def check_schema(self) -> None:
@@ -624,7 +624,7 @@ class Store(Protocol):
 
 
 class JobSource(Protocol):
-    """Where a worker takes jobs from and says how they ended: the store, or a service over HTTP.
+    """The source from which a worker takes jobs and to which it reports outcomes: the store, or a service over HTTP.
 
     Calls block, so a worker makes them in threads, and each of them ends in bounded time. A source that does not answer
     raises ``StoreError`` or ``ServiceUnavailable``; the worker keeps what it has and tries again. To give a job back is
@@ -721,7 +721,7 @@ class Lock(Protocol):
     def key(self) -> str: ...
     @property
     def token(self) -> str:
-        """What proves that it is ours: random, and new for each acquisition."""
+        """The proof of ownership: random, and new for each acquisition."""
 
     def extend(self, ttl: timedelta | float) -> bool:
         """Hold it for *ttl* from now on; false when it is no longer ours."""
@@ -740,7 +740,7 @@ class LockManager(Protocol):
     def try_lock(
         self, key: str, ttl: timedelta | float, wait: timedelta | float = 0, retry_interval: timedelta | float = 0.05
     ) -> Lock | None:
-        """Acquire for *ttl*, or None when somebody else holds it and still does after *wait*. A number is seconds."""
+        """Acquire the lock for *ttl*; None if another holder still has it after *wait*. Numbers are seconds."""
 
     def with_lock(
         self, key: str, ttl: timedelta | float, wait: timedelta | float = 0, retry_interval: timedelta | float = 0.05
@@ -750,7 +750,7 @@ class LockManager(Protocol):
 
 @runtime_checkable
 class AttemptLocks(Protocol):
-    """A lock manager that knows which attempt at a job holds a lock, so that a dead one's lock stops nobody.
+    """A lock manager that knows which attempt at a job holds a lock, so that a dead attempt's lock is taken over.
 
     One without this method works too: then the lock of a dead worker stays until its time has run out.
     """
@@ -769,7 +769,7 @@ class Limiter(Protocol):
 
 
 class CallLog(Protocol):
-    """Which calls were made in the last window, and who waits to make one: what a rate limiter counts."""
+    """The log of a rate limiter: the calls in the last window, and the waiting tickets."""
 
     @property
     def shared(self) -> bool:
@@ -778,8 +778,8 @@ class CallLog(Protocol):
     def take(self, limit: Limit, ticket: str, *, stay: bool, ahead: int = 0) -> float:
         """Count a call under this ticket and answer 0, or answer how many seconds it must wait.
 
-        With *stay* the ticket keeps its place among those who wait (first come, first served) and must be shown
-        again within a few seconds, or it loses the place. *ahead* are waiters that the log does not know of.
+        With *stay* the ticket keeps its position in the queue (first come, first served) and must be presented again
+        within a few seconds, or it loses the position. *ahead* is the number of waiters that the log does not know.
         """
 
     def drop(self, limit: Limit, ticket: str) -> None:

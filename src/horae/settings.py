@@ -111,7 +111,7 @@ def _minutes(text: str) -> timedelta:
     return timedelta(minutes=minutes)
 
 
-def _kept(text: str) -> timedelta:
+def _retention(text: str) -> timedelta:
     chosen = span_from(text)
     if not SHORTEST_KEPT <= chosen <= LONGEST_KEPT:
         raise InvalidInput("retention_outside", text=text, most_days=LONGEST_KEPT.days)
@@ -541,12 +541,14 @@ class Settings:
             "HORAE_KEEP_RUNS",
             "how long finished jobs and their runs stay on record",
             "older ones are deleted; longer needs more disk",
-            _kept,
+            _retention,
         ),
     )
     keep_fires: timedelta = field(
         default=timedelta(days=30),
-        metadata=_from("HORAE_KEEP_FIRES", "how long the record of each fire stays", "older ones are deleted", _kept),
+        metadata=_from(
+            "HORAE_KEEP_FIRES", "how long the record of each fire stays", "older ones are deleted", _retention
+        ),
     )
     keep_keys: timedelta = field(
         default=timedelta(days=7),
@@ -554,12 +556,14 @@ class Settings:
             "HORAE_KEEP_KEYS",
             "how long an idempotency key outlives its job",
             "a request repeated later makes a new job",
-            _kept,
+            _retention,
         ),
     )
     keep_nodes: timedelta = field(
         default=timedelta(days=1),
-        metadata=_from("HORAE_KEEP_NODES", "how long a silent worker stays on the list", "then it is forgotten", _kept),
+        metadata=_from(
+            "HORAE_KEEP_NODES", "how long a silent worker stays on the list", "then it is forgotten", _retention
+        ),
     )
     simulation: bool = field(
         default=False,

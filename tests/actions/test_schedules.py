@@ -11,7 +11,7 @@ from horae.actions.schedules import schedules
 from horae.core.audit.entries import Entry
 from horae.core.jobs.job import Outcome
 from horae.core.schedules.schedule import Schedule
-from horae.core.schedules.standing import standing
+from horae.core.schedules.status import schedule_status
 from horae.errors import Conflict, HoraeError, InvalidInput, InvalidName, InvalidPayload, NotFound
 from horae.ports import ScheduleFilter, World
 from horae.testing.builders import a_schedule
@@ -259,7 +259,7 @@ def test_an_interval_that_counts_from_the_end_still_does_when_it_is_touched_whil
     clock.advance(10 * MINUTE)
 
     touched = _while_its_job_runs(world, verb)
-    assert (touched.next_fire_at, standing(touched)) == (None, "resting")
+    assert (touched.next_fire_at, schedule_status(touched)) == (None, "resting")
     clock.advance(MINUTE / 3)
     endings.settle(world, [(job, Outcome("succeeded"))])
 

@@ -9,7 +9,7 @@ from horae.actions.schedules import schedules
 from horae.actions.schedules.declared import Plan, bring_in_line
 from horae.actions.schedules.toggles import switch
 from horae.core.schedules.schedule import Schedule
-from horae.core.schedules.standing import why_silent
+from horae.core.schedules.status import why_silent
 from horae.errors import NotFound
 from horae.ports import ScheduleFilter, World
 from horae.testing.builders import a_schedule

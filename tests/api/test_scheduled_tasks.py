@@ -86,7 +86,7 @@ def test_a_change_keeps_the_rest(rooms: Sent, task: ScheduledTask) -> None:
 
     assert (changed.enabled, changed.name, changed.version, changed.next_run_at) == (False, "stand-up", 2, None)
     assert (either.name, either.version) == ("later", 3)
-    assert rooms.alice.scheduled_tasks.why(task.id).standing == "disabled"
+    assert rooms.alice.scheduled_tasks.why(task.id).status == "disabled"
     with pytest.raises(VersionConflict):
         rooms.alice.scheduled_tasks.change(task.id, enabled=True, version=1)
     with pytest.raises(VersionConflict):

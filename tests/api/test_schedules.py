@@ -39,7 +39,7 @@ def test_a_schedule_is_stored_as_it_was_asked_for(rooms: Sent, key: str) -> None
     assert (made.key, made.kind, made.expression, made.zone, made.owner) == (
         key, "cron", "0 3 * * *", "Europe/Berlin", "system",
     )  # fmt: skip
-    assert (made.standing, made.words) == ("active", "At 03:00 every day (Europe/Berlin)")
+    assert (made.status, made.words) == ("active", "At 03:00 every day (Europe/Berlin)")
     assert (made.jitter, made.timeout, made.retry) == (
         timedelta(seconds=90), timedelta(seconds=60), Retry.exponential(2, attempts=4),
     )  # fmt: skip
@@ -68,7 +68,7 @@ def test_every_kind_of_rule_can_be_given(
     follower = rooms.house.schedules.create(f"{key}-next", after=[key])
 
     assert (made.handler, made.kind, made.expression) == (key, kind, expression)
-    assert (follower.after, follower.standing) == ((key,), "follows")
+    assert (follower.after, follower.status) == ((key,), "follows")
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_a_schedule_is_paused_resumed_and_deleted(rooms: Sent, key: str) -> None
     why = rooms.house.schedules.get(key).why
     resumed = rooms.house.schedules.resume(key)
 
-    assert (paused.standing, paused.pause_reason, paused.next_fire_at) == ("paused", "moving", None)
-    assert ([reason.code for reason in why], resumed.standing) == (["paused"], "active")
+    assert (paused.status, paused.pause_reason, paused.next_fire_at) == ("paused", "moving", None)
+    assert ([reason.code for reason in why], resumed.status) == (["paused"], "active")
     assert rooms.house.schedules.delete(key, reason="done") is None
     with pytest.raises(NotFound):
         rooms.house.schedules.delete(key)

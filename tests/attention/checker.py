@@ -82,10 +82,12 @@ def in_the_tables(scene: Scene) -> list[str]:
     running = [task.id for task in scene.tasks if task.state == "running"]
     if len(running) > 1:
         found.append(f"1: {', '.join(running)} run at once")
-    stack = sorted((task for task in scene.tasks if task.place is not None), key=lambda task: task.place or 0)
+    stack = sorted(
+        (task for task in scene.tasks if task.stack_index is not None), key=lambda task: task.stack_index or 0
+    )
     if {task.number for task in stack} != {task.number for task in scene.tasks if task.state == "suspended"}:
         found.append("3: the stack is not the suspended tasks")
-    if len({task.place for task in stack}) != len(stack):
+    if len({task.stack_index for task in stack}) != len(stack):
         found.append("3: two tasks have one place on the stack")
     if any(below.base >= above.base for below, above in pairwise(stack)):
         found.append("3: the stack does not grow upwards")

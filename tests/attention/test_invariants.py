@@ -839,7 +839,7 @@ FORGERIES: list[tuple[str, Callable[[Scene], Scene]]] = [
     ("1:", lambda s: replace(s, tasks=[replace(task, state="running") for task in s.tasks])),
     ("1:", lambda s: doctored(s, line_of(s, before="running", after="suspended"), before=None, after=None)),
     ("2:", lambda s: doctored(s, line_of(s, after="running"), before="waiting")),
-    ("3:", lambda s: replace(s, tasks=[replace(task, place=0) for task in s.tasks])),
+    ("3:", lambda s: replace(s, tasks=[replace(task, stack_index=0) for task in s.tasks])),
     ("4:", lambda s: doctored(s, line_of(s, before="running", after="suspended"), task=99)),
     ("5:", lambda s: replace(s, jobs=[])),
     ("5:", lambda s: replace(s, jobs=[*s.jobs, *s.jobs])),

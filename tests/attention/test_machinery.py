@@ -341,11 +341,11 @@ def test_a_wait_without_its_job_is_found_and_gets_one(
     agent = sleepy(app)
     task = agent.add(kind).task
     agent.run()
-    assert not machinery.missing(app.world)
+    assert not machinery.find_missing(app.world)
     assert machinery.repair(app.world) == 0
     lose(app)
 
-    response = machinery.missing(app.world).sentences()
+    response = machinery.find_missing(app.world).sentences()
     assert response == [f"wait 1 of t1 ({'event' if kind == 'sleepy' else 'confirm'}) has no job that ends it"]
     assert agent.verify().complaints == tuple(response)
     assert machinery.repair(app.world) == 1
@@ -367,9 +367,12 @@ def test_a_task_without_the_job_of_its_start_or_deadline_gets_one(
     agent.add("sleepy", due_by=clock.now() + HOUR / 2)
     lose(app)
 
-    assert machinery.missing(app.world).sentences() == ["t1 has no job for its start", "t2 has no job for its deadline"]
+    assert machinery.find_missing(app.world).sentences() == [
+        "t1 has no job for its start",
+        "t2 has no job for its deadline",
+    ]
     assert machinery.repair(app.world) == 2
-    assert not machinery.missing(app.world)
+    assert not machinery.find_missing(app.world)
     clock.advance(HOUR / 2)
     machinery.serve_due(app.world, "w")
     (second,) = agent.snapshot().backlog
@@ -444,7 +447,7 @@ def test_a_schedule_that_is_on_and_has_no_next_fire_gets_one(app: Horae, clock: 
     change(app, "DELETE FROM horae_jobs")
     change(app, "UPDATE horae_schedules SET next_fire_at = NULL, next_due_at = NULL")
 
-    assert machinery.missing(app.world).sentences() == ["schedule s is on and has no next fire"]
+    assert machinery.find_missing(app.world).sentences() == ["schedule s is on and has no next fire"]
     assert machinery.repair(app.world) == 1
     found = schedules.get(app.world, "s")
     assert found.next_fire_at == clock.now() + timedelta(minutes=1)
@@ -467,7 +470,7 @@ def test_schedules_that_have_come_to_their_end_are_left_alone(app: Horae, clock:
     fires.fire_due(app.world)
     change(app, "DELETE FROM horae_jobs")
 
-    assert machinery.missing(app.world).sentences() == []
+    assert machinery.find_missing(app.world).sentences() == []
     assert machinery.repair(app.world) == 0
 
 

@@ -33,7 +33,7 @@ AFTER_THE_PAGE = """\
 09:12:10  t2  running -> completed
 """
 STORY = UNTIL_THE_PAGE + AFTER_THE_PAGE
-CRASHED = '09:02:05  t2  (killed inside "page", restarted)     cognition is told action_unknown\n'
+CRASHED = '09:02:05  t2  (killed inside "page", restarted)     cognition gets the fact action_unknown\n'
 REFUND = """\
 09:12:10  t3  created -> ready -> running
 09:12:10  t3  running -> waiting                    a refund of 40 needs a person, deadline 09:42:10

@@ -27,7 +27,7 @@ from horae.core.jobs.job import Lease
 from horae.core.jobs.retry import Retry
 from horae.core.schedules.schedule import Schedule
 from horae.doctor import machine
-from horae.doctor.bundle import redacted
+from horae.doctor.bundle import redact
 from horae.doctor.engine import limits
 from horae.ports import Claim, Node, Sealed, World
 from horae.stores.databases.durability import has_wal_reset_bug
@@ -517,7 +517,7 @@ def test_a_bundle_does_not_replace_a_file(world: World, horae: Command) -> None:
     ],
 )
 def test_what_looks_like_a_secret_is_made_unreadable(text: str) -> None:
-    assert CANARY not in redacted(text, CANARY if "named" in text else "")
+    assert CANARY not in redact(text, CANARY if "named" in text else "")
 
 
 # -- a full disk -------------------------------------------------------------------------------------------------------

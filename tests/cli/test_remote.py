@@ -15,7 +15,7 @@ from tests.cli.conftest import Command, Ended
 from tests.support.serving import Served, serving
 
 DATABASE = "sqlite:///shared.db"
-PULLED = " by itself; it waits for somebody to pull"
+PULLED = " by itself; it waits until a worker pulls"
 LATER = "2040-01-01T00:00:00Z"
 
 

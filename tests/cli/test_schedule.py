@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from horae.api.schedules.values import ScheduleDetail
-from horae.core.schedules.standing import Standing
+from horae.core.schedules.status import ScheduleStatus
 from tests.cli.conftest import Command, Process
 
 WEEKDAYS = ("--cron", "0 9 * * 1-5", "--tz", "Asia/Shanghai")
@@ -33,7 +33,7 @@ def shown(horae: Command, key: str = "digest") -> dict[str, Any]:
 
 
 def test_a_schedule_is_added_with_its_next_fire_and_its_zone(digest: dict[str, Any]) -> None:
-    assert digest["standing"] == "active"
+    assert digest["status"] == "active"
     assert digest["next_fire_at"].endswith("T01:00:00Z")
     assert digest["zone"] == "Asia/Shanghai"
     assert digest["words"] == "At 09:00, from Monday to Friday (Asia/Shanghai)"
@@ -61,7 +61,7 @@ def test_a_second_one_with_the_same_key_is_a_conflict(horae: Command, digest: di
         (["--every", "1h", "--payload", '{"n": 1}', "--queue", "mail", "--priority", "high"], {"payload": {"n": 1}}),
         (["--every", "1h", "--starts-at", "2030-01-01T00:00Z"],
          {"starts_at": "2030-01-01T00:00:00Z", "next_fire_at": "2030-01-01T00:00:00Z"}),
-        (["--every", "1h", "--disabled"], {"enabled": False, "standing": "disabled", "next_fire_at": None}),
+        (["--every", "1h", "--disabled"], {"enabled": False, "status": "disabled", "next_fire_at": None}),
         (["--every", "1h", "--misfire", "skip", "--spread", "5m", "--grace", "2m"], {"spread": 300, "grace": 120}),
         (["--every", "1h", "--timeout", "10m", "--stale-timeout", "5m", "--lock-ttl", "90s"],
          {"timeout": 600, "stale_timeout": 300, "lock_ttl": 90}),
@@ -198,7 +198,7 @@ def test_the_json_of_a_schedule_has_the_fields_of_the_room(horae: Command, diges
 
     assert set(answer) == {"schedule", "history", "versions"}
     assert set(answer["schedule"]) == {each.name for each in fields(ScheduleDetail)}
-    assert answer["schedule"]["standing"] in Standing.__args__  # type: ignore[attr-defined]
+    assert answer["schedule"]["status"] in ScheduleStatus.__args__  # type: ignore[attr-defined]
 
 
 def test_preview_tells_as_many_fires_as_asked_and_no_more_than_there_are(horae: Command) -> None:
@@ -284,11 +284,11 @@ def test_a_group_is_paused_and_resumed_together(horae: Command) -> None:
     horae("schedule", "add", "c", "--handler", "h", "--every", "1h")
 
     paused = horae("schedule", "pause", "--group", "night", "--json").json
-    standing = {each["key"]: each["standing"] for each in horae("schedule", "list", "--json").json["items"]}
+    status = {each["key"]: each["status"] for each in horae("schedule", "list", "--json").json["items"]}
     resumed = horae("schedule", "resume", "--group", "night")
 
     assert paused == {"group": "night", "changed": ["a", "b"]}
-    assert standing == {"a": "paused", "b": "paused", "c": "active"}
+    assert status == {"a": "paused", "b": "paused", "c": "active"}
     assert resumed.out.splitlines()[0] == "2 schedules of group night resumed"
 
 

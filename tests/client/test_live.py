@@ -99,7 +99,7 @@ def test_a_task_of_a_user(alice: horae.Client, served: Served) -> None:
     with pytest.raises(errors.VersionConflict):
         alice.scheduled_tasks.change(task.id, enabled=True, version=task.version)
     assert alice.scheduled_tasks.preview(task.id, count=2).next[0].local.endswith("T09:00:00+08:00")
-    assert alice.scheduled_tasks.why(task.id).standing == "disabled"
+    assert alice.scheduled_tasks.why(task.id).status == "disabled"
     done = alice.scheduled_tasks.trigger(task.id, {"text": "now"})
     assert [run.job_id for run in alice.scheduled_tasks.runs(task.id)] in ([], [done.job_id])
     alice.scheduled_tasks.delete(task.id)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from horae.core.attention.lanes import Task, change
 from horae.core.attention.task import (
     CLOSED,
     FINAL,
@@ -40,8 +41,8 @@ def ready(number: int, base: int, waited: timedelta = timedelta(0), **answer: An
     return Weighed(number, "ready", base, ready_since=NOON - waited, **answer)
 
 
-def suspended(number: int, base: int, place: int) -> Weighed:
-    return Weighed(number, "suspended", base, place=place)
+def suspended(number: int, base: int, stack_index: int) -> Weighed:
+    return Weighed(number, "suspended", base, stack_index=stack_index)
 
 
 def running(number: int, base: int, **answer: Any) -> Weighed:
@@ -169,7 +170,7 @@ def test_control_can_forbid_to_go_on_and_to_interrupt() -> None:
 
 def test_a_full_stack_takes_no_further_interruption() -> None:
     focus = running(1, 0)
-    full = [suspended(10 + place, place, place) for place in range(POLICY.depth)]
+    full = [suspended(10 + stack_index, stack_index, stack_index) for stack_index in range(POLICY.depth)]
 
     assert at_safe_point(focus, [focus, ready(2, 99), *full], FREE, POLICY) == SafePoint("go on")
 
@@ -189,7 +190,7 @@ tasks = st.lists(
         base=st.integers(0, 99),
         ready_since=st.none() | st.integers(0, 10**6).map(lambda seconds: NOON - timedelta(seconds=seconds)),
         due_by=st.none() | st.integers(-100, 10**6).map(lambda seconds: NOON + timedelta(seconds=seconds)),
-        place=st.integers(0, 7),
+        stack_index=st.integers(0, 7),
     ),
     max_size=12,
     unique_by=lambda task: task.number,
@@ -199,7 +200,7 @@ tasks = st.lists(
 @given(tasks, st.randoms(use_true_random=False))
 def test_the_choice_does_not_depend_on_the_order_of_the_rows(given_tasks: list[Weighed], random: Any) -> None:
     """Invariant 21. Two of a stack never share a place."""
-    rows = [replace(task, place=place) for place, task in enumerate(given_tasks)]
+    rows = [replace(task, stack_index=stack_index) for stack_index, task in enumerate(given_tasks)]
     shuffled = random.sample(rows, len(rows))
 
     assert choose(shuffled, NOON, FREE, POLICY) == choose(rows, NOON, FREE, POLICY)
@@ -219,7 +220,7 @@ def test_interrupting_again_and_again_leaves_a_stack_that_grows_upwards(bases: l
     for number, base in enumerate(bases[1:], 1):
         rival = ready(number, base)
         if may_interrupt(rival, focus, depth=len(stack), control=FREE, policy=POLICY):
-            stack.append(replace(focus, state="suspended", place=len(stack)))
+            stack.append(replace(focus, state="suspended", stack_index=len(stack)))
             focus = replace(rival, state="running")
 
     held = [task.base for task in (*stack, focus)]
@@ -253,3 +254,15 @@ def test_a_priority_outside_the_bands_is_refused(value: Any) -> None:
 def test_a_rule_that_cannot_work_is_refused(answer: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         Rule("db.down", **answer)
+
+
+# -- the journal ---------------------------------------------------------------------------------------------------
+
+
+def test_the_journal_keeps_the_stored_name_of_a_stack_index() -> None:
+    """Journals are hashed and compared with the tables: a name in them never changes."""
+    focus = Task(12, 1, "report", "running", 40)
+
+    assert change("task", focus, replace(focus, state="suspended", stack_index=2)) == [
+        "task", 12, {"state": "suspended", "place": 2}
+    ]  # fmt: skip

@@ -51,7 +51,7 @@ def milliseconds(moment: datetime) -> int:
 
 
 async def response(lab: Lab) -> None:
-    await lab._occurrences.drained(MINUTE)
+    await lab._occurrences.drain(MINUTE)
 
 
 async def test_a_cron_job_fires_at_its_minute_and_never_twice(app: Horae) -> None:

@@ -507,7 +507,7 @@ async def test_a_reload_of_a_broken_file_changes_nothing_and_says_so(
         Path(str(app.config)).write_text("[jobs")
         assert hosted.worker is not None
         hosted.worker.reload()
-        await eventually(lambda: "everything stays as it was" in caplog.text)
+        await eventually(lambda: "the previous plan stays in force" in caplog.text)
 
     Path(str(app.config)).write_text("")
     assert app.snapshot()[0].next_fire_time is not None
@@ -527,7 +527,7 @@ async def test_a_wrong_file_does_not_bring_back_what_a_right_one_has_changed_sin
         file.write_text("[jobs\n")
         assert hosted.worker is not None
         hosted.worker.reload()
-        await eventually(lambda: "everything stays as it was" in caplog.text)
+        await eventually(lambda: "the previous plan stays in force" in caplog.text)
         await eventually(lambda: hosted.worker is not None and hosted.worker.declared.in_line)
 
     assert schedules.get(app.world, "clean").expression == "0 4 * * *"

@@ -21,7 +21,7 @@ from horae.core.attention.lanes import EventState, WaitState
 from horae.core.attention.task import TaskState
 from horae.core.jobs.job import Ending, State
 from horae.core.schedules.schedule import Verdict
-from horae.core.schedules.standing import Standing
+from horae.core.schedules.status import ScheduleStatus
 from scripts.docs import REFERENCE, machines
 
 TEXT = (REFERENCE / "glossary.md").read_text(encoding="utf-8")
@@ -36,7 +36,7 @@ LITERALS: dict[str, Any] = {
     "fire": Verdict,
     "job": State,
     "run": Ending,
-    "schedule": Standing,
+    "schedule": ScheduleStatus,
     "task": TaskState,
     "wait": WaitState,
     "worker": get_type_hints(Worker)["state"],

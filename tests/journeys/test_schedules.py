@@ -53,7 +53,7 @@ def until_all_is_told(journey: Journey) -> None:
     """Every schedule has come to its end, and so has every job."""
 
     def at_rest() -> bool:
-        waiting = [each for each in schedules.every(journey.app.world, ScheduleFilter()) if each.next_fire_at]
+        waiting = [each for each in schedules.iterate(journey.app.world, ScheduleFilter()) if each.next_fire_at]
         return not waiting and journey.live() == 0
 
     wait_until(at_rest, "the end of all schedules", within=LASTS.total_seconds() + 60)
@@ -113,7 +113,7 @@ def test_a_scheduler_killed_while_it_fires_leaves_everything_or_nothing(journey:
 
 
 def _over(journey: Journey) -> bool:
-    return not any(each.next_fire_at for each in schedules.every(journey.app.world, ScheduleFilter()))
+    return not any(each.next_fire_at for each in schedules.iterate(journey.app.world, ScheduleFilter()))
 
 
 def test_a_schedule_made_elsewhere_wakes_the_sleepers(journey: Journey) -> None:

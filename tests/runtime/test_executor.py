@@ -167,7 +167,7 @@ async def test_a_result_that_cannot_be_kept_is_told_as_an_error_of_a_job_that_su
     (run,) = verbs.runs(app.world, job.id)
     assert (run.outcome, run.error) == ("succeeded", done.last_error)
     assert why(app.world, verbs.get(app.world, job.id))[0].text == "done, but its result could not be kept"
-    assert "the result of odd is not kept" in caplog.text
+    assert "the result of odd cannot be stored" in caplog.text
 
 
 @pytest.mark.parametrize("result", [None, 0, "", [], {"a": [1, None]}], ids=repr)

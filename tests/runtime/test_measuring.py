@@ -22,7 +22,7 @@ def answer(measures: Measures, name: str) -> Family:
 def test_delays_fall_into_the_bucket_whose_bound_they_do_not_exceed() -> None:
     measures, clock = Measures(), VirtualClock(NOON)
     clock.advance(timedelta(milliseconds=5))
-    measures.started([JOB, replace(JOB, run_at=NOON - timedelta(days=1))], clock)
+    measures.count_started([JOB, replace(JOB, run_at=NOON - timedelta(days=1))], clock)
     spread = answer(measures, "horae_start_delay_seconds").points["default",]
     assert isinstance(spread, Spread)
     assert (spread.counts[0], spread.counts[-1], sum(spread.counts)) == (1, 1, 2)
@@ -35,9 +35,9 @@ def test_more_handlers_than_the_bound_are_counted_together() -> None:
     measures = Measures()
     for number in range(MOST * 3):
         job = replace(JOB, handler=f"h{number}")
-        measures.ran(job, "succeeded", 0.1)
-        measures.ended(job, "succeeded")
-        measures.ended(job, "stale")
+        measures.count_duration(job, "succeeded", 0.1)
+        measures.count_ended(job, "succeeded")
+        measures.count_ended(job, "stale")
     runs = answer(measures, "horae_runs_total")
     assert len(runs.points) == MOST + 1
     assert runs.points[OTHER, OTHER, "succeeded"] == MOST * 2
@@ -47,7 +47,7 @@ def test_more_handlers_than_the_bound_are_counted_together() -> None:
 
 def test_what_was_put_off_has_no_duration() -> None:
     measures = Measures()
-    measures.ran(JOB, "snoozed", 0.0)
+    measures.count_duration(JOB, "snoozed", 0.0)
     assert answer(measures, "horae_run_duration_seconds").points == {}
 
 

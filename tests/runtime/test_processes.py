@@ -133,7 +133,7 @@ async def test_a_result_that_is_not_json_is_told_as_an_error_of_a_job_that_succe
 
     assert (done.state, done.result) == ("succeeded", None)
     assert (done.last_error or "").startswith("ResultNotKept: ")
-    assert "the result of set is not kept" in caplog.text
+    assert "the result of set cannot be stored" in caplog.text
 
 
 async def test_a_handler_that_kills_its_interpreter_ends_dead_and_the_queue_goes_on(process_app: Horae) -> None:

@@ -146,7 +146,7 @@ async def test_a_worker_can_stop_although_the_store_is_away(app: Horae, caplog: 
             await eventually(lambda: store.calls["settle"] >= 1, "a try")
 
     assert app.get(job.id).state == "running"
-    assert "tried again when its lease runs out" in caplog.text
+    assert "unwritten jobs run again when their leases expire" in caplog.text
 
 
 async def test_an_idle_worker_asks_the_store_hardly_anything(app: Horae) -> None:

@@ -201,7 +201,7 @@ def test_an_ending_that_came_too_late_is_counted_once_for_each_source(
     client = connect("system", "admin", figures=measures.families)
     made = verbs.enqueue(world, Request("work", queue="scheduler"))
     (held,) = claims.pull(world, worker_id="w", queues=("scheduler",))
-    measures.ended(held, "stale")
+    measures.count_ended(held, "stale")
     late = client.post(f"/scheduler/jobs/{made.id}/ack", json={"token": held.token + 1, "result": "succeeded"})
     assert (late.status_code, late.json()["code"]) == (409, "lease_lost")
     response = scraped(client)
@@ -213,9 +213,9 @@ def test_a_worker_in_the_same_process_tells_with_the_service(connect: Connect, w
     measures = Measures()
     verbs.enqueue(world, Request("work"))
     (job,) = claims.pull(world, worker_id="w")
-    measures.started([job], world.clock)
-    measures.ran(job, "succeeded", 0.2)
-    measures.ended(job, "succeeded")
+    measures.count_started([job], world.clock)
+    measures.count_duration(job, "succeeded", 0.2)
+    measures.count_ended(job, "succeeded")
     response = scraped(connect("system", "read", figures=measures.families))
     assert response["horae_runs_total,handler=work,outcome=succeeded,queue=default"] == 1
     assert response["horae_run_duration_seconds_bucket,handler=work,le=0.25,queue=default"] == 1

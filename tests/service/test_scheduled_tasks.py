@@ -11,7 +11,7 @@ from horae.actions.jobs import claims, endings, jobs
 from horae.actions.schedules import fires
 from horae.core.jobs.job import Ending, Job, Outcome
 from horae.ports import World
-from horae.service.dialects.scheduled_tasks import preferred, versions_from
+from horae.service.dialects.scheduled_tasks import preferred_language, versions_from
 from horae.testing.clock import VirtualClock
 from tests.service.conftest import Connect
 
@@ -179,7 +179,7 @@ def test_words_are_in_the_callers_language(alice: TestClient) -> None:
      ("de", "en"), (";;;,q=,=", "en")],
 )  # fmt: skip
 def test_the_preferred_language_is_found(header: str, language: str) -> None:
-    assert preferred(header) == language
+    assert preferred_language(header) == language
 
 
 def test_one_task_tells_all_that_is_needed_to_see_why(alice: TestClient, world: World, clock: VirtualClock) -> None:
@@ -194,7 +194,7 @@ def test_one_task_tells_all_that_is_needed_to_see_why(alice: TestClient, world: 
 
     assert (response["locked_by"], response["locked_until"]) == ("w1", "2030-01-07T13:00:30Z")
     assert [reason["code"] for reason in why["reasons"]] == ["running"]
-    assert why["standing"] == "active"
+    assert why["status"] == "active"
 
 
 def test_a_preview_shows_instants_clocks_and_their_changes(alice: TestClient) -> None:

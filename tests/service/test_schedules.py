@@ -23,7 +23,7 @@ def test_a_schedule_is_made_and_told_in_words(world: World, operator: TestClient
 
     result = answer.json()
     assert (answer.status_code, answer.headers["etag"]) == (201, '"1"')
-    assert (result["key"], result["owner"], result["standing"]) == ("nightly", "system", "active")
+    assert (result["key"], result["owner"], result["status"]) == ("nightly", "system", "active")
     assert (result["next_fire_at"], result["timeout"]) == ("2030-01-08T02:00:00Z", 90)
     assert "03:00" in result["words"]
     entry = schedules.versions(world, "nightly")[0]
@@ -117,8 +117,8 @@ def test_pause_and_resume(operator: TestClient) -> None:
     paused = operator.post("/schedules/nightly/pause", json={"reason": "repairs"}).json()
     resumed = operator.post("/schedules/nightly/resume").json()
 
-    assert (paused["standing"], paused["pause_reason"], paused["next_fire_at"]) == ("paused", "repairs", None)
-    assert (resumed["standing"], resumed["paused_at"]) == ("active", None)
+    assert (paused["status"], paused["pause_reason"], paused["next_fire_at"]) == ("paused", "repairs", None)
+    assert (resumed["status"], resumed["paused_at"]) == ("active", None)
 
 
 def test_a_group_is_paused_and_resumed_together(operator: TestClient) -> None:
@@ -127,7 +127,7 @@ def test_a_group_is_paused_and_resumed_together(operator: TestClient) -> None:
     operator.post("/schedules", json={"key": "c", "every": 60})
 
     assert operator.post("/schedules/groups/etl/pause").json() == {"group": "etl", "changed": ["a", "b"]}
-    assert operator.get("/schedules/c").json()["standing"] == "active"
+    assert operator.get("/schedules/c").json()["status"] == "active"
     assert operator.post("/schedules/groups/etl/resume").json()["changed"] == ["a", "b"]
 
 
@@ -192,7 +192,7 @@ def test_a_key_with_a_slash_can_be_addressed(operator: TestClient) -> None:
     operator.post("/schedules", json={"key": "team/report", "every": 60})
 
     assert operator.get("/schedules/team/report").json()["key"] == "team/report"
-    assert operator.post("/schedules/team%2Freport/pause").json()["standing"] == "paused"
+    assert operator.post("/schedules/team%2Freport/pause").json()["status"] == "paused"
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_a_key_that_would_be_taken_for_something_else_is_refused_over_http(opera
 )
 def test_an_ordinary_key_with_a_verb_or_a_slash_in_it_is_fine(operator: TestClient, key: str) -> None:
     assert operator.post("/schedules", json={"key": key, "every": 60}).status_code == 201
-    assert operator.post(f"/schedules/{key}/pause").json()["standing"] == "paused"
+    assert operator.post(f"/schedules/{key}/pause").json()["status"] == "paused"
     assert operator.get(f"/schedules/{key}").json()["key"] == key
     assert operator.delete(f"/schedules/{key}").status_code == 204
 

@@ -19,7 +19,7 @@ from horae.core.jobs.job import Job
 from horae.ports import World
 from horae.service import long_poll
 from horae.service.dialects.job_shapes import SCHEDULER
-from horae.service.long_poll import Room, Want
+from horae.service.long_poll import WaitingRoom, Want
 from tests.support.serving import Served, serving
 from tests.support.waiting import wait_until
 
@@ -42,7 +42,7 @@ def callers() -> Iterator[ThreadPoolExecutor]:
 
 def waits(served: Served) -> int:
     """Return how many callers stand in the room."""
-    room: Room | None = getattr(served.server.config.app.state, "waiting", None)  # type: ignore[union-attr]
+    room: WaitingRoom | None = getattr(served.server.config.app.state, "waiting", None)  # type: ignore[union-attr]
     return 0 if room is None else room.waiting
 
 
@@ -156,7 +156,7 @@ def test_what_was_claimed_while_the_caller_hung_up_is_given_back(
     take = long_poll.take
     monkeypatch.setattr(long_poll, "take", slow)
     hang_up_after(served, entered.is_set)
-    room: Room = served.server.config.app.state.waiting  # type: ignore[union-attr]
+    room: WaitingRoom = served.server.config.app.state.waiting  # type: ignore[union-attr]
     (line,) = room._lines.values()
     wait_until(line.waiters[0].has_gone)
     job = put(served.world)

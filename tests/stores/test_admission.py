@@ -27,7 +27,7 @@ def test_opening_a_handler_waits_for_a_claim_that_is_holding_its_jobs(
         is_open.set()
 
     opening = threading.Thread(target=open_it, daemon=True)
-    with store.driving() as driver:
+    with store.open_driver() as driver:
         assert store.hot.claim(driver, Claim("default", 10, "w1", LEASE), NOON) == []
         opening.start()
         assert not is_open.wait(A_MOMENT)
@@ -65,7 +65,7 @@ def test_opening_a_handler_releases_a_held_job_that_somebody_looks_at_just_now(
     assert take(store) == []
     other = open_another()
     opening = threading.Thread(target=declare, args=[other], daemon=True)
-    with store.driving() as driver:
+    with store.open_driver() as driver:
         driver.rows("SELECT id FROM horae_jobs WHERE id = %s" + store.dialect.waiting_lock, [number])
         opening.start()
         opening.join(A_MOMENT)
@@ -79,7 +79,7 @@ def test_a_claim_of_system_jobs_asks_nothing_about_definitions(store: SqlStore) 
     """The traffic of an application without tenants does not pay for them: no lock, no statement more."""
     put(store, *[a_new_job() for _ in range(3)])
     asked: list[str] = []
-    with store.driving() as driver:
+    with store.open_driver() as driver:
         rows = driver.rows
 
         class Listening:

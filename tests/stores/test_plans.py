@@ -107,7 +107,7 @@ def crowded(
 
 
 def rolled_back(store: SqlStore, work: Callable[[Driver], object]) -> None:
-    with suppress(RolledBack), store.driving() as driver:
+    with suppress(RolledBack), store.open_driver() as driver:
         work(driver)
         raise RolledBack
 

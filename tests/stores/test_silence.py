@@ -123,7 +123,7 @@ def test_an_application_on_a_database_that_never_answers_is_told_so_in_time(url:
 
 def test_an_enqueue_whose_statement_was_sent_says_that_its_outcome_is_unknown(store: SqlStore, proxy: Proxy) -> None:
     def act() -> None:
-        with store.driving() as driver:
+        with store.open_driver() as driver:
             proxy.swallow()  # the connection was good when it was handed out
             store.add_plain(driver, [a_new_job()], NOON)
 

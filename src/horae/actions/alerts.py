@@ -31,7 +31,7 @@ LONGEST_ERROR = 1000
 
 @dataclass(frozen=True, slots=True)
 class Alerts:
-    """Where alerts go. *secret* names the one that signs them."""
+    """The target of alerts. *secret* is the name of the secret that signs them."""
 
     url: str
     stalled_after: timedelta = timedelta(minutes=5)
@@ -84,7 +84,7 @@ def tell_stalled(world: World, alerts: Alerts, waiting: DueBacklog) -> bool:
     return _send(world, alerts, "queue.stalled", f"{waiting.queue}@{hour}", facts)
 
 
-def stalled(world: World, after: timedelta) -> list[DueBacklog]:
+def find_stalled(world: World, after: timedelta) -> list[DueBacklog]:
     """Return queues with work that has been due for so long while no worker serves them; paused ones do not count."""
     now = world.clock.now()
 
@@ -102,7 +102,7 @@ def look_round(world: World, alerts: Alerts) -> int:
     since = world.clock.now() - LOOK_BACK
     dead: Iterable[Job] = world.route().store.read(lambda tx: tx.jobs.died(since, limit=MOST))
     sent = [tell_dead(world, alerts, job) for job in dead]
-    sent += [tell_stalled(world, alerts, waiting) for waiting in stalled(world, alerts.stalled_after)]
+    sent += [tell_stalled(world, alerts, waiting) for waiting in find_stalled(world, alerts.stalled_after)]
     return sum(sent)
 
 

@@ -17,7 +17,7 @@ BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What the verification of one owner's chain found."""
+    """The result of verifying one owner's chain."""
 
     owner: str
     entries: int

@@ -25,7 +25,7 @@ _RUN = re.compile(r"job_([0-9]{1,19})\.([0-9]{1,19})")
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What a clean-up removed, or in a dry run would remove; ``more`` when it stopped before the end."""
+    """The runs that a clean-up deleted, or in a dry run would; ``more`` when it stopped before the end."""
 
     removed: int
     before: datetime

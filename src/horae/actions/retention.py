@@ -14,7 +14,7 @@ BATCH = 200
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long finished rows are kept. Jobs that wait, run or are dead are never deleted."""
+    """The time for which finished rows are kept. Jobs that wait, run or are dead are never deleted."""
 
     runs: timedelta = timedelta(days=30)
     fires: timedelta = timedelta(days=30)

@@ -39,7 +39,7 @@ from horae.core.scheduled_tasks.task import (
     plan,
 )
 from horae.core.schedules.schedule import Schedule, first_fire, next_fire
-from horae.core.schedules.standing import why_silent
+from horae.core.schedules.status import why_silent
 from horae.errors import Conflict, InvalidInput, KeyConflict, NotAllowed, NotFound, QuotaExceeded, VersionConflict
 from horae.ports import ScheduledTaskRun, Tx, World
 
@@ -58,7 +58,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """When a task will run, stored or not."""
+    """The next runs of a task, stored or not."""
 
     schedule: Schedule
     fires: tuple[datetime, ...]
@@ -152,7 +152,7 @@ def change(
     actor: str = SYSTEM,
     reason: str = "",
 ) -> Saved:
-    """Change the given fields and leave the rest; the next run is computed anew where its time may have changed."""
+    """Change the given fields and keep the rest; recompute the next run if its timing may have changed."""
     seen = get(world, task_id, owner=owner, queues=terms.only_queues)
     owned_by = seen.schedule.owner
     now = world.clock.now()

@@ -15,6 +15,6 @@ PREFIX = "horae_"
 
 
 def include_object(item: Any, name: str | None, type_: str, reflected: bool, compare_to: Any) -> bool:
-    """False for Horae's tables and whatever belongs to them; true for everything else."""
+    """Return False for Horae's tables and their indexes and constraints; True for everything else."""
     table = name if type_ == "table" else getattr(getattr(item, "table", None), "name", None)
     return not (table or "").startswith(PREFIX)

@@ -13,7 +13,7 @@ from horae.actions.schedules import schedules
 from horae.api.here import Here
 from horae.api.jobs.room import Run
 from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
-from horae.api.values import enriched, given, published
+from horae.api.values import drop_none, enrich, to_public
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.jobs.retry import span
 from horae.core.values import PYDANTIC
@@ -35,7 +35,7 @@ class LoggedRun(Run):
 
 @dataclass(frozen=True, kw_only=True)
 class RunsCleaned:
-    """How many runs were forgotten, or in a dry run would be; ``more`` when one call did not reach the end."""
+    """The number of runs deleted, or in a dry run to be deleted; ``more`` when one call did not reach the end."""
 
     __pydantic_config__ = PYDANTIC
 
@@ -84,9 +84,9 @@ class Admin(Room[S]):
             found = logs.page(here.world, wanted, limit=size + 1, before=before)
             last = found[size - 1].run if len(found) > size else None
             further = None if last is None else cursor_from([last.job_number, last.token])
-            return [_logged(each) for each in found[:size]], further
+            return [_to_logged_run(each) for each in found[:size]], further
 
-        query = given(
+        query = drop_none(
             schedule=schedule, handler=handler, outcome=outcomes, started_after=started_after,
             started_before=started_before, owner=owner,
         )  # fmt: skip
@@ -97,7 +97,7 @@ class Admin(Room[S]):
         """Return one run, such as ``job_12.1``."""
         return Call(
             LoggedRun,
-            lambda here: _logged(logs.get(here.world, run_id, owner=here.caller.sees)),
+            lambda here: _to_logged_run(logs.get(here.world, run_id, owner=here.caller.sees)),
             at={"run_id": run_id},
         )
 
@@ -126,7 +126,7 @@ class Admin(Room[S]):
             wanted = _log_filter(here, schedule, handler, owner)
             return logs.clean(here.world, edge, wanted, dry_run=dry_run, actor=here.actor, reason=reason)
 
-        body = given(
+        body = drop_none(
             before=before, older_than=age, schedule=schedule, handler=handler, owner=owner, dry_run=dry_run,
             reason=reason or None,
         )  # fmt: skip
@@ -156,7 +156,7 @@ class Admin(Room[S]):
         wanted = [_new_definition(each) for each in definitions]
         body = {
             "definitions": [_definition_body(each) for each in wanted],
-            **given(app=app or None, reason=reason or None),
+            **drop_none(app=app or None, reason=reason or None),
         }
         return Call(tuple[Definition, ...], lambda here: _store(here, wanted, app, reason), body=body)
 
@@ -177,13 +177,13 @@ def _log_filter(
     return LogFilter(number, handler, here.caller.filter_owner(owner), outcomes, started_after, started_before)
 
 
-def _logged(line: Logged) -> LoggedRun:
-    run: LoggedRun = enriched(LoggedRun, line.run, trigger=line.trigger, schedule=line.key)
+def _to_logged_run(line: Logged) -> LoggedRun:
+    run: LoggedRun = enrich(LoggedRun, line.run, trigger=line.trigger, schedule=line.key)
     return run
 
 
 def _definition(stored: StoredDefinition, *, whole: bool) -> Definition:
-    seen: Definition = published(Definition, stored)
+    seen: Definition = to_public(Definition, stored)
     return seen if whole else replace(seen, app=None, stored_at=None, stored_by=None)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from horae.actions.audit import find_entries, seal_audit, verify_audit
 from horae.api.here import Here
 from horae.api.operation import PAGES, POST, Call, Listing, Page, Room, S
-from horae.api.values import given, published
+from horae.api.values import drop_none, to_public
 from horae.core.audit.entries import Entry
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.values import PYDANTIC
@@ -60,7 +60,7 @@ class Verification:
 
 
 class Audit(Room[S]):
-    """Who did what to which thing, and why."""
+    """The audit: who did what to which object, and why."""
 
     @PAGES("/audit", *ADMIN)
     def list(
@@ -83,7 +83,7 @@ class Audit(Room[S]):
             further = cursor_from([found[size - 1][0]]) if len(found) > size else None
             return [_public(*each) for each in found[:size]], further
 
-        return Listing(Call(Page[AuditEntry], query=given(**wanted, owner=owner)), limit, fetch)
+        return Listing(Call(Page[AuditEntry], query=drop_none(**wanted, owner=owner)), limit, fetch)
 
     @POST("/audit/verify", *ADMIN)
     def verify(self, *, owner: str | None = None) -> Call[Verification]:
@@ -95,10 +95,10 @@ class Audit(Room[S]):
         def act(here: Here) -> Verification:
             while seal_audit(here.world):
                 continue
-            chains: tuple[Chain, ...] = published(tuple[Chain, ...], verify_audit(here.world, owner=owner))
+            chains: tuple[Chain, ...] = to_public(tuple[Chain, ...], verify_audit(here.world, owner=owner))
             return Verification(sound=not any(each.complaints for each in chains), chains=chains)
 
-        return Call(Verification, act, query=given(owner=owner), repeats=True, longer=LONGER)
+        return Call(Verification, act, query=drop_none(owner=owner), repeats=True, longer=LONGER)
 
 
 def _public(number: int, entry: Entry) -> AuditEntry:

@@ -30,7 +30,7 @@ def usual_terms() -> Terms:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where new schedules come from, and how many there may be."""
+    """The source of new schedules, and their limit."""
 
     source: str = "api"  # stored as the source of each value that is not the default
     sources: Mapping[str, str] = field(default_factory=dict)  # stored as they are, besides

@@ -83,7 +83,7 @@ class Tail:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a caller must hold for an operation: one of these scopes, and whether a limit to queues is obeyed."""
+    """The permission for an operation: one of these scopes, and whether a token limited to queues may call it."""
 
     scopes: tuple[str, ...]
     by_queue: bool = False  # a caller that is limited to queues is served, within those

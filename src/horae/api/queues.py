@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from horae.actions.jobs import nodes, queues, running_limits
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, POST, PUT, Call, Room, S
-from horae.api.values import Get, given
+from horae.api.values import Get, drop_none
 from horae.core.jobs.job import Order
 from horae.core.values import PYDANTIC
 
@@ -53,7 +53,7 @@ class LimitSource:
 
 @dataclass(frozen=True, kw_only=True)
 class RunningLimit:
-    """How many jobs may run at once, how many do, and which source decides."""
+    """A limit of jobs that run at once, how many do, and which source decides."""
 
     __pydantic_config__ = PYDANTIC
 
@@ -96,7 +96,7 @@ class Queues(Room[S]):
         def fetch(here: Here) -> Any:
             return queues.list_queues(here.world, **here.reach, machinery=machinery)
 
-        return Call(tuple[QueueDetail, ...], fetch, query=given(machinery=machinery or None))
+        return Call(tuple[QueueDetail, ...], fetch, query=drop_none(machinery=machinery or None))
 
     @GET("/queues/{name}", *ADMIN, by_queue=True)
     def get(self, name: str) -> Call[QueueDetail]:
@@ -125,7 +125,7 @@ class Queues(Room[S]):
 
 
 class Limits(Room[S]):
-    """How many jobs run at once; a limit is named ``global``, ``group:etl`` or ``queue:mail``."""
+    """Limits of jobs that run at once; their names are ``global``, ``group:etl`` or ``queue:mail``."""
 
     @GET("/limits", *ADMIN)
     def list(self) -> Call[tuple[RunningLimit, ...]]:
@@ -139,7 +139,7 @@ class Limits(Room[S]):
         def act(here: Here) -> Any:
             return running_limits.set_limit(here.world, name, max_running, actor=here.actor, reason=reason)
 
-        body = {"max_running": max_running, **given(reason=reason or None)}
+        body = {"max_running": max_running, **drop_none(reason=reason or None)}
         return Call(RunningLimit, act, at={"name": name}, body=body)
 
     @DELETE("/limits/{name}", *ADMIN)
@@ -149,7 +149,7 @@ class Limits(Room[S]):
         def act(here: Here) -> Any:
             return running_limits.reset_limit(here.world, name, actor=here.actor, reason=reason)
 
-        return Call(RunningLimit, act, at={"name": name}, query=given(reason=reason or None), repeats=True)
+        return Call(RunningLimit, act, at={"name": name}, query=drop_none(reason=reason or None), repeats=True)
 
 
 class Workers(Room[S]):
@@ -166,5 +166,5 @@ def _change(verb: Callable[..., Any], name: str, reason: str, **changes: Any) ->
         here.caller.require_queue(name)
         return verb(here.world, name, *changes.values(), actor=here.actor, reason=reason)
 
-    body = {**changes, **given(reason=reason or None)}
+    body = {**changes, **drop_none(reason=reason or None)}
     return Call(Queue, act, at={"name": name}, body=body, repeats=True)

@@ -23,29 +23,29 @@ Get = Callable[[Any], Any]
 # -- from core values --------------------------------------------------------------------------------------------------
 
 
-def published(hint: Any, value: Any) -> Any:
+def to_public(hint: Any, value: Any) -> Any:
     """Turn the result of a verb into public values: alone, in tuples or in pages."""
     origin, inner = get_origin(hint), get_args(hint)
     if value is None or hint in (Any, None, type(None)):
         return value
     if origin in (Union, types.UnionType):
         kinds = [kind for kind in inner if kind is not type(None)]
-        return published(kinds[0], value) if len(kinds) == 1 else value
+        return to_public(kinds[0], value) if len(kinds) == 1 else value
     if origin is tuple:
-        return tuple(published(inner[0], each) for each in value)
+        return tuple(to_public(inner[0], each) for each in value)
     if origin is dict:
-        return {name: published(inner[1], each) for name, each in value.items()}
+        return {name: to_public(inner[1], each) for name, each in value.items()}
     kind: Any = origin or hint
     if not is_value(kind):
         return value
     if origin is not None:  # a generic value such as Page[Job]
-        return kind(**{name: published(each, getattr(value, name)) for name, each, _ in _fields(hint)})
+        return kind(**{name: to_public(each, getattr(value, name)) for name, each, _ in _fields(hint)})
     core: Any = type(value)
-    return value if isinstance(value, kind) else publisher(kind, core)(value)
+    return value if isinstance(value, kind) else compile_to_public(kind, core)(value)
 
 
 @functools.cache
-def publisher(public: Any, core: Any) -> Callable[[Any], Any]:
+def compile_to_public(public: Any, core: Any) -> Callable[[Any], Any]:
     """Compile how a public value is made of a core value: each field from the attribute of the same name.
 
     ``DERIVED`` on the public class names the fields that are made in another way.
@@ -54,7 +54,7 @@ def publisher(public: Any, core: Any) -> Callable[[Any], Any]:
     return lambda value: public(**{name: get(value) for name, get in gets})
 
 
-def enriched(public: Any, value: Any, /, **more: Any) -> Any:
+def enrich(public: Any, value: Any, /, **more: Any) -> Any:
     """Make a public value of a core value, and of *more* fields that the core value does not have."""
     return public(**more, **{name: get(value) for name, get in _getters(public) if name not in more})
 
@@ -69,7 +69,7 @@ def _getters(public: Any) -> list[tuple[str, Get]]:
     ]
 
 
-def extended(kind: type[T], value: Any, **more: Any) -> T:
+def extend(kind: type[T], value: Any, **more: Any) -> T:
     """Return a value as a class with more fields, given in *more*."""
     return kind(**vars(value), **more)
 
@@ -80,7 +80,7 @@ def is_value(kind: Any) -> bool:
 
 
 def _getter(name: str, hint: Any) -> Get:
-    return lambda value: published(hint, getattr(value, name))
+    return lambda value: to_public(hint, getattr(value, name))
 
 
 # -- to JSON -----------------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def _names(kind: Any) -> tuple[str, ...]:
     return tuple(each.name for each in fields(kind))
 
 
-def given(**values: Any) -> dict[str, Any]:
+def drop_none(**values: Any) -> dict[str, Any]:
     """Return values as JSON, without those that are None."""
     return {name: to_json(value) for name, value in values.items() if value is not None}
 
@@ -168,14 +168,14 @@ def _fields(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
     hints = get_type_hints(origin or kind)
     if origin is not None:  # a generic value such as Page[Job]
         variables = dict(zip(origin.__parameters__, inner, strict=True))
-        hints = {name: _filled(hint, variables) for name, hint in hints.items()}
+        hints = {name: _fill_variables(hint, variables) for name, hint in hints.items()}
     return tuple(
         (each.name, hints[each.name], each.default is MISSING and each.default_factory is MISSING)
         for each in fields(origin or kind)
     )
 
 
-def _filled(hint: Any, variables: Mapping[Any, Any]) -> Any:
+def _fill_variables(hint: Any, variables: Mapping[Any, Any]) -> Any:
     names = getattr(hint, "__parameters__", ())
     return hint[tuple(variables[name] for name in names)] if names else variables.get(hint, hint)
 

@@ -20,7 +20,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds between the beginnings of two 
 
 @dataclass(frozen=True)
 class Wait(Generic[T]):
-    """What is asked, when its answer is final, and what to raise when it is not final in time."""
+    """A wait: the call to repeat, when its answer is final, and the error if it is not final in time."""
 
     round: Callable[[float], Call[T]]  # one call that a service may hold open for so many seconds
     is_final: Callable[[T], bool]

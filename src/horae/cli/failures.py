@@ -31,7 +31,7 @@ from horae.errors import (
 
 
 class Exit(enum.IntEnum):
-    """How a command ended, as a shell sees it."""
+    """Exit codes of commands."""
 
     OK = 0
     FAILURE = 1
@@ -112,7 +112,7 @@ def message(problem: HoraeError) -> str:
     return text
 
 
-def pointed(error: Mapping[str, Any]) -> str:
+def point_at(error: Mapping[str, Any]) -> str:
     """Return the expression with a caret under the mistake; nothing for other errors."""
     expression = error.get("expression")
     if not isinstance(expression, str) or "\n" in expression:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from horae.cli.failures import Exit, as_json, exit_code, pointed
+from horae.cli.failures import Exit, as_json, exit_code, point_at
 from horae.errors import HoraeError
 from horae.version import VERSION
 
@@ -161,6 +161,6 @@ def print_error(arguments: Sequence[str], error: dict[str, Any], code: Exit) -> 
 
         print(dump_json({"error": error}))
     print("error:", " ".join(error["message"].split()), file=sys.stderr)
-    if where := pointed(error):
+    if where := point_at(error):
         print(where, file=sys.stderr)
     return code

@@ -1,4 +1,4 @@
-"""What every command shares: the options, where the result goes, where messages go.
+"""The common part of all commands: shared options, and the output of results and messages.
 
 stdout is the result, stderr has the messages. With ``--json`` stdout is one JSON document, also when the command fails;
 for commands that go on (``worker``, ``up``) it is one document for each event and line.
@@ -61,7 +61,7 @@ STATE_COLOURS = {"queued": "yellow", "running": "cyan", "succeeded": "green", "d
 
 @dataclass(frozen=True)
 class Terminal:
-    """Where a command prints, and the values of the shared options."""
+    """The output of a command, and the values of the shared options."""
 
     settings: Settings
     database: str | None = None  # only where the command line itself named it

@@ -29,7 +29,7 @@ _clock, _dice = SystemClock(), SystemDice()
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a client waits, and how often it tries."""
+    """The timeouts and retries of a client."""
 
     timeout: float = 30.0  # seconds for an answer, beside what a long poll asks for
     connect_timeout: float = 5.0

@@ -55,10 +55,10 @@ class Limit:
     def turn_at(self, calls: Sequence[int], ahead: int, now: int) -> int:
         """Return when a caller with *ahead* others before it may call: *now*, or an instant to come.
 
-        *calls* are the instants that still count, in order. When everyone ahead goes as soon as it may, the answer is
-        exact; when somebody gives up, asking again gives an earlier one.
+        *calls* are the instants that still count, in order. If every caller ahead calls as soon as it may, the answer
+        is exact; if one of them gives up, asking again gives an earlier instant.
         """
-        recent = calls[-self.max_calls :]  # more than the limit can only be there when somebody has lowered it
+        recent = calls[-self.max_calls :]  # more than the limit only after it was lowered
         windows, index = self.next_turn(len(recent), ahead)
         start = recent[index] if index < len(recent) else now
         return start + windows * self.micros if windows else now

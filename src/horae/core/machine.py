@@ -16,7 +16,7 @@ S = TypeVar("S", bound=str)
 
 @dataclass(frozen=True)
 class Machine(Generic[S]):
-    """Which event leads from which state to which; nothing else is possible."""
+    """A state machine: the transitions by event and state; no others are possible."""
 
     name: str
     start: S

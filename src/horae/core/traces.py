@@ -17,7 +17,7 @@ SAMPLED = 1
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """Where a run hangs in its trace."""
+    """The position of a run in its trace."""
 
     trace_id: str
     span_id: str

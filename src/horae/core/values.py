@@ -1,4 +1,4 @@
-"""What frozen values share: a quicker constructor for those of the hot path, and their form on the wire."""
+"""Helpers for frozen values: a quicker constructor for the hot path, and their JSON form."""
 
 from __future__ import annotations
 

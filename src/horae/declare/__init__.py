@@ -1,1 +1,1 @@
-"""What an application declares: jobs with their options, ``jobs.conf`` over them, and a check of all of it."""
+"""Declarations of an application: jobs with their options, ``jobs.conf`` over them, and a check of both."""

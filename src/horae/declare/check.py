@@ -90,13 +90,16 @@ def _about_followers(schedules: Sequence[Schedule]) -> Iterator[Problem]:
 def _about_limits(jobs: Blueprint, file: JobsFile, schedules: Sequence[Schedule]) -> Iterator[Problem]:
     """Warn of a limit for a group that no job declares: probably misspelled, though a stored schedule may have it."""
     groups = {schedule.group for schedule in schedules}
-    places = {**dict.fromkeys(jobs.running_limits, "limit"), **{key: each.place for key, each in file.limits.items()}}
-    for name, place in places.items():
+    locations = {
+        **dict.fromkeys(jobs.running_limits, "limit"),
+        **{key: each.location for key, each in file.limits.items()},
+    }
+    for name, location in locations.items():
         group = name.removeprefix(GROUP)
         if name.startswith(GROUP) and group not in groups:
             close = difflib.get_close_matches(group, [each for each in groups if each], n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            yield Problem(place, f"no job here declares the group {group!r} that is limited{hint}", "warning")
+            yield Problem(location, f"no job here declares the group {group!r} that is limited{hint}", "warning")
 
 
 def _about_dependencies(definition: Definition, services: Services) -> Iterator[Problem]:

@@ -113,7 +113,7 @@ def _unknown(options: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _about_timing(name: str, options: Mapping[str, Any]) -> Iterator[Problem]:
-    """The rules of S3-10 and S3-11, each with what to do about it."""
+    """Check the timing options (S3-10, S3-11); yield each problem with what to do about it."""
     given = [key for key in ONE_OF if options.get(key)]
     if len(given) > 1:
         yield Problem(name, f"{' and '.join(given)} exclude each other; keep one of them.")
@@ -133,7 +133,7 @@ def _about_timing(name: str, options: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def about_mode(name: str, options: Mapping[str, Any], *, scheduled: bool, follows: bool) -> Iterator[Problem]:
-    """What mode and lock_ttl demand of each other."""
+    """Check that mode and lock_ttl fit together; yield the problems."""
     mode = options.get("mode", "SINGLE_NODE")
     if mode not in MODES:
         yield Problem(name, f"mode={mode!r} is not known; choose SINGLE_NODE (one node runs it) or ALL_NODES.")
@@ -155,7 +155,7 @@ def about_mode(name: str, options: Mapping[str, Any], *, scheduled: bool, follow
 
 
 def make_schedule(definition: Definition, options: Mapping[str, Any]) -> Schedule | None:
-    """The schedule that these options give a job; None when they say not when."""
+    """Make the schedule of a job from its options; return None if they have no times."""
     kind = next((key for key in ONE_OF if options.get(key)), None)
     if kind is None:
         return None

@@ -32,7 +32,7 @@ Decide = Callable[[Job, str], timedelta | Awaitable[timedelta | None] | None]
 
 @dataclass(frozen=True)
 class Definition:
-    """What may run: a function and the policy of its jobs."""
+    """A job definition: a function and the policy of its jobs."""
 
     name: str
     function: Callable[..., Any]
@@ -130,7 +130,7 @@ def define(
     """Check a declaration and make it a definition; refuse what cannot work.
 
     An *exclusive* job runs once at a time for its concurrency key, which is its name unless given (document 004): to
-    start another is refused, unless the running one has shown no progress for *stale_timeout*.
+    start another is refused, unless the running one has reported no progress for *stale_timeout*.
     """
     if not callable(function):
         raise DefinitionError("job_not_callable", value=repr(function))

@@ -33,7 +33,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Options:
-    """How one job is to be enqueued; None leaves it to the definition."""
+    """Options of one enqueue; None leaves the choice to the definition."""
 
     delay: timedelta | None = None
     run_at: datetime | None = None

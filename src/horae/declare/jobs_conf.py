@@ -37,7 +37,7 @@ class Override:
     """One value from a file."""
 
     value: Any
-    place: str  # file and line
+    location: str  # file and line
     word: str  # as the file spells it
 
 
@@ -48,7 +48,7 @@ class JobsFile:
     enabled: bool | None = None
     items: Mapping[str, Mapping[str, Override]] = field(default_factory=dict)
     limits: Mapping[str, Override] = field(default_factory=dict)  # how many jobs may run at once; None lifts
-    places: Mapping[str, str] = field(default_factory=dict)  # where each item begins
+    locations: Mapping[str, str] = field(default_factory=dict)  # where each item begins
     paths: tuple[Path, ...] = ()
     problems: tuple[Problem, ...] = ()
 
@@ -92,7 +92,7 @@ def read_files(path: Path | None, environment: str | None) -> JobsFile:
             together.enabled if stronger.enabled is None else stronger.enabled,
             items,
             {**together.limits, **stronger.limits},
-            {**together.places, **stronger.places},
+            {**together.locations, **stronger.locations},
             together.paths + stronger.paths,
             together.problems + stronger.problems,
         )
@@ -129,7 +129,7 @@ class _Reader:
             self._note("enabled", None, f"enabled = {enabled!r}: write true or false, without quotes")
             enabled = None
         items: dict[str, dict[str, Override]] = {}
-        places: dict[str, str] = {}
+        locations: dict[str, str] = {}
         listed = jobs.get("items", [])
         for number, item in enumerate(listed if isinstance(listed, list) else []):
             name = item.get("id") if isinstance(item, dict) else None
@@ -139,11 +139,11 @@ class _Reader:
                 self._note("id", number, f"{name!r} is there twice; keep one item")
             else:
                 items[name] = self._item(number, name, item)
-                places[name] = self._locate("id", number)
+                locations[name] = self._locate("id", number)
         if not isinstance(listed, list):
             self._note("items", None, f"write {ITEMS} for each job")
         limits = self._limits(jobs.get("limits", {}))
-        return JobsFile(enabled, items, limits, places, (self._path,), tuple(self._problems))
+        return JobsFile(enabled, items, limits, locations, (self._path,), tuple(self._problems))
 
     def _limits(self, limits: Any) -> dict[str, Override]:
         """Read ``[jobs.limits]``: ``global``, and the tables ``groups`` and ``queues`` by name."""

@@ -65,7 +65,7 @@ class Opener:
                 return
             except (StoreUnavailable, StoreBusy, StoreFull) as problem:
                 if not warned:
-                    log.error("the store does not answer; trying on: %s", problem)
+                    log.error("the store does not answer; trying again: %s", problem)
                 warned = True
                 pause(seconds)
                 seconds = min(5.0, seconds * 2)

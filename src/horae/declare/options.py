@@ -31,7 +31,7 @@ OF_HANDLER = "it belongs to the declaration of the handler, which all its schedu
 
 @dataclass(frozen=True)
 class Option:
-    """What one option does; *default* is a value, or in *default_text* the words for one that is computed."""
+    """The description of an option; *default* is a value, or *default_text* describes one that is computed."""
 
     section: Section
     default: Any

@@ -25,16 +25,16 @@ def merge(definitions: Iterable[Definition], file: JobsFile) -> tuple[list[Defin
     listed = list(definitions)
     problems = list(file.problems)
     names = [definition.name for definition in listed]
-    for name, place in file.places.items():
+    for name, location in file.locations.items():
         if name not in names:
             close = difflib.get_close_matches(name, names, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else "; `horae check` lists what is declared"
-            problems.append(Problem(place, f"no job {name!r} is declared{hint}"))
+            problems.append(Problem(location, f"no job {name!r} is declared{hint}"))
     merged = []
     for definition in listed:
         item = file.items.get(definition.name)
         if item:
-            definition, found = _override(definition, item, file.places[definition.name])
+            definition, found = _override(definition, item, file.locations[definition.name])
             problems += found
         merged.append(definition)
     return merged, problems
@@ -45,16 +45,16 @@ def schedules_of(definitions: Iterable[Definition]) -> list[Schedule]:
     return [each.schedule for each in definitions if each.schedule is not None]
 
 
-def _override(definition: Definition, item: Mapping[str, Override], place: str) -> tuple[Definition, list[Problem]]:
+def _override(definition: Definition, item: Mapping[str, Override], location: str) -> tuple[Definition, list[Problem]]:
     """Return a definition with the options of the file; as it was in code where one of them is wrong."""
     if definition.schedule is None and not any(key in item for key in RULES) and any(key in TIMING for key in item):
-        return definition, [Problem(place, NO_SCHEDULE.format(definition.name))]
+        return definition, [Problem(location, NO_SCHEDULE.format(definition.name))]
     made, problems = _declare(definition, item)
     known = _declare(definition, {})[1]
     found = [problem for problem in problems if problem not in known]
     if any(problem.severity == "error" for problem in found):
-        return definition, _blame(definition, item, [each for each in found if each.severity == "error"], place)
-    return _with_sources(definition, made, item), [_located(each, item, place) for each in found]
+        return definition, _blame(definition, item, [each for each in found if each.severity == "error"], location)
+    return _with_sources(definition, made, item), [_located(each, item, location) for each in found]
 
 
 def _declare(definition: Definition, item: Mapping[str, Override]) -> tuple[Definition, list[Problem]]:
@@ -82,20 +82,20 @@ def _merged(definition: Definition, item: Mapping[str, Override]) -> dict[str, A
     return {**options, **given}
 
 
-def _blame(definition: Definition, item: Mapping[str, Override], errors: list[Problem], place: str) -> list[Problem]:
+def _blame(definition: Definition, item: Mapping[str, Override], errors: list[Problem], location: str) -> list[Problem]:
     """Return the errors at the lines of the options that are wrong by themselves; else at that of the item."""
     known = _declare(definition, {})[1]
     blamed = []
     for key, override in item.items():
         alone = _declare(definition, {key: override})[1]
         wrong = [each.text for each in alone if each.severity == "error" and each not in known]
-        blamed += [Problem(override.place, f"{override.word} of {definition.name}: {text}") for text in wrong]
-    return blamed or [Problem(place, f"{definition.name}: {each.text}") for each in errors]
+        blamed += [Problem(override.location, f"{override.word} of {definition.name}: {text}") for text in wrong]
+    return blamed or [Problem(location, f"{definition.name}: {each.text}") for each in errors]
 
 
-def _located(problem: Problem, item: Mapping[str, Override], place: str) -> Problem:
+def _located(problem: Problem, item: Mapping[str, Override], location: str) -> Problem:
     """Return a warning at the line of the first option that it names."""
-    named = next((each.place for key, each in item.items() if problem.text.startswith(key)), place)
+    named = next((each.location for key, each in item.items() if problem.text.startswith(key)), location)
     return replace(problem, where=named, text=f"{problem.where}: {problem.text}")
 
 

@@ -83,7 +83,7 @@ class ExecutionTracker:
 
     def _warn(self, job: Job, stop_reason: str) -> None:
         """Report a lost lease, from the renewing thread; the work goes on."""
-        log.warning("the run of %s (%s) is %s, and goes on unrecorded", self._name, job.id, stop_reason)
+        log.warning("the run of %s (%s) is %s; it goes on without being recorded", self._name, job.id, stop_reason)
 
     async def __aenter__(self) -> Self:
         return await asyncio.to_thread(self.__enter__)

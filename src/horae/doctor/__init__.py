@@ -1,1 +1,1 @@
-"""What may be wrong with an installation: small checks, each with one sentence and the command that mends it."""
+"""Checks of an installation: each reports one sentence, and the command that repairs what is wrong."""

@@ -62,7 +62,7 @@ def write_bundle(file: Path, settings: Settings, environment: Mapping[str, str],
     return list(parts)
 
 
-def redacted(text: str, *hide: str) -> str:
+def redact(text: str, *hide: str) -> str:
     """Return the text without tokens, logins in URLs, and what stands behind words like password."""
     for each in filter(None, hide):
         text = text.replace(each, "***")
@@ -72,10 +72,10 @@ def redacted(text: str, *hide: str) -> str:
 def _clean(part: Any, hide: str) -> Any:
     """Return the same value with every text in it redacted."""
     if isinstance(part, dict):
-        return {redacted(name, hide): _clean(value, hide) for name, value in part.items()}
+        return {redact(name, hide): _clean(value, hide) for name, value in part.items()}
     if isinstance(part, list):
         return [_clean(value, hide) for value in part]
-    return redacted(part, hide) if isinstance(part, str) else part
+    return redact(part, hide) if isinstance(part, str) else part
 
 
 def _password(url: str) -> str:

@@ -27,7 +27,7 @@ START = {
 
 def reached(store: SqlStore, installation: Installation) -> Iterator[Finding]:
     """Check that it answers, and with which tables."""
-    shown = store.engine.url.render_as_string(hide_password=True)
+    url = store.engine.url.render_as_string(hide_password=True)
     if installation.file is not None and not installation.file.exists():
         yield problem("database", f"There is no database at {installation.file}.", "horae db migrate")
         return
@@ -48,7 +48,7 @@ def reached(store: SqlStore, installation: Installation) -> Iterator[Finding]:
         yield problem("database", str(trouble), START[store.dialect.name])
         return
     took = (installation.clock.monotonic() - began) * 1000
-    yield ok("database", f"{shown} answers ({took:.0f} ms)")
+    yield ok("database", f"{url} answers ({took:.0f} ms)")
     if schema.is_current:
         yield ok("migrations", f"its tables are current ({schema.found})")
     else:

@@ -26,7 +26,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Installation:
-    """What the checks look at: the settings of this process, and the database once it is open."""
+    """The input of the checks: the settings of this process, and the database once it is open."""
 
     settings: Settings
     environment: Mapping[str, str]

@@ -116,7 +116,7 @@ def permissions(installation: Installation) -> Iterator[Finding]:
             f"chmod o-rwx {installation.file}*",
         )
     else:
-        yield ok("permissions", f"{installation.file} is not readable for everybody")
+        yield ok("permissions", f"{installation.file} is not readable for other users")
 
 
 def zones(installation: Installation) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from horae.actions.jobs.machinery import missing
+from horae.actions.jobs.machinery import find_missing
 from horae.actions.jobs.reasons import SILENT
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.time.instants import iso
@@ -103,7 +103,7 @@ def lost_parents(installation: Installation) -> Iterator[Finding]:
 
 def promises(installation: Installation) -> Iterator[Finding]:
     """Check that everything that waits, starts later or recurs has a job or a next fire that will see to it."""
-    broken = missing(_world(installation), limit=MANY).sentences()
+    broken = find_missing(_world(installation), limit=MANY).sentences()
     if broken:
         text = f"{len(broken)} of what Horae keeps would wait for ever: {some(broken)}. A worker that runs mends it."
         yield problem("promises", text, "horae worker MODULE:APP")
@@ -192,7 +192,7 @@ def door(installation: Installation) -> Iterator[Finding]:
         return
     count = _world(installation).store.read(lambda tx: tx.health.count_valid_tokens(installation.now))
     if count or settings.jwt_secret or settings.jwt_jwks_url:
-        yield ok("door", f"the service listens on {host} and asks everybody for a token")
+        yield ok("door", f"the service listens on {host} and requires a token of every caller")
     else:
         yield warning(
             "door",

@@ -39,7 +39,7 @@ def is_limit_error(error: BaseException) -> bool:
 
 
 def http_status(error: BaseException) -> int | None:
-    """Return the HTTP status behind an error of httpx, requests, urllib, aiohttp and whoever follows them."""
+    """Return the HTTP status of an error of httpx, requests, urllib, aiohttp and libraries like them."""
     for bearer in (getattr(error, "response", None), error):
         for name in ("status_code", "status", "code"):
             value = getattr(bearer, name, None)
@@ -71,7 +71,7 @@ def _header(headers: Any, wanted: str) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Backoff:
-    """How long and how often to wait; applied to a function, or used once with :meth:`call`."""
+    """A policy of retries after an exceeded limit; applied to a function, or used once with :meth:`call`."""
 
     base: timedelta | float = 3.0
     factor: float = 2.0
@@ -142,7 +142,7 @@ class Backoff:
             return None
         try:
             wait = span(self.base) * self.factor**tried * (1 + self.jitter * self.dice.roll())
-        except OverflowError:  # nobody waits that long
+        except OverflowError:  # too long to wait for
             return None
         asked = retry_after(error, self.clock)
         if asked is not None and asked > span(self.max_wait):

@@ -188,7 +188,7 @@ class RateLimiter:
             self._forget(waiter)
 
     def _nap(self, wait: float) -> float:
-        """A shared line may move up meanwhile, and a place in it must be shown now and then."""
+        """Return how long to sleep: with a shared log not long, because the queue may move up and tickets expire."""
         return min(wait, LOOK_AGAIN) if self._calls.shared else wait
 
     # -- the line of this process --------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ class RateLimiter:
 
 
 class _Waited:
-    """How long the callers of this process waited, by the name of the limiter."""
+    """Histograms of the waits of this process, by the name of the limiter."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()

@@ -22,7 +22,7 @@ def open_locks(which: str, world: World, *, holder: str = "", prefix: str = "hor
     if which == "memory":
         return MemoryLocks(world.clock, world.dice, pause)
     if which.partition("://")[0] in ("redis", "rediss", "unix"):
-        from horae.stores.locks.redis import RedisLocks  # an extra: only who uses it must have it
+        from horae.stores.locks.redis import RedisLocks  # an extra, needed only for Redis
 
         return RedisLocks(which, world.clock, world.dice, pause, prefix)
     raise ConfigurationError("locks_unknown", value=repr(which))

@@ -47,7 +47,7 @@ Note = Annotated[
 ]
 Turn = Annotated[
     int | None,
-    Field(ge=1, le=2**31, description="The turn that this answers, as told. With it, a repeated call does no harm."),
+    Field(ge=1, le=2**31, description="The turn that this answers. With it, a repeated call does no harm."),
 ]
 Reason = Annotated[Text, Field(max_length=MAX_REASON, description="Why, in plain words.")]
 Timeout = Annotated[

@@ -8,7 +8,7 @@ from pydantic import StrictBool
 
 from horae.actions.attention.queries import lane_of_confirmation
 from horae.actions.consistency import moment
-from horae.api.values import extended
+from horae.api.values import extend
 from horae.core.cursors import MAX_PAGE
 from horae.errors import NotFound
 from horae.mcp.arguments import Limit, Reason, WaitId
@@ -29,7 +29,7 @@ class ConfirmTools:
         room = self.here.all_attention
         with moment(self.here.world):
             open_ones = [
-                extended(LaneConfirmation, each, lane=lane.name, owner=lane.owner)
+                extend(LaneConfirmation, each, lane=lane.name, owner=lane.owner)
                 for lane in room.lanes(owner=self.owner)
                 if self.lane in (None, lane.name)
                 for each in room.confirmations(lane.name, owner=lane.owner, limit=MAX_PAGE)
@@ -45,4 +45,4 @@ class ConfirmTools:
         if lane is None or self.owner not in (None, lane.owner) or self.lane not in (None, lane.name):
             raise NotFound("confirmation_not_listed", id=wait_id)
         answer = room.confirm(lane.name, wait_id, approve, reason=reason, owner=lane.owner)
-        return extended(Answered, answer, lane=lane.name, owner=lane.owner, durability=self.here.durability)
+        return extend(Answered, answer, lane=lane.name, owner=lane.owner, durability=self.here.durability)

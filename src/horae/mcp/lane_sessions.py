@@ -145,7 +145,7 @@ class LaneSession:
     def _next(self, drive: Drive) -> Think | None:
         """Return the focus in its turn; a step that another kind of driver left open fails, as it cannot run here."""
         while isinstance(work := turns.next_work(self.world, drive, Control(), self.policy), Perform):
-            missing = ActionResult("failed", {"error": "the lane is driven over MCP now, where nobody has this action"})
+            missing = ActionResult("failed", {"error": "the lane is driven over MCP now, without this action"})
             turns.commit_facts(self.world, drive, work, missing, self.policy)
         return work
 

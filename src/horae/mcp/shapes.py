@@ -122,7 +122,7 @@ class TaskEnded(TaskLine, Kept):
 
 @dataclass(frozen=True, kw_only=True)
 class EventKept(PostedEvent, Kept):
-    """What became of an event: used by ``task``, ``pending`` (kept for whoever will wait for it), or dropped."""
+    """What became of an event: used by ``task``, ``pending`` (kept for a task that will wait for it), or dropped."""
 
 
 @dataclass(frozen=True, kw_only=True)

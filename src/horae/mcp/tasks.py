@@ -9,7 +9,7 @@ from pydantic import Field
 
 from horae.actions.attention.queries import has_room
 from horae.api.attention.values import LaneDetail
-from horae.api.values import extended, published
+from horae.api.values import extend, to_public
 from horae.errors import NotFound, QuotaExceeded
 from horae.mcp.arguments import (
     MAX_ID,
@@ -56,7 +56,7 @@ class TaskTools:
             detail = here.attention.get(here.lane, limit=MOST_SHOWN)
         except NotFound:  # a lane is made by its first task; until then there is nothing in it
             return View(lane=here.lane, at=here.world.clock.now())
-        view: View = published(View, detail)
+        view: View = to_public(View, detail)
         return replace(view, driver=self._driver(detail))
 
     def _driver(self, detail: LaneDetail) -> Driver:
@@ -92,8 +92,8 @@ class TaskTools:
             delay=delay_s,
             expires_at=expires_at,
         )
-        line = published(TaskLine, added)
-        return extended(TaskAdded, line, deduplicated=added.deduplicated, durability=here.durability)
+        line = to_public(TaskLine, added)
+        return extend(TaskAdded, line, deduplicated=added.deduplicated, durability=here.durability)
 
     def _check_quota(self, owner: str, key: str) -> None:
         """Stop an agent that adds tasks in a loop before it fills the store."""
@@ -102,7 +102,7 @@ class TaskTools:
 
     def task_get(self, task_id: TaskId) -> WholeTask:
         """See one task: state, context, result."""
-        return extended(WholeTask, self._here.attention.task(self._here.lane, task_id))
+        return extend(WholeTask, self._here.attention.task(self._here.lane, task_id))
 
     def task_list(
         self,
@@ -116,14 +116,14 @@ class TaskTools:
             page = self._here.attention.tasks(self._here.lane, state=states).page(cursor, limit=limit)
         except NotFound:
             return TaskPage()
-        return TaskPage(items=published(tuple[TaskLine, ...], page.items), next_cursor=page.next_cursor)
+        return TaskPage(items=to_public(tuple[TaskLine, ...], page.items), next_cursor=page.next_cursor)
 
     def task_cancel(self, task_id: TaskId, reason: Reason = "") -> TaskEnded:
         """End a task that is not wanted any more: at once, or at its next safe point if it has the focus. For good."""
         here = self._here
         task = here.attention.cancel(here.lane, task_id, reason=reason)
-        return extended(
-            TaskEnded, published(TaskLine, task), cancel_requested=task.cancel_requested, durability=here.durability
+        return extend(
+            TaskEnded, to_public(TaskLine, task), cancel_requested=task.cancel_requested, durability=here.durability
         )
 
     def event_post(
@@ -134,9 +134,9 @@ class TaskTools:
             str | None, Field(min_length=1, max_length=255, description="Names the event: twice is the same event.")
         ] = None,
     ) -> EventKept:
-        """Say that something happened. Who waits for it is woken; if nobody does, it is kept for a week."""
+        """Post an event. A task that waits for it is woken; without one, the event is kept for a week."""
         here = self._here
-        return extended(
+        return extend(
             EventKept, here.attention.post(here.lane, key, body, event_id=event_id), durability=here.durability
         )
 
@@ -155,4 +155,4 @@ class TaskTools:
         except NotFound:
             return JournalPage(last_seq=since_seq)
         last = page.items[-1].seq if page.items else since_seq
-        return JournalPage(items=published(tuple[JournalLine, ...], page.items), last_seq=last)
+        return JournalPage(items=to_public(tuple[JournalLine, ...], page.items), last_seq=last)

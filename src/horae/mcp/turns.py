@@ -18,7 +18,7 @@ from horae.actions.attention.turns import Think
 from horae.actions.consistency import moment
 from horae.api.attention.values import Task, TaskDetail
 from horae.api.attention.values import Wait as OpenWait
-from horae.api.values import extended, published
+from horae.api.values import extend, to_public
 from horae.core.attention import lanes as core
 from horae.core.attention.directives import MAX_KEYS, Act, Directive, Done, Fail, Wait, Yield
 from horae.core.attention.task import Control
@@ -82,10 +82,10 @@ class TurnTools:
             directive = Wait(keys, timedelta(seconds=timeout_s), kept, cue)
             session.answer(task_id, directive, turn=turn)
             task, waits, facts = self._after(session, task_id)
-        return extended(
+        return extend(
             WaitingTask,
-            published(TaskLine, published(Task, task)),
-            waits=published(tuple[OpenWait, ...], waits),
+            to_public(TaskLine, to_public(Task, task)),
+            waits=to_public(tuple[OpenWait, ...], waits),
             early=_early(facts) if task.state == "ready" else None,
             durability=self._here.durability,
         )
@@ -125,7 +125,7 @@ class TurnTools:
             task, waits, _ = self._after(session, task_id)
         if not waits:
             raise NotAllowed("confirmation_not_opened", id=task.id, state=task.state)
-        return extended(Asked, published(OpenWait, waits[0]), durability=self._here.durability)
+        return extend(Asked, to_public(OpenWait, waits[0]), durability=self._here.durability)
 
     # -- the parts -----------------------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class TurnTools:
             if task.state != state:  # what has ended like that already is not ended again
                 session.answer(task_id, ends(*session.context_of(task_id, None, None)))
                 task = session.task(task_id)
-        return extended(TaskEnded, published(TaskLine, published(Task, task)), durability=self._here.durability)
+        return extend(TaskEnded, to_public(TaskLine, to_public(Task, task)), durability=self._here.durability)
 
     def _after(
         self, session: LaneSession, task_id: str
@@ -149,7 +149,7 @@ class TurnTools:
 
 def _early(facts: list[core.StoredFact]) -> FactLine | None:
     """Return the event that came before its wait."""
-    return next((published(FactLine, each.fact) for each in facts if each.kind == "event"), None)
+    return next((to_public(FactLine, each.fact) for each in facts if each.kind == "event"), None)
 
 
 def _safe_point(think: Think | None, named: str | None, why: str | None) -> SafePoint:
@@ -159,9 +159,9 @@ def _safe_point(think: Think | None, named: str | None, why: str | None) -> Safe
     return SafePoint(
         answer="continue" if stays else "yield",
         reason=None if stays else why,
-        task=published(TaskDetail, think.task),
+        task=to_public(TaskDetail, think.task),
         turn=think.task.turn + 1,
-        facts=published(tuple[FactLine, ...], think.facts),
+        facts=to_public(tuple[FactLine, ...], think.facts),
     )
 
 

@@ -35,7 +35,7 @@ CUT = " … (cut)"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one call may take: seconds, and bytes of the answer's body that are read."""
+    """The limits of one call: seconds, and bytes of the answer's body that are read."""
 
     connect: float = 5.0
     total: float = 30.0
@@ -44,7 +44,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back: the status, a few headers, and the beginning of the body."""
+    """The answer to a call: the status, a few headers, and the beginning of the body."""
 
     status: int
     headers: Mapping[str, str]

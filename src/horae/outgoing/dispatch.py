@@ -31,7 +31,7 @@ TaskOf = Callable[[Job], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Orchestrator:
-    """Where the orchestrator is, and how it is to route, as the operator says."""
+    """The operator's settings of the orchestrator: its address and its routing."""
 
     target: Target | None = None
     routing: Routing = DEFAULT

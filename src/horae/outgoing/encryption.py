@@ -61,9 +61,9 @@ class KeySealer:
 
 
 def sealer_from(environment: Mapping[str, str]) -> KeySealer | None:
-    """From ``HORAE_SECRET_KEY``, or the file that ``HORAE_SECRET_KEY_FILE`` names; None without either.
+    """Make a sealer with the key of ``HORAE_SECRET_KEY`` or of ``HORAE_SECRET_KEY_FILE``; None without either.
 
-    Several keys, separated by commas or line breaks: the first seals, all of them open.
+    With several keys, separated by commas or line breaks, the first seals and all of them open.
     """
     given, file = environment.get(NAME, "").strip(), environment.get(f"{NAME}_FILE", "").strip()
     if not given and file:

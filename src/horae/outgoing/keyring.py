@@ -16,7 +16,7 @@ RANDOM_BYTES = 32
 
 
 class Keyring(Protocol):
-    """Where secrets are kept; each belongs to one owner, who alone can use it."""
+    """Stores secrets; each belongs to one owner, who alone can use it."""
 
     def texts(self, owner: str, name: str) -> Sequence[str]:
         """Return the secret under this name, then those it replaces that still count; none if the name is unknown."""

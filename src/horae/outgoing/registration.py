@@ -39,7 +39,7 @@ class Outgoing:
 
     @classmethod
     def read(cls, environment: Mapping[str, str] | None = None, **given: Any) -> Outgoing:
-        """From the environment; whatever is *given* wins. Opens nothing."""
+        """Read the settings from the environment; *given* values win. Opens no connection."""
         known = os.environ if environment is None else environment
         defaults: dict[str, Any] = {"calls": Calls(headers=headers), "sealer": sealer_from(known)}
         return cls(**{**defaults, "orchestrator": dispatch.Orchestrator.read(known), **given})

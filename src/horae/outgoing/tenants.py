@@ -1,4 +1,4 @@
-"""What the store knows of whoever a call is made for: where it may go, and which task it belongs to."""
+"""What the store knows of the tenant of an outgoing call: where it may go, and which task it belongs to."""
 
 from __future__ import annotations
 

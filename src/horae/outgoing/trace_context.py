@@ -1,4 +1,4 @@
-"""What joins an outgoing call with the logs of whoever answers it."""
+"""The trace context of an outgoing call, which connects it with the logs of its receiver."""
 
 from __future__ import annotations
 

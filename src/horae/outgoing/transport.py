@@ -36,7 +36,7 @@ class Resolver(Protocol):
 
 
 @cache
-def _resolving() -> ThreadPoolExecutor:
+def _resolver_threads() -> ThreadPoolExecutor:
     """Threads of its own: a name server that never answers must not hold up what else runs in threads here."""
     return ThreadPoolExecutor(RESOLVING_THREADS, thread_name_prefix="horae-resolve")
 
@@ -44,7 +44,7 @@ def _resolving() -> ThreadPoolExecutor:
 async def system_resolver(host: str, port: int) -> Sequence[str]:
     """Resolve a name as the host is configured: its files, its name servers."""
     ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    answers = await asyncio.get_running_loop().run_in_executor(_resolving(), ask)
+    answers = await asyncio.get_running_loop().run_in_executor(_resolver_threads(), ask)
     return list(dict.fromkeys(str(answer[4][0]) for answer in answers))
 
 

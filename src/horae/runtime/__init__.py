@@ -1,1 +1,1 @@
-"""The loops that give the verbs a life: worker, reaper, wake-ups. The only asynchronous floor."""
+"""The loops of a process: worker, scheduler, chores, lanes. The only floor with asyncio beside the service."""

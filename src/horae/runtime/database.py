@@ -1,6 +1,6 @@
-"""The few threads on which asyncio code calls the verbs, which are plain and synchronous.
+"""Threads on which asyncio code calls the verbs, which are synchronous.
 
-Daemon threads, so that a store that does not answer cannot keep the process from ending.
+They are daemon threads, so that a store that does not answer cannot keep the process from ending.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 
 class DatabaseThreads:
+    """A few threads for calls that block on the store."""
+
     def __init__(self, count: int = 4, name: str = "horae-db") -> None:
         self._threads = Threads(count, name=name)
 
@@ -22,7 +24,7 @@ class DatabaseThreads:
         return await self.submit(work)
 
     def submit(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Begin a call; no task that could be cancelled stands behind the answer."""
+        """Start a call and return its future; cancelling the caller's task does not stop the call."""
         return self._threads.submit(work)
 
     def close(self) -> None:

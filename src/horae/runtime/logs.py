@@ -1,7 +1,7 @@
-"""Which job a line of the log belongs to, also where a library wrote it.
+"""Add the running job to every log record, including records of libraries.
 
-The job that runs is in a context variable, which follows a handler through its tasks and into the threads that we
-start for it. A filter on the handlers of the log adds its fields to every record written meanwhile.
+A context variable holds the job; it follows a handler through its tasks and into the threads that the worker starts for
+it. A filter on the log handlers adds the job's fields to each record.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ running_job: ContextVar[Job | None] = ContextVar("horae_running_job", default=No
 
 
 def job_fields(job: Job, **more: Any) -> dict[str, Any]:
-    """Return what a line of the log says of the job it is about."""
+    """Return the fields of a log record about a job."""
     return {
         "job_id": job.id, "run_id": job.run_id, "handler": job.handler, "queue": job.queue, "owner": job.owner, **more
     }  # fmt: skip

@@ -1,7 +1,7 @@
-"""Sleeping: the only module that does it.
+"""Pauses of the runtime's loops; no other module sleeps.
 
-A loop is a step and a rhythm. An ``Alarm`` sleeps until an instant of the clock, or until somebody rings it, from
-any thread; it never sleeps longer than it is told.
+An ``Alarm`` sleeps until an instant of the clock or until it is rung, from any thread, and never longer than its
+caller allows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from horae.ports import Clock, Dice
 
 
 class Alarm:
-    """One sleeper and the bell that wakes it."""
+    """Let one task sleep until an instant, a ring or a limit."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -24,11 +24,11 @@ class Alarm:
         self._rung = asyncio.Event()
 
     def ring(self) -> None:
-        """From the loop's own thread."""
+        """Wake the sleeper; call it from the loop's own thread."""
         self._rung.set()
 
     def ring_from_elsewhere(self) -> None:
-        """From any thread; a loop that has ended no longer needs waking."""
+        """Wake the sleeper from any thread; do nothing once its loop is closed."""
         if not self._loop.is_closed():
             try:
                 self._loop.call_soon_threadsafe(self._rung.set)
@@ -36,7 +36,7 @@ class Alarm:
                 return
 
     async def sleep(self, until: datetime | None, at_most: timedelta) -> bool:
-        """Sleep until the instant, the bell or the limit; true when the bell rang."""
+        """Sleep until the instant, a ring or the limit; return whether it was a ring."""
         wait = at_most.total_seconds()
         if until is not None:
             wait = min(wait, (until - self._clock.now()).total_seconds())
@@ -54,12 +54,12 @@ class Alarm:
         """Wait until a condition holds, checked at every ring, or the time is up."""
         with suppress(TimeoutError):
             async with asyncio.timeout(at_most.total_seconds()):
-                while at_most and not holds():  # sleeping for no time at all would let nobody else run
+                while at_most and not holds():  # a sleep of zero would never yield to other tasks
                     await self.sleep(None, at_most)
 
 
 class Backoff:
-    """Growing, jittered pauses while something outside does not answer."""
+    """Growing, jittered pauses while a store or a service does not answer."""
 
     def __init__(self, dice: Dice, first: float = 0.1, cap: float = 5.0) -> None:
         self._dice, self._first, self._cap = dice, first, cap

@@ -1,8 +1,7 @@
-"""Tell systemd how we are: ready, alive, stopping. Says nothing where nobody listens.
+"""Report the state of this process to systemd (ready, alive, stopping); do nothing where systemd did not ask for it.
 
-A unit of ``Type=notify`` counts as started once ``READY=1`` came, and with ``WatchdogSec=`` a process whose signs of
-life stop coming is killed and started again. The signs are sent from the event loop, so that a loop which is blocked
-for longer than that is noticed too.
+A unit of ``Type=notify`` counts as started once ``READY=1`` has arrived. With ``WatchdogSec=`` systemd kills and
+restarts a process whose signs of life stop. They are sent from the event loop, so that a blocked loop is noticed too.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ ALIVE = "WATCHDOG=1"
 
 
 def notify(*facts: str) -> bool:
-    """Send one message, such as ``notify(READY, "STATUS=serves mail")``; false when nobody asked for it."""
+    """Send one message, such as ``notify(READY, "STATUS=serves mail")``; false without ``NOTIFY_SOCKET``."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return False
-    place = "\0" + address[1:] if address.startswith("@") else address
+    path = "\0" + address[1:] if address.startswith("@") else address
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
-            line.connect(place)
+            line.connect(path)
             line.sendall("\n".join(facts).encode())
-    except OSError:  # whether systemd hears us must not decide whether we work
+    except OSError:  # a worker must work even if systemd cannot be reached
         return False
     return True
 
 
 def watchdog_rhythm() -> timedelta | None:
-    """How often to give a sign of life: twice within the time that systemd waits; None when it does not wait."""
+    """Return how often to send a sign of life: twice per watchdog timeout; None without a watchdog."""
     for_us = os.environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
     try:
         micros = int(os.environ.get("WATCHDOG_USEC", "0"))
@@ -49,9 +48,9 @@ def watchdog_rhythm() -> timedelta | None:
 
 @asynccontextmanager
 async def supervised(clock: Clock) -> AsyncIterator[None]:
-    """Give signs of life while the block runs. ``notify(READY)`` is the block's own to say, once it serves."""
+    """Send signs of life while the block runs; the block itself calls ``notify(READY)`` once it serves."""
     rhythm = watchdog_rhythm()
-    signs = None if rhythm is None else asyncio.create_task(_keep_telling(clock, rhythm), name="horae-systemd")
+    signs = None if rhythm is None else asyncio.create_task(_send_signs_of_life(clock, rhythm), name="horae-systemd")
     try:
         yield
     finally:
@@ -61,7 +60,7 @@ async def supervised(clock: Clock) -> AsyncIterator[None]:
                 await signs
 
 
-async def _keep_telling(clock: Clock, rhythm: timedelta) -> None:
+async def _send_signs_of_life(clock: Clock, rhythm: timedelta) -> None:
     alarm = Alarm(clock)
     while True:
         notify(ALIVE)

@@ -27,7 +27,7 @@ from horae.server.socket import is_loopback
 from horae.service.asgi import build
 from horae.service.auth import jwt
 from horae.service.guard.limits import Rates
-from horae.service.long_poll import room_of
+from horae.service.long_poll import waiting_room_of
 from horae.service.options import Options
 from horae.settings import Settings
 from horae.version import VERSION
@@ -116,7 +116,7 @@ class Opening:
                 self._world = self._opens()
             except (HoraeError, OSError) as problem:
                 if self._problem is None:
-                    log.error("the store does not answer; trying on: %s", problem)
+                    log.error("the store does not answer; trying again: %s", problem)
                 self._problem = _as_ours(problem)
                 self._tried.set()
                 pause(wait)
@@ -172,5 +172,5 @@ class ServiceServer(HttpServer):
         self._tell_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        room_of(self._app).close()  # long polls need no grace: this server hands out no more work
+        waiting_room_of(self._app).close()  # long polls need no grace: this server hands out no more work
         await super().shutdown(sockets)

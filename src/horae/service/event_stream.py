@@ -22,13 +22,13 @@ from starlette.types import Receive, Scope, Send
 from horae.actions.attention.journal import read_journal
 from horae.actions.attention.lanes import hint
 from horae.api.attention.values import JournalEntry
-from horae.api.values import published, to_json
+from horae.api.values import to_json, to_public
 from horae.core.access.callers import Caller
 from horae.core.attention.lanes import Lane, Line
 from horae.errors import HoraeError, InvalidInput
 from horae.ports import World
 from horae.service.fields import MOST
-from horae.service.long_poll import Waiter, room_of
+from horae.service.long_poll import Waiter, waiting_room_of
 
 log = logging.getLogger("horae.service")
 HEARTBEAT = timedelta(seconds=15)
@@ -49,7 +49,7 @@ class JournalStream(StreamingResponse):
         super().__init__(self._nothing(), media_type="text/event-stream", headers=HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        room = room_of(scope["app"])
+        room = waiting_room_of(scope["app"])
         with (
             room.listening(self._world, hint(self._lane.number), self._caller) as waiter,
             waiter.until_late_or_gone(LONGEST, Request(scope, receive)),
@@ -103,7 +103,7 @@ async def until_sent(sending: asyncio.Task[None], waiter: Waiter) -> None:
 
 
 def event(line: Line) -> str:
-    data = json.dumps(to_json(published(JournalEntry, line)))  # ASCII: some readers break lines at other signs too
+    data = json.dumps(to_json(to_public(JournalEntry, line)))  # ASCII: some readers break lines at other signs too
     return f"id: {line.seq}\ndata: {data}\n\n"
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from horae.actions.health import Report, checkup
 from horae.api.health import Ready
-from horae.api.values import published
+from horae.api.values import to_public
 from horae.service.fresh import Fresh
 from horae.service.rooms import answer
 from horae.service.state import CurrentService, Service, ticks_of
@@ -59,4 +59,4 @@ def report_of(request: Request) -> Report:
 def readyz(report: Annotated[Report, Depends(report_of)]) -> Response:
     """Store, migrations, clock and workers. Work that no worker serves degrades; it sends no caller away."""
     status = 503 if report.status == "unready" else 200
-    return answer(published(Ready, report), status, **{"Cache-Control": "no-store"})
+    return answer(to_public(Ready, report), status, **{"Cache-Control": "no-store"})

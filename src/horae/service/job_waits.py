@@ -15,7 +15,7 @@ from horae.api.jobs.room import Job, has_ended
 from horae.core.access.callers import Caller
 from horae.errors import Unauthorized
 from horae.ports import World
-from horae.service.long_poll import QUIET_FIRST, QUIET_LAST, Waiter, room_of
+from horae.service.long_poll import QUIET_FIRST, QUIET_LAST, Waiter, waiting_room_of
 
 
 async def wait_for_end(
@@ -28,7 +28,10 @@ async def wait_for_end(
     job = await read()
     if has_ended(job) or not at_most:
         return job
-    with room_of(request.app).listening(world, job_id, caller) as waiter, waiter.until_late_or_gone(at_most, request):
+    with (
+        waiting_room_of(request.app).listening(world, job_id, caller) as waiter,
+        waiter.until_late_or_gone(at_most, request),
+    ):
         job = await _read_until_ended(read, job, waiter)
     if waiter.is_revoked():
         raise Unauthorized("token_invalid")

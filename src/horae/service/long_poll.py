@@ -81,7 +81,7 @@ def give_back(world: World, jobs: Sequence[Job]) -> None:
         try:
             endings.release(world, job.id, job.token, reason="its caller hung up", owner=job.owner)
         except HoraeError as problem:
-            log.warning("%s was claimed for nobody and waits for its lease to run out: %s", job.id, problem)
+            log.warning("%s could not be released and waits until its lease expires: %s", job.id, problem)
 
 
 def _pull(world: World, want: Want) -> list[Job]:
@@ -177,7 +177,7 @@ class Waiter:
 
 
 class Line:
-    """Callers who want the same jobs, first come, first served."""
+    """Waiting callers with the same filter, first come, first served."""
 
     def __init__(self, queues: Sequence[str]) -> None:
         self.queues = frozenset(queues)
@@ -187,8 +187,8 @@ class Line:
 LineKey = tuple[str | None, tuple[str, ...], int]  # owner, queues, and a number for a waiter with a line of its own
 
 
-class Room:
-    """All waiting callers of one service."""
+class WaitingRoom:
+    """The long polls of one service."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -237,7 +237,7 @@ class Room:
             if line.waiters[0] is not waiter:
                 await waiter.sleep(None)
                 continue
-            await asyncio.sleep(0)  # let the news that the caller has hung up come first
+            await asyncio.sleep(0)  # let a disconnect of the caller be noticed first
             if waiter.has_gone():
                 break
             jobs, look_at = await self._claim_in_thread(world, want, caller)
@@ -323,9 +323,9 @@ def _undo(world: World, done: Future[tuple[list[Job], datetime | None]]) -> None
         give_back(world, done.result()[0])
 
 
-def room_of(app: FastAPI) -> Room:
-    """Return the service's one room; created at the first call, from the event loop."""
+def waiting_room_of(app: FastAPI) -> WaitingRoom:
+    """Return the service's waiting room, made at the first call; call it from the event loop."""
     if not hasattr(app.state, "waiting"):
-        app.state.waiting = Room()
-    found: Room = app.state.waiting
+        app.state.waiting = WaitingRoom()
+    found: WaitingRoom = app.state.waiting
     return found

@@ -53,7 +53,7 @@ class Meter:
         try:
             stored = families(survey(self._service.world))
         except HoraeError as problem:
-            log.warning("no figures from the store: %s", problem)
+            log.warning("metrics of the store are missing: %s", problem)
             return [Family("horae_store_up", "gauge", up, (), {(): 0.0})]
         return [Family("horae_store_up", "gauge", up, (), {(): 1.0}), *stored]
 
@@ -63,7 +63,7 @@ class Meter:
         given = self._service.options.monotonic
         return math.nan if given is None else given()
 
-    def answered(self, scope: Scope, status: int, began: float) -> None:
+    def count_answer(self, scope: Scope, status: int, began: float) -> None:
         """Count an answer; called from the event loop only, so that no lock is needed."""
         route = getattr(scope.get("route"), "path", UNMATCHED)
         method = scope["method"] if scope["method"] in METHODS else OTHER
@@ -126,7 +126,7 @@ class Counted:
         try:
             await self._app(scope, receive, send_counted)
         finally:
-            self._meter.answered(scope, status, began)
+            self._meter.count_answer(scope, status, began)
 
 
 def install(app: FastAPI) -> None:

@@ -154,7 +154,7 @@ class Attention:
         return self._find(TaskWait, WAITS_FOR, lane_id=lane, wait_key=key)
 
     def waits_without_job(self, lane: int | None, *, limit: int) -> list[TaskWait]:
-        """Open waits whose job is not there, is dead, or waits in somebody else's queue."""
+        """Return open waits whose job is missing, dead, or in another queue."""
         query = select(*WAITS.select).where(waits.c.state == "open", ~_is_kept(waits.c.job_id))
         query = query if lane is None else query.where(waits.c.lane_id == lane)
         return self._find(TaskWait, query.order_by(waits.c.id).limit(limit))
@@ -243,8 +243,8 @@ def _read(kept: Declaration[K], row: Row[Any]) -> K:
 
 
 def _line(row: Row[Any]) -> Line:
-    """Name a line that nobody here can have written, so that whoever verifies a journal can say where it is."""
+    """Read a line of the journal; an unreadable one raises an error with its number, for the verification."""
     try:
         return JOURNAL.read(row)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"line {row.seq} is not what a journal holds") from None
+        raise ValueError(f"line {row.seq} is not a line of a journal") from None

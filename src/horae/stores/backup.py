@@ -1,12 +1,11 @@
-"""Copies of a SQLite database, made and brought back while others use it.
+"""Back up and restore a SQLite database while other processes use it.
 
 A copy is taken inside one read transaction, so that it shows a single moment however much is written meanwhile, and
-nobody waits for it. It gets its name only when it is whole and has been checked.
+blocks no writer. It gets its name only when it is complete and checked.
 
-Bringing one back turns time back, and whoever worked on the newer rows may still be at it. So the copy is *fenced*
-before it takes effect: tokens and job numbers jump above everything that was ever handed out, and what was running
-is due to be handed on. Then its pages replace the database's in one transaction: other processes see the old rows or
-the new ones, never half of each.
+Restoring turns time back, while workers may still run jobs of the newer rows. So the copy is *fenced* before it takes
+effect: tokens and job numbers jump above all that were ever issued, and the leases of running jobs end. Then its pages
+replace the database's in one transaction: other processes see the old rows or the new ones, never half of each.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from horae.stores.schema import HEAD, KNOWN, VERSION_TABLE
 
 Progress = Callable[[int, int], None]  # pages copied, pages in all
 STEP = 2_000  # pages between two reports of progress
-JUMP = 1_000_000  # more than anybody claims or enqueues between our look and the exchange
+JUMP = 1_000_000  # more than all claims and enqueues between reading the marks and the exchange
 MAGIC = b"SQLite format 3\0"
 BESIDE = ("-wal", "-shm")  # what SQLite keeps beside a database
 
@@ -106,13 +105,13 @@ def is_open_elsewhere(path: Path) -> bool:
         return False
     with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
         try:
-            connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # refused while anybody else is there, even idle
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # refused while another process has it open
             connection.execute("BEGIN EXCLUSIVE")
             connection.execute("ROLLBACK")
         except sqlite3.OperationalError as problem:
             return "locked" in str(problem)
         except sqlite3.DatabaseError:
-            return False  # damaged: nobody can work with it
+            return False  # damaged: no process can use it
     return False
 
 
@@ -130,9 +129,9 @@ def marks_of(path: Path) -> Marks | None:
 
 
 def fence(copy: Path, live: Marks | None) -> int:
-    """Let nobody's old token or job number count in this copy; how many jobs were running in it.
+    """Make all issued tokens and job numbers invalid in this copy; return how many jobs were running in it.
 
-    Their leases end here and now, so that whoever looks next hands them on. The copy takes over the lease line of the
+    Their leases end at once, so that the next worker takes them over. The copy takes over the lease line of the
     database that it replaces, because processes that have that database open go on using it.
     """
     above = live or Marks()
@@ -152,7 +151,7 @@ def fence(copy: Path, live: Marks | None) -> int:
 
 
 def exchange(copy: Path, live: Path, progress: Progress | None = None) -> None:
-    """Put a copy's pages in the place of the database's, in one transaction."""
+    """Replace the database's pages with a copy's, in one transaction."""
     _equal_pages(copy, live)
     try:
         with _in_our_words(live):
@@ -185,7 +184,7 @@ def free_name(live: Path) -> Path:
 def _copy(source: Path, target: Path, progress: Progress | None, *, into_wal: bool = False) -> None:
     with _connect(source) as reading, _connect(target) as writing:
         reading.execute("BEGIN")
-        reading.execute("SELECT count(*) FROM sqlite_master").fetchone()  # from here on we see one moment
+        reading.execute("SELECT count(*) FROM sqlite_master").fetchone()  # from here on the transaction sees one moment
 
         def report(_status: int, remaining: int, total: int) -> None:
             if progress is not None:

@@ -1,4 +1,4 @@
-"""How values are stored: types of columns, and codecs that turn values into what a column keeps and back.
+"""Types of columns, and codecs between values and stored columns.
 
 Instants and spans are integer microseconds, JSON is stored and read as text, states are words, flags are 0 and 1.
 """
@@ -126,7 +126,7 @@ def text(length: int) -> Codec:
 NAME = Codec(Name)
 TEXT = Codec(Text())
 LONG_TEXT = Codec(LongText)
-ROW_NUMBER = Codec(Number)  # of a row of ours, as a key
+ROW_NUMBER = Codec(Number)  # the primary key of a row
 NUMBER = Codec(BigInteger())
 COUNT = Codec(Integer())
 SMALL = Codec(SmallInteger())

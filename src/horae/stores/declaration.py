@@ -39,7 +39,7 @@ def _set_options(_: MetaData, connection: Connection, **__: Any) -> None:
 
 
 class Mark(Flag):
-    """What is special about a field."""
+    """Properties of a field."""
 
     NONE = 0
     DRAWN = auto()  # the database gives it; it is never written
@@ -108,7 +108,7 @@ class Writer:
 
 
 class Reader(Generic[V]):
-    """Which columns make up a value, in which order to ask for them, and what to make of a row.
+    """Reads values from rows: the columns of a value in the order of the query, and how to decode them.
 
     *absent* names the fields of the value that the table does not keep; a value that is read has their defaults. A row
     may have more columns behind these; ``read`` does not look at them.

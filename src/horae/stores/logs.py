@@ -93,7 +93,7 @@ class Logs:
         return len(rows)
 
     def _with_triggers(self, page: list[Logged]) -> list[Logged]:
-        """Say which of them somebody set off by hand or made up for."""
+        """Add to each run whether it was triggered by hand or by a backfill."""
         asked = {each.run.job_number for each in page if each.run.schedule_id is not None}
         if not asked:
             return page
@@ -157,7 +157,7 @@ def _apply_filter(query: Select[Any], source: Any, wanted: LogFilter) -> Select[
 
 
 def _forgettable(before: datetime) -> tuple[ColumnElement[bool], ...]:
-    """An earlier attempt of a job that is still there, waiting, running or dead, is part of that job's story."""
+    """Return the condition of runs that may be deleted: not the earlier attempts of a job that still exists."""
     return runs.c.finished_at < micros(before), ~exists().where(jobs.c.id == runs.c.job_id)
 
 

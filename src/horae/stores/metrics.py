@@ -1,4 +1,4 @@
-"""What the tables tell about the whole fleet: counts and sums only, over the present or over a recent window."""
+"""Metrics of the whole fleet from the tables: counts and sums only, of now or of a recent window."""
 
 from __future__ import annotations
 

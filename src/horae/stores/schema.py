@@ -20,7 +20,7 @@ from horae.stores.databases.dialects import BY_NAME, NO_ROOM
 from horae.stores.tables.jobs import job_indexes
 
 VERSION_TABLE = "horae_version"
-LOCK = 4_715_113_082  # any number nobody else uses: the advisory lock of our migrations
+LOCK = 4_715_113_082  # the advisory lock of migrations: an arbitrary number that no other program should use
 SCRIPTS = Path(__file__).parent / "migrations"
 # Every version, oldest first: a migration's file begins with its revision. Read from the names, because importing
 # Alembic to ask for them costs more than most commands do.
@@ -30,7 +30,7 @@ HEAD = KNOWN[-1]
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a database has, and what this code wants."""
+    """The schema version of a database, and the one that this code needs."""
 
     found: str | None
     wanted: str = HEAD

@@ -1,4 +1,4 @@
-"""What the three stores have in common: transactions, retries, error words, wake-ups, the control plane."""
+"""The common base of the three stores: transactions, retries, translation of errors, wake-ups, the control plane."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class SqlStore(ABC):
     # -- what a database must know -------------------------------------------------------------------------------
 
     @abstractmethod
-    def driving(self) -> AbstractContextManager[Driver]:
+    def open_driver(self) -> AbstractContextManager[Driver]:
         """Open a driver connection inside a write transaction; commit at the end."""
 
     @abstractmethod
@@ -151,7 +151,7 @@ class SqlStore(ABC):
 
     def with_driver(self, work: Callable[[Driver], T]) -> T:
         def attempt() -> T:
-            with self.driving() as driver:
+            with self.open_driver() as driver:
                 return work(driver)
 
         return self.run_with_retry(attempt)
@@ -251,7 +251,7 @@ class SqlStore(ABC):
         """Renew a job whose row was locked, waiting briefly: most such locks are short writes of its own handler."""
 
         def attempt() -> Renewed:
-            with self.driving() as driver:
+            with self.open_driver() as driver:
                 return self.hot.renew(driver, leases, until, patient=True)
 
         try:

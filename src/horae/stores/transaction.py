@@ -48,7 +48,7 @@ class Transaction:
         """
 
         def refuse(connection: Connection) -> None:
-            connection.connection.rollback()  # a commit that fails leaves it open, and nobody else could end it
+            connection.connection.rollback()  # a failed commit leaves the transaction open
             raise InvalidInput("commit_refused")
 
         with nullcontext() if self._lend is None else self._lend(self.connection, limit):

@@ -101,7 +101,7 @@ class OpenTelemetry:
 
 
 class Ending:
-    """How an attempt ended; stays empty when it was cut off."""
+    """The outcome of an attempt; empty if the attempt was cut off."""
 
     outcome: Outcome | None = None
     problem: BaseException | None = None

@@ -120,7 +120,7 @@ class Lab:
 
     async def __aexit__(self, *_: object) -> None:
         try:
-            await self._occurrences.drained(self.lease)
+            await self._occurrences.drain(self.lease)
             await self.app.services.close()
         finally:
             self._exits.close()
@@ -133,18 +133,18 @@ class Lab:
 
     async def settle(self) -> None:
         """Run everything that is due now, and whatever becomes due by that, until nothing is."""
-        with self._driving():
+        with self._claim_turn():
             await self._settle()
 
     async def advance(self, duration: timedelta | float) -> None:
         """Move the clock from one due instant to the next, running what is due at each, until *duration* is over."""
-        with self._driving():
+        with self._claim_turn():
             await self._walk(self.now + span(duration))
 
     async def until(self, predicate: Callable[[], Any], *, within: timedelta | float) -> None:
         """Advance only until the predicate, sync or async, holds; an ``AssertionError`` if it never does."""
         limit = span(within)
-        with self._driving():
+        with self._claim_turn():
             if not await self._walk(self.now + limit, predicate):
                 last = "\n".join(f"  {happening}" for happening in self.trace[-10:])
                 raise AssertionError(
@@ -152,9 +152,9 @@ class Lab:
                 )
 
     async def sleep(self, duration: timedelta | float) -> None:
-        """For a handler that belongs to the test: work for that long; the lease is kept, as a worker keeps it.
+        """Let a handler of the test work for a virtual time; its lease is renewed, as by a worker.
 
-        Nothing else runs meanwhile: the lab has one pair of hands.
+        Nothing else runs meanwhile: the lab runs one handler at a time.
         """
         ctx = self._running_context("sleep")
         end = self.now + span(duration)
@@ -165,9 +165,9 @@ class Lab:
                 ctx.cancel()
 
     async def freeze(self, duration: timedelta | float) -> None:
-        """For a handler that belongs to the test: the whole process stands still, and its lease is not renewed.
+        """Suspend the process for a virtual time, from a handler of the test; its lease is not renewed.
 
-        If that takes longer than the lease, the job is handed on and the late ending of this attempt is refused.
+        If that takes longer than the lease, the job is handed on and the late outcome of this attempt is refused.
         """
         self._running_context("freeze")
         self.clock.advance(span(duration))
@@ -204,7 +204,7 @@ class Lab:
 
     @property
     def trace(self) -> list[Happening]:
-        """What has happened so far, in order. Two labs with the same seed and story have the same trace."""
+        """The events so far, in order. Two labs with the same seed and story have the same trace."""
         return self._trace.lines()
 
     # -- meddling ------------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ class Lab:
     # -- one thing after another ---------------------------------------------------------------------------------
 
     @contextmanager
-    def _driving(self) -> Iterator[None]:
+    def _claim_turn(self) -> Iterator[None]:
         if self._driven:
             raise RuntimeError("This lab is already being driven: a handler cannot settle or advance it.")
         self._driven = True

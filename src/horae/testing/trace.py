@@ -1,4 +1,4 @@
-"""What happened in a lab, in order: one line for each enqueue, attempt and ending."""
+"""The trace of a lab, in order: one line for each enqueue, attempt and outcome."""
 
 from __future__ import annotations
 

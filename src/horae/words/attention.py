@@ -17,9 +17,9 @@ ERRORS = {
     "failure_without_reason": "A failure needs a reason that a person can read.",
     "journal_line_unknown": "The journal of {lane!r} has lines 1 to {last}; there is no line {line}.",
     "lane_lost": "{driver} no longer drives this lane (epoch {epoch}): its lease ran out, or it was stopped. Drop "
-    "this step; whoever drives the lane now decides.",
-    "lane_name_taken": "{name!r} cannot name a lane: /{taken} behind a lane is where its own {taken} are. Choose "
-    "another word.",
+    "this step; the driver that has the lane now decides.",
+    "lane_name_taken": "{name!r} cannot name a lane: /{taken} is a path of the service below every lane. Choose "
+    "another name.",
     "lane_spans_too_short": "lease and turn_timeout must be above zero.",
     "lane_unknown": "There is no lane {lane!r}; `horae attention lanes` shows those there are.",
     "must_confirm_no_list": "must_confirm is a list of actions.",
@@ -29,7 +29,7 @@ ERRORS = {
     "note_unreadable": "A note is a text of up to {most} characters: a cue for coming back, not a report.",
     "policy_counts_too_low": "turn_errors and crashes are 1 or more, clean_up_steps 0 or more.",
     "policy_times_too_short": "Waits and events need a positive time: longest_wait and keep_events.",
-    "row_gone": "{kind} {number} is gone; look again.",
+    "row_gone": "{kind} {number} no longer exists; read the lane again.",
     "rule_action_unknown": "The rule for {event!r} cannot do {action!r}; choose from {choices}.",
     "rule_declared_twice": "There is already a rule for {event!r}; keep one.",
     "rule_key_missing": "The rule for {event!r} merges by key, so it must name one.",
@@ -47,6 +47,6 @@ ERRORS = {
     "task_unknown": "There is no task {id} in lane {lane!r}.",
     "wait_keys_outside": "A wait is for 1 to {most} keys, not {count}.",
     "wait_keys_unreadable": "A wait names its keys as text or a list of texts, not {given}.",
-    "wait_timeout_missing": "A wait needs a finite timeout above zero: the outside may never answer.",
+    "wait_timeout_missing": "A wait needs a finite timeout above zero: its event may never come.",
     "wait_too_long": "A wait of {timeout:span} is longer than this lane allows; wait at most {longest:span}.",
 }

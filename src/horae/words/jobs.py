@@ -1,7 +1,7 @@
 """The sentences of errors about jobs, queues, limits and retries, by reason."""
 
 ERRORS = {
-    "already_running": "{key!r} is already running as job {job_id} and has shown progress lately. Wait for it, or "
+    "already_running": "{key!r} is already running as job {job_id} and has reported progress lately. Wait for it, or "
     "cancel it.",
     "attempts_not_whole": "attempts={value} is not a whole number; write for example attempts=3.",
     "attempts_too_few": "A job needs at least one attempt, not {attempts}; use Retry.none() for one.",
@@ -34,7 +34,7 @@ ERRORS = {
     "key_taken": "The key {key!r} already belongs to {job_id}, which came with another request. Send exactly the same"
     " request to get that one back, or choose another key.",
     "lease_lost": "Job {job_id} is no longer held with token {token}: its lease ran out, was taken back, or it has "
-    "ended. Drop this result; whoever holds the job now decides.",
+    "ended. Drop this result; the worker that holds the job now decides.",
     "lease_outside": "A lease of {lease:span} is outside one second to {most_days} days; a long job renews its own.",
     "limit_for_two_things": "A limit is for a group or for a queue, not for both; set two.",
     "limit_outside": "A limit of {value} cannot be kept; use a whole number from 1 to {most:,}.",
@@ -56,11 +56,11 @@ ERRORS = {
     "rate_too_low": "A rate limit of {max_calls} calls would never let anything through; allow 1 or more.",
     "rate_window_too_short": "A rate limit needs a window of at least a millisecond, not {window}.",
     "retry_delay_negative": "A retry delay cannot be negative; give zero for an immediate retry.",
-    "retry_delay_too_long": "A retry delay is too long to be kept; {most_days:,} days fit.",
+    "retry_delay_too_long": "The retry delay is too long; at most {most_days:,} days are accepted.",
     "retry_factor_too_low": "The retry factor {factor} would shrink the wait; use a number from 1 on.",
     "retry_kind_unknown": "Unknown retry kind {kind!r}; choose one of {choices}.",
     "retry_unreadable": "retry={value} is no policy; write for example Retry.fixed(60, attempts=3).",
-    "run_age_missing": "Give before or older_than, one of them: how old the runs are that shall go.",
+    "run_age_missing": "Give either before or older_than: which runs to delete.",
     "run_at_and_delay": "Give run_at or delay, not both.",
     "run_at_passed": "run_at {run_at} has passed; it is {now} now. Give a time from then on, or leave it out.",
     "run_unknown": "There is no run {id!r} in the log; it may have been cleaned up.",

@@ -42,7 +42,7 @@ ERRORS = {
     "signature_wrong": "No signature of the message fits: it was changed, or signed with another secret.",
     "signing_secret_length_outside": "A webhook secret has {least} to {most} random bytes, not {length}.",
     "signing_secret_unreadable": "A webhook secret is whsec_ followed by base64; this one is not.",
-    "target_changed": "{target}: the request names another place than was checked.",
+    "target_changed": "{target}: the request goes to another address than the one that was checked. It was not sent.",
     "url_characters_refused": "The URL holds characters that are not plain in a URL; percent-encode them.",
     "url_has_credentials": "The URL holds a user or password; they would be stored and shown. Leave them out.",
     "url_too_long": "A URL is a text of at most {most:,} characters.",

@@ -25,7 +25,7 @@ ERRORS = {
     "once_needs_database": "ctx.once({step!r}, …) keeps its result in a transaction of the database, and this worker "
     "reaches a service only. Run the worker where the database is, with --db instead of --url, or hand "
     "ctx.idempotency_key to whatever does the work.",
-    "parameter_not_fillable": "{who} has a parameter {parameter!r} that nobody can fill: annotate it with a type that "
+    "parameter_not_fillable": "{who} has a parameter {parameter!r} that cannot be filled: annotate it with a type that "
     "is provided with app.provide(…), or give it a default.",
     "service_failed": "The service failed: {problem}",
     "service_refuses_worker": "The service refuses this worker: {problem}",

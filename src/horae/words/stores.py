@@ -43,14 +43,14 @@ ERRORS = {
     "pool_exhausted": "All database connections of this process are in use. End transactions sooner, or give the "
     "engine a larger pool.",
     "redis_client_missing": "The Redis client is not installed. Run: pip install 'horae[redis]'",
-    "redis_prefix_missing": "A prefix for the Redis keys is needed, so that they cannot meet another's.",
+    "redis_prefix_missing": "A prefix for the Redis keys is needed, so that they do not collide with other keys.",
     "redis_refused": "Redis refused: {problem}.",
     "redis_unreachable": "Redis cannot be reached or did not answer: {problem}. Check that it runs and that its URL "
     "is right.",
     "redis_url_unreadable": "The Redis URL cannot be read ({problem}). It looks like redis://host:6379/0.",
     "retry_interval_too_short": "retry_interval must be positive: waiting for a lock sleeps, it never spins.",
-    "row_security_unsupported": "Row level security is PostgreSQL's; elsewhere tenants are kept apart by the verbs "
-    "alone.",
+    "row_security_unsupported": "Row level security needs PostgreSQL. On other databases Horae's own checks keep "
+    "tenants apart; nothing else is needed.",
     "sqlite_damaged": "{path} cannot be used: {problem}. Check the path in the database URL; a damaged file is "
     "replaced by a backup with: horae db restore",
     "sqlite_locked": "Another transaction holds the SQLite file. End it sooner, or hand it to Horae with "

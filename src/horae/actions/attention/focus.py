@@ -29,7 +29,7 @@ def expire_old(writer: LaneWriter, policy: Policy) -> list[Task]:
     for event in writer.tx.attention.pending_events(writer.lane.number, limit=EXPIRED_BATCH):
         if event.posted_at + policy.keep_events > writer.now:
             break
-        close_event(writer, event, "expired", reason="nobody waited for it")
+        close_event(writer, event, "expired", reason="no task waited for it")
         writer.line("event_expired", None, event=event.number, key=event.key)
     return stay
 
@@ -44,7 +44,7 @@ def dispatch(writer: LaneWriter, live: Sequence[Task], control: Control, policy:
     task = next(task for task in live if task.number == chosen.number)
     if chosen.resumes:
         writer.fact(task, "resumed", {"note": task.note, "meanwhile": meanwhile(writer, task)})
-        task = writer.move(task, "resumed", "resumed", place=None, ready_since=writer.now)
+        task = writer.move(task, "resumed", "resumed", stack_index=None, ready_since=writer.now)
     return writer.move(task, "focused", "focused", phase="think")
 
 
@@ -84,12 +84,12 @@ def safe_point(writer: LaneWriter, focus: Task, live: Sequence[Task], control: C
         return None
     if verdict.verdict == "go on":
         return focus
-    stack_index = max((task.place or 0 for task in live if task.state == "suspended"), default=-1) + 1
+    stack_index = max((task.stack_index or 0 for task in live if task.state == "suspended"), default=-1) + 1
     by = None if verdict.by is None else f"t{verdict.by}"
     cause = {"by": by, "why": verdict.verdict}
     writer.fact(focus, "interrupted", cause)
     writer.move(
-        focus, "interrupted", "interrupted", cause, place=stack_index, holds=False, held_since=None, phase="gap"
+        focus, "interrupted", "interrupted", cause, stack_index=stack_index, holds=False, held_since=None, phase="gap"
     )
     if verdict.by is None:
         return None

@@ -174,7 +174,7 @@ def end_cancelled(writer: LaneWriter, task: Task, reason: str | None, *, by: str
     writer.forget(task.start_job)
     writer.forget(task.deadline_job)
     return writer.move(
-        task, "cancelled", "cancelled", {"reason": reason, "by": by}, reason=reason, place=None, intent=None,
+        task, "cancelled", "cancelled", {"reason": reason, "by": by}, reason=reason, stack_index=None, intent=None,
         effect=None, holds=False, held_since=None, start_job=None, deadline_job=None,
     )  # fmt: skip
 
@@ -249,7 +249,7 @@ def take_in(writer: LaneWriter, event: Event, rule: Rule, actor: str) -> Event:
     if rule.do == "steer":
         focus = writer.tx.attention.focus(writer.lane.number)
         if focus is None:
-            return close_event(writer, event, "dropped", reason="nobody had the focus")
+            return close_event(writer, event, "dropped", reason="no task had the focus")
         tell_event(writer, focus, "steer", event)
         return close_event(writer, event, "used", task=focus.number)
     if rule.do in ("task", "coalesce"):

@@ -22,7 +22,7 @@ MAX_NUMBER = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What the verification of a journal found."""
+    """The result of verifying a journal."""
 
     lane: str
     lines: int

@@ -178,7 +178,7 @@ def in_known_lane(world: World, number: int, work: Callable[[LaneWriter], T]) ->
     return _write_lane(world, find, work)
 
 
-def driving(world: World, drive: Drive, control: Control, work: Callable[[LaneWriter], T]) -> T:
+def write_as_driver(world: World, drive: Drive, control: Control, work: Callable[[LaneWriter], T]) -> T:
     """Do *work* in a lane, or refuse it where *drive* is not its driver; quietly, as a driver knows its work."""
     return _write_lane(world, lambda tx: _lock_driven(tx, drive), work, control, quietly=True)
 
@@ -365,7 +365,7 @@ def snapshot(world: World, lane: str, *, owner: str = SYSTEM, policy: Policy | N
         found = tx.attention.lane(lane, owner)
         if found is None:
             raise NotFound("lane_unknown", lane=lane)
-        tasks = {task.number: found.explained(task) for task in tx.attention.live_tasks(found.number)}
+        tasks = {task.number: found.explain(task) for task in tx.attention.live_tasks(found.number)}
         by_state: dict[str, list[Task]] = {}
         for task in tasks.values():
             by_state.setdefault(task.state, []).append(task)
@@ -376,7 +376,7 @@ def snapshot(world: World, lane: str, *, owner: str = SYSTEM, policy: Policy | N
         return Snapshot(
             with_wall_lease(world, found),
             next(iter(by_state.get("running", [])), None),
-            tuple(sorted(by_state.get("suspended", []), key=lambda task: -(task.place or 0))),
+            tuple(sorted(by_state.get("suspended", []), key=lambda task: -(task.stack_index or 0))),
             tuple(tasks[each.number] for each in backlog),
             tuple((task, tuple(waits.get(task.number, ()))) for task in by_state.get("waiting", [])),
             tuple(by_state.get("created", [])),

@@ -30,7 +30,7 @@ def get_task(world: World, lane: str, task_id: str, *, owner: str = SYSTEM) -> T
     found = world.route(owner=owner, id=task_id).store.read(lambda tx: tx.attention.task(number))
     if found is None or found.lane != home.number:
         raise NotFound("task_unknown", id=str(task_id), lane=lane)
-    return home.explained(found)
+    return home.explain(found)
 
 
 @one_moment
@@ -48,7 +48,7 @@ def find_tasks(
     found = world.route(owner=owner).store.read(
         lambda tx: tx.attention.tasks(home.number, states=wanted, limit=limit, before=number)
     )
-    return [home.explained(task) for task in found]
+    return [home.explain(task) for task in found]
 
 
 @one_moment

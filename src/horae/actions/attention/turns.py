@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from horae.actions.attention.focus import dispatch, expire_old, must_end, safe_point
 from horae.actions.attention.inbox import end_cancelled
-from horae.actions.attention.lanes import Drive, LaneWriter, driving, effective
+from horae.actions.attention.lanes import Drive, LaneWriter, effective, write_as_driver
 from horae.actions.attention.waits import find_grant, open_waits, take_early
 from horae.core.attention.directives import (
     Act,
@@ -71,7 +71,7 @@ FACT_KINDS: dict[Ending, FactKind] = {  # of the fact that tells cognition of an
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """How an action ended."""
+    """The result of an action."""
 
     ending: Ending
     data: Mapping[str, Any]
@@ -94,7 +94,7 @@ def next_work(world: World, drive: Drive, control: Control, policy: Policy) -> W
             focus = dispatch(writer, live, allowed, policy)
         return None if focus is None else work_for(writer, focus, allowed)
 
-    return driving(world, drive, control, write)
+    return write_as_driver(world, drive, control, write)
 
 
 def work_for(writer: LaneWriter, focus: Task, control: Control) -> Work:
@@ -147,7 +147,7 @@ def commit_turn(
             return None
         return _follow(writer, task, directive, control, policy, effects)
 
-    return driving(world, drive, think.control, write)
+    return write_as_driver(world, drive, think.control, write)
 
 
 def _follow(
@@ -265,7 +265,7 @@ def commit_error(world: World, drive: Drive, think: Think, error: str, policy: P
         task = writer.save(task, replace(task, errors=errors))
         _park(writer, task, [f"backoff:{task.number}:{errors}"], BACKOFF * 2 ** (errors - 1), kind="backoff")
 
-    driving(world, drive, think.control, write)
+    write_as_driver(world, drive, think.control, write)
 
 
 # -- how an action ended ------------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def commit_facts(
         writer.line("step_facts", task, action=step.action, ending=result.ending)
         safe_point(writer, task, expire_old(writer, policy), control, policy)
 
-    driving(world, drive, step.control, write)
+    write_as_driver(world, drive, step.control, write)
 
 
 # -- the parts -----------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ EndingOutcome = Literal["succeeded", "failed", "timed_out", "snoozed", "cancelle
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an attempt ended, as the holder of the job reports it."""
+    """The outcome of an attempt, as the holder of the job reports it."""
 
     job_id: str
     token: int

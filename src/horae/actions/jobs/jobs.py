@@ -182,7 +182,7 @@ def cancel(
     job = world.route(owner=owner, id=job_id).store.transact(write)
     if job.state == "running":
         world.route(owner=owner, id=job_id).store.wake([job.queue])
-    elif job.linked:  # its end may let others run, or a schedule count
+    elif job.has_dependents:  # jobs or a schedule may wait for its end
         world.route(owner=owner, id=job_id).store.wake(["*"])
     return get(world, job_id)
 

@@ -93,7 +93,7 @@ def _missing_job(task: Task) -> str:
     return "start" if task.state == "created" else "deadline"
 
 
-def missing(world: World, *, limit: int = BATCH) -> Missing:
+def find_missing(world: World, *, limit: int = BATCH) -> Missing:
     """Find up to *limit* of each kind, over all lanes and schedules."""
     return world.route().store.read(lambda tx: missing_in(tx, world.clock.now(), limit=limit))
 
@@ -121,7 +121,7 @@ def _lacks_fire(schedule: Schedule, now: datetime) -> bool:
 
 def repair(world: World, *, limit: int = BATCH) -> int:
     """Make missing jobs and fires again, move jobs of older versions into Horae's own queue, and return how many."""
-    found = missing(world, limit=limit)
+    found = find_missing(world, limit=limit)
     done = sum(_repair_wait(world, each) for each in found.waits)
     done += sum(_repair_task(world, each) for each in found.tasks)
     done += sum(_repair_schedule(world, each) for each in found.schedules)

@@ -54,7 +54,7 @@ def begin(
 
     def write(tx: Tx) -> Job:
         followed = schedule is not None and bool(tx.schedules.followers(schedule.number))
-        number = tx.jobs.insert([replace(new, linked=followed)], now)[0].number
+        number = tx.jobs.insert([replace(new, has_dependents=followed)], now)[0].number
         tx.jobs.start(number, worker_id=label(worker_id, "worker id", 200), until=world.clock.steady() + lease, now=now)
         job = tx.jobs.get(number)
         assert job is not None

@@ -1,4 +1,4 @@
-"""What is checked before an agent's schedule is stored, in the same transaction."""
+"""Checks before an agent's schedule is stored, in the same transaction."""
 
 from __future__ import annotations
 

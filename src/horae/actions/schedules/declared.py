@@ -24,8 +24,8 @@ from horae.actions.schedules.toggles import forget_toggles
 from horae.core.cursors import MAX_PAGE
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.running_limits import LimitSource
+from horae.core.schedules.job_status import WHEN_ASKED, JobStatus, duration, result_of, status_of
 from horae.core.schedules.schedule import Schedule, first_fire
-from horae.core.schedules.status import WHEN_ASKED, JobStatus, duration, result_of, status_of
 from horae.errors import Conflict, HoraeError, StoreError
 from horae.ports import ScheduleFilter, StoredDefinition, Tally, Tx, World
 
@@ -68,7 +68,7 @@ def bring_in_line(world: World, plan: Plan, *, starts: bool = False) -> list[Sch
     store_definitions(world, plan.definitions, app=plan.app, actor="system/start")
     if starts:  # first: a toggle of a schedule that this start declares must last
         for key in forget_toggles(world, plan.app):
-            log.info("the toggle of schedule %s ends with this start", key)
+            log.info("the temporary switch of schedule %s ends, because its application was started again", key)
     written_down = declare(world, plan.seeds, seed=True, app=plan.app) if plan.seeds else []
     written_down += declare(world, plan.schedules, app=plan.app, inactive=plan.off)
     for key in retire(world, {schedule.key for schedule in plan.schedules}, app=plan.app):
@@ -151,7 +151,7 @@ def set_inactive(world: World, schedule: Schedule, reason: str | None) -> Schedu
     return _retry_conflicts(lambda: world.route(owner=schedule.owner, key=schedule.key).store.transact(write))
 
 
-def stored(world: World, keys: Collection[str]) -> dict[str, Schedule]:
+def find_stored(world: World, keys: Collection[str]) -> dict[str, Schedule]:
     """Return the stored schedules of these keys."""
 
     def read(tx: Tx) -> dict[str, Schedule]:
@@ -166,7 +166,7 @@ def local(world: World, plan: Plan) -> dict[str, Schedule]:
     made = _all(world, ScheduleFilter(owner=SYSTEM, mode="ALL_NODES"))
     known = (each for each in made if each.handler in plan.handlers)
     ours = {each.key: each for each in known if each.sources.get(BY, plan.app) == plan.app}
-    return ours | stored(world, [schedule.key for schedule in plan.schedules if schedule.mode == "ALL_NODES"])
+    return ours | find_stored(world, [schedule.key for schedule in plan.schedules if schedule.mode == "ALL_NODES"])
 
 
 def snapshot(world: World, plan: Plan) -> list[JobStatus]:

@@ -37,7 +37,7 @@ def start_exclusively(world: World, request: Request, *, stale_timeout: timedelt
 
 
 def _close(world: World, job: Job, stale_timeout: timedelta) -> None:
-    """End a silent job as lost; its token protects one that has finished or shown progress meanwhile."""
+    """End a silent job as lost; its token keeps one that has finished or reported progress meanwhile."""
     now = world.clock.now()
     outcome = Outcome("lost", error=f"stale: no progress for more than {stale_timeout}", final=True)
     ending = replace(settlement(job, outcome, now=now, roll=world.dice.roll()), expired_before=None)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from horae.actions.schedules.entries import entry_for
-from horae.actions.schedules.schedules import every, lock_schedule, with_next_fire, write_version
+from horae.actions.schedules.schedules import iterate, lock_schedule, with_next_fire, write_version
 from horae.core.jobs.job import SYSTEM, Job, NewJob, Outcome, Settlement, band_of, settlement
 from horae.core.jobs.payloads import encode
 from horae.core.jobs.retry import LONGEST, Retry
@@ -45,7 +45,7 @@ class Triggered:
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """Which fires of a range a backfill makes up for (or, in a dry run, would)."""
+    """The fires of a range for which a backfill makes jobs (or, in a dry run, would)."""
 
     fires: tuple[datetime, ...]
     present: int
@@ -215,13 +215,13 @@ def _missing(rule: Rule, begin: datetime, until: datetime, present: set[datetime
 def recompute_zones(world: World) -> list[tuple[Schedule, datetime | None]]:
     """Compute future fires anew after an update of the zone database; return the schedules whose fire moved."""
     moved: list[tuple[Schedule, datetime | None]] = []
-    for schedule in every(world, ScheduleFilter(kind="cron", not_tzdata=world.tzdata)):
+    for schedule in iterate(world, ScheduleFilter(kind="cron", not_tzdata=world.tzdata)):
         try:
             moved += _restamp(world, schedule)
         except StoreError:
             raise
         except HoraeError as problem:  # its zone is gone: the stored fire stays, and firing it logs an error
-            log.error("the next fire of %s cannot be computed anew: %s", schedule.key, problem)
+            log.error("the next fire of %s cannot be recomputed: %s", schedule.key, problem)
     return moved
 
 
@@ -267,6 +267,6 @@ def _job(world: World, schedule: Schedule, fire: Fire, *, alone: bool = False) -
         group=schedule.group,
         schedule_id=schedule.number,
         fire_at=fire.fire_at,
-        linked=fire.kind != "schedule",
+        has_dependents=fire.kind != "schedule",
         trace_id=_trace(world),
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from horae.actions.consistency import one_moment
-from horae.actions.schedules.schedules import every
+from horae.actions.schedules.schedules import iterate
 from horae.core.scheduled_tasks.rules import apply_shortest_interval
 from horae.core.schedules.schedule import Schedule, first_fire, next_fire
 from horae.errors import InvalidInput
@@ -52,7 +52,9 @@ def forecast(
     now = world.clock.now()
     end = now + ahead
     wanted = ScheduleFilter(owner=owner, enabled=True, queues=tuple(sorted(queues)))
-    known = [apply_shortest_interval(each, world.shortest_interval) for each in every(world, wanted) if each.is_active]
+    known = [
+        apply_shortest_interval(each, world.shortest_interval) for each in iterate(world, wanted) if each.is_active
+    ]
     coming = [(at, index) for index, each in enumerate(known) if (at := _first(each, now)) is not None and at <= end]
     heapq.heapify(coming)
     fires: list[tuple[datetime, Schedule]] = []

@@ -127,14 +127,14 @@ def pause_group(
     world: World, group: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = ""
 ) -> list[Schedule]:
     """Pause every schedule of a group."""
-    members = every(world, ScheduleFilter(owner=owner, group=group))
+    members = iterate(world, ScheduleFilter(owner=owner, group=group))
     return [pause(world, each.key, owner=owner, actor=actor, reason=reason) for each in members if not each.paused_at]
 
 
 def resume_group(
     world: World, group: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = ""
 ) -> list[Schedule]:
-    members = every(world, ScheduleFilter(owner=owner, group=group))
+    members = iterate(world, ScheduleFilter(owner=owner, group=group))
     return [resume(world, each.key, owner=owner, actor=actor, reason=reason) for each in members if each.paused_at]
 
 
@@ -172,7 +172,7 @@ def find(
     return world.route().store.read(lambda tx: tx.schedules.find(wanted or ScheduleFilter(), limit=limit, after=after))
 
 
-def every(world: World, wanted: ScheduleFilter) -> Iterator[Schedule]:
+def iterate(world: World, wanted: ScheduleFilter) -> Iterator[Schedule]:
     """Yield all matching schedules, read a page at a time."""
     last: Schedule | None = None
     while page := find(world, wanted, limit=MAX_PAGE, after=last):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from horae.actions.schedules.schedules import every, lock_schedule, write_version
+from horae.actions.schedules.schedules import iterate, lock_schedule, write_version
 from horae.core.jobs.job import SYSTEM
 from horae.core.schedules.schedule import Schedule
 from horae.ports import ScheduleFilter, Tx, World
@@ -48,7 +48,7 @@ def switch(
 def forget_toggles(world: World, app: str) -> list[str]:
     """End the toggles of the application's schedules, and of those that no application declares; return the keys."""
     forgotten = []
-    for schedule in every(world, ScheduleFilter(toggled=True)):
+    for schedule in iterate(world, ScheduleFilter(toggled=True)):
         if schedule.sources.get(DECLARED_BY, app) == app:
             world.route().store.transact(partial(_forget, world, schedule))
             forgotten.append(schedule.key)

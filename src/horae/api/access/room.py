@@ -12,7 +12,7 @@ from horae.actions.access import owners, secrets, tokens
 from horae.api.access.values import Owner, Resealed, Secret, SecretMade, Token, TokenMade
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
-from horae.api.values import enriched, given
+from horae.api.values import drop_none, enrich
 from horae.core.access import callers as core
 from horae.core.access.owners import OwnerSettings
 from horae.core.cursors import cursor_from, not_ours, read_cursor
@@ -58,7 +58,7 @@ class Tokens(Room[S]):
             )
             return TokenMade(**_facts(made, here.world.clock.now()), token=text)
 
-        body = given(owner=owner, scopes=may, name=name, queues=serves, reason=reason or None)
+        body = drop_none(owner=owner, scopes=may, name=name, queues=serves, reason=reason or None)
         return Call(TokenMade, act, body={**body, "expires_in": None if life is None else life.total_seconds()})
 
     @PAGES("/tokens", *ADMIN)
@@ -72,7 +72,7 @@ class Tokens(Room[S]):
             further = None if last is None else cursor_from([micros(last.created_at), last.token_id])
             return [Token(**_facts(each, now)) for each in found], further
 
-        return Listing(Call(Page[Token], query=given(owner=owner)), limit, fetch)
+        return Listing(Call(Page[Token], query=drop_none(owner=owner)), limit, fetch)
 
     @DELETE("/tokens/{token_id}", *ADMIN)
     def revoke(self, token_id: str, *, reason: str = "") -> Call[Token]:
@@ -82,7 +82,7 @@ class Tokens(Room[S]):
             revoked = tokens.revoke_token(here.world, token_id, actor=here.actor, reason=reason)
             return Token(**_facts(revoked, here.world.clock.now()))
 
-        return Call(Token, act, at={"token_id": token_id}, query=given(reason=reason or None), repeats=True)
+        return Call(Token, act, at={"token_id": token_id}, query=drop_none(reason=reason or None), repeats=True)
 
 
 class Owners(Room[S]):
@@ -127,7 +127,7 @@ class Owners(Room[S]):
         def act(here: Here) -> Owner:
             return _owner(owner, owners.set_owner(here.world, owner, wanted, actor=here.actor, reason=reason))
 
-        body = given(**asdict(wanted), reason=reason or None)
+        body = drop_none(**asdict(wanted), reason=reason or None)
         return Call(Owner, act, at={"owner": owner}, body=body)
 
 
@@ -161,9 +161,9 @@ class Secrets(Room[S]):
                 actor=here.actor,
                 reason=reason,
             )
-            return _made(stored, made)
+            return _to_secret_made(stored, made)
 
-        body = given(value=value, keep_previous_for=overlap or None, reason=reason or None)
+        body = drop_none(value=value, keep_previous_for=overlap or None, reason=reason or None)
         return Call(SecretMade, act, at={"name": name}, body=body)
 
     @POST("/secrets/{name}/rotate", *TENANT)
@@ -174,7 +174,7 @@ class Secrets(Room[S]):
         overlap = span(keep_previous_for)
 
         def act(here: Here) -> SecretMade:
-            return _made(
+            return _to_secret_made(
                 *secrets.rotate_secret(
                     here.world,
                     _sealer(here),
@@ -186,7 +186,7 @@ class Secrets(Room[S]):
                 )
             )
 
-        body = given(keep_previous_for=overlap, reason=reason or None)
+        body = drop_none(keep_previous_for=overlap, reason=reason or None)
         return Call(SecretMade, act, at={"name": name}, body=body)
 
     @DELETE("/secrets/{name}", *TENANT)
@@ -196,7 +196,7 @@ class Secrets(Room[S]):
         def act(here: Here) -> None:
             secrets.delete_secret(here.world, name, owner=here.owner, actor=here.actor, reason=reason)
 
-        return Call(None, act, at={"name": name}, query=given(reason=reason or None))
+        return Call(None, act, at={"name": name}, query=drop_none(reason=reason or None))
 
     @POST("/secrets/reseal", *ADMIN)
     def reseal(self, *, reason: str = "") -> Call[Resealed]:
@@ -206,7 +206,7 @@ class Secrets(Room[S]):
             done = secrets.reseal_secrets(here.world, _sealer(here), actor=here.actor, reason=reason)
             return Resealed(resealed=done)
 
-        return Call(Resealed, act, body=given(reason=reason or None) or None, repeats=True)
+        return Call(Resealed, act, body=drop_none(reason=reason or None) or None, repeats=True)
 
 
 def _facts(token: core.Token, now: datetime) -> dict[str, Any]:
@@ -232,12 +232,12 @@ def _require_operator(here: Here) -> None:
 
 
 def _owner(owner: str, settings: OwnerSettings) -> Owner:
-    special: Owner = enriched(Owner, settings, owner=owner)
+    special: Owner = enrich(Owner, settings, owner=owner)
     return special
 
 
-def _made(stored: Sealed, text: str | None) -> SecretMade:
-    made: SecretMade = enriched(SecretMade, stored, value=text)
+def _to_secret_made(stored: Sealed, text: str | None) -> SecretMade:
+    made: SecretMade = enrich(SecretMade, stored, value=text)
     return made
 
 

@@ -71,6 +71,6 @@ class SecretMade(Secret):
 
 @dataclass(frozen=True, kw_only=True)
 class Resealed:
-    """How many secrets were sealed with the current key."""
+    """The number of secrets sealed again with the current key."""
 
     resealed: int

@@ -1,4 +1,4 @@
-"""What the operations of the attention room do in this process, on behalf of a caller."""
+"""The operations of attention in this process, on behalf of a caller."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from horae.api.attention.values import (
 )
 from horae.api.here import Here
 from horae.api.operation import Tail
-from horae.api.values import enriched, published
+from horae.api.values import enrich, to_public
 from horae.core.attention import lanes as core
 from horae.core.cursors import cursor_from, page_size, read_cursor
 from horae.core.jobs.payloads import decode
@@ -57,7 +57,7 @@ def find_tasks(
 def snapshot(here: Here, lane: str, owner: str | None, limit: int) -> LaneDetail:
     """Return a lane with at most *limit* tasks of each kind."""
     most = page_size(limit)
-    seen: LaneDetail = published(LaneDetail, lanes.snapshot(here.world, lane, owner=home(here, owner)))
+    seen: LaneDetail = to_public(LaneDetail, lanes.snapshot(here.world, lane, owner=home(here, owner)))
     return replace(
         seen, stack=seen.stack[:most], backlog=seen.backlog[:most], waiting=seen.waiting[:most],
         created=seen.created[:most],
@@ -70,7 +70,7 @@ def find_waits(here: Here, lane: str, owner: str | None, limit: int) -> list[cor
 
 def confirmations(here: Here, lane: str, owner: str | None, limit: int) -> list[Confirmation]:
     found = queries.find_waits(here.world, lane, owner=home(here, owner), kind="confirm", limit=limit)
-    return [enriched(Confirmation, each.wait, task_kind=each.task.kind) for each in found]
+    return [enrich(Confirmation, each.wait, task_kind=each.task.kind) for each in found]
 
 
 # -- speak and decide --------------------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ def confirmations(here: Here, lane: str, owner: str | None, limit: int) -> list[
 
 def add(here: Here, lane: str, kind: str, payload: Any, owner: str | None, options: dict[str, Any]) -> AddedTask:
     made = inbox.add(here.world, lane, kind, payload, owner=home(here, owner), actor=here.actor, **options)
-    task: AddedTask = enriched(AddedTask, made.task, deduplicated=not made.created)
+    task: AddedTask = enrich(AddedTask, made.task, deduplicated=not made.created)
     return task
 
 
@@ -86,7 +86,7 @@ def post(here: Here, lane: str, key: str, data: Any, event_id: str | None, owner
     posted = inbox.post(
         here.world, lane, key, data, event_id=event_id, owner=home(here, owner), actor=here.actor
     )  # fmt: skip
-    event: PostedEvent = enriched(PostedEvent, posted.event, deduplicated=not posted.is_new)
+    event: PostedEvent = enrich(PostedEvent, posted.event, deduplicated=not posted.is_new)
     return event
 
 
@@ -95,7 +95,7 @@ def confirm(here: Here, lane: str, wait: int, approve: bool, reason: str, owner:
     found = waits.confirm(
         here.world, lane, wait, approve, actor=here.actor, reason=reason, owner=home(here, owner)
     )  # fmt: skip
-    answer: Confirmation = enriched(Confirmation, found, task_kind=None)
+    answer: Confirmation = enrich(Confirmation, found, task_kind=None)
     if answer.state == "timeout":
         raise Conflict("confirmation_timed_out", id=wait, deadline=iso(answer.deadline))
     if answer.approved is None:

@@ -25,7 +25,7 @@ from horae.api.attention.values import (
 )
 from horae.api.here import Here
 from horae.api.operation import GET, PAGES, POST, PUT, STREAM, Call, Listing, Page, Room, S
-from horae.api.values import given
+from horae.api.values import drop_none
 from horae.core.attention.lanes import lane_name
 from horae.core.attention.task import NORMAL, TaskState
 from horae.core.cursors import LARGEST
@@ -48,7 +48,7 @@ class Attention(Room[S]):
     @PAGES(LANES, *USER)
     def lanes(self, *, owner: str | None = None, limit: int | None = None) -> Listing[Lane]:
         """List agents' lanes, the oldest first; an operator sees all tenants', or those of *owner*."""
-        call = Call[Page[Lane]](Page[Lane], query=given(owner=owner))
+        call = Call[Page[Lane]](Page[Lane], query=drop_none(owner=owner))
         return Listing(call, limit, lambda here, *page: local.find_lanes(here, owner, *page))
 
     @GET(LANE, *USER)
@@ -59,7 +59,7 @@ class Attention(Room[S]):
             LaneDetail,
             lambda here: local.snapshot(here, name, owner, limit),
             at={"lane": name},
-            query=given(limit=limit, owner=owner),
+            query=drop_none(limit=limit, owner=owner),
         )
 
     @PAGES(f"{LANE}/tasks", *USER)
@@ -73,7 +73,7 @@ class Attention(Room[S]):
     ) -> Listing[Task]:
         """List a lane's tasks, the newest first; only those in a *state*, or in one of several."""
         name, states = lane_name(lane), (state,) if isinstance(state, str) else tuple(state)
-        call = Call[Page[Task]](Page[Task], at={"lane": name}, query=given(state=states, owner=owner))
+        call = Call[Page[Task]](Page[Task], at={"lane": name}, query=drop_none(state=states, owner=owner))
         return Listing(call, limit, lambda here, *page: local.find_tasks(here, name, states, owner, *page))
 
     @GET(TASK, *USER)
@@ -84,12 +84,12 @@ class Attention(Room[S]):
         def fetch(here: Here) -> Any:
             return queries.get_task(here.world, lane, task_id, owner=local.home(here, owner))
 
-        return Call(TaskDetail, fetch, at=where, query=given(owner=owner))
+        return Call(TaskDetail, fetch, at=where, query=drop_none(owner=owner))
 
     @GET(f"{LANE}/waits", *USER)
     def waits(self, lane: str, *, limit: int = 100, owner: str | None = None) -> Call[tuple[Wait, ...]]:
         """Return open waits, the next deadline first."""
-        name, query = lane_name(lane), given(limit=limit, owner=owner)
+        name, query = lane_name(lane), drop_none(limit=limit, owner=owner)
         return Call(
             tuple[Wait, ...], lambda here: local.find_waits(here, name, owner, limit), at={"lane": name}, query=query
         )
@@ -130,8 +130,8 @@ class Attention(Room[S]):
             AddedTask,
             lambda here: local.add(here, name, kind, payload, owner, options),
             at={"lane": name},
-            query=given(owner=owner),
-            body=given(kind=kind, payload=payload, **options),
+            query=drop_none(owner=owner),
+            body=drop_none(kind=kind, payload=payload, **options),
             creates=key is None,
             repeats=key is not None,
         )
@@ -155,8 +155,8 @@ class Attention(Room[S]):
             PostedEvent,
             lambda here: local.post(here, name, key, data, event_id, owner),
             at={"lane": name},
-            query=given(owner=owner),
-            body=given(key=key, data=data, event_id=event_id),
+            query=drop_none(owner=owner),
+            body=drop_none(key=key, data=data, event_id=event_id),
             repeats=event_id is not None,
         )
 
@@ -177,7 +177,7 @@ class Attention(Room[S]):
             tuple[Confirmation, ...],
             lambda here: local.confirmations(here, name, owner, limit),
             at={"lane": name},
-            query=given(limit=limit, owner=owner),
+            query=drop_none(limit=limit, owner=owner),
         )
 
     @POST(f"{LANE}/confirmations/{{wait}}", *OPERATOR)
@@ -190,8 +190,8 @@ class Attention(Room[S]):
             Confirmation,
             lambda here: local.confirm(here, name, number, approve, reason, owner),
             at={"lane": name, "wait": number},
-            query=given(owner=owner),
-            body=given(approve=approve, reason=reason or None),
+            query=drop_none(owner=owner),
+            body=drop_none(approve=approve, reason=reason or None),
             repeats=True,
         )
 
@@ -209,7 +209,7 @@ class Attention(Room[S]):
     ) -> Call[LaneControl]:
         """Forbid an agent something from now on; whatever is not named is no longer forbidden."""
         name, actions = lane_name(lane), [label(each, "action", 100) for each in must_confirm]
-        switches = given(
+        switches = drop_none(
             auto_continue=auto_continue, allow_interrupt=allow_interrupt, confirm_everything=confirm_everything,
             must_confirm=actions or None,
         )  # fmt: skip
@@ -217,8 +217,8 @@ class Attention(Room[S]):
             LaneControl,
             lambda here: local.control(here, name, switches, reason, owner),
             at={"lane": name},
-            query=given(owner=owner),
-            body={**switches, **given(reason=reason or None)},
+            query=drop_none(owner=owner),
+            body={**switches, **drop_none(reason=reason or None)},
         )
 
     @POST(f"{TASK}/kill", *OPERATOR)
@@ -237,7 +237,7 @@ class Attention(Room[S]):
         if task is not None:
             _task(lane, task)
         call = Call[Page[JournalEntry]](
-            Page[JournalEntry], at={"lane": name}, query=given(since=after or None, task=task, owner=owner)
+            Page[JournalEntry], at={"lane": name}, query=drop_none(since=after or None, task=task, owner=owner)
         )
         return Listing(call, limit, lambda here, *page: local.read_journal(here, name, after, task, owner, *page))
 
@@ -249,7 +249,7 @@ class Attention(Room[S]):
         def fetch(here: Here) -> Any:
             return journal.verify(here.world, name, owner=local.home(here, owner))
 
-        return Call(VerifiedJournal, fetch, at={"lane": name}, query=given(owner=owner))
+        return Call(VerifiedJournal, fetch, at={"lane": name}, query=drop_none(owner=owner))
 
     @GET(f"{LANE}/at/{{seq}}", *USER)
     def at(self, lane: str, seq: int, *, owner: str | None = None) -> Call[PastLane]:
@@ -259,7 +259,7 @@ class Attention(Room[S]):
             PastLane,
             lambda here: local.at(here, name, line, owner),
             at={"lane": name, "seq": line},
-            query=given(owner=owner),
+            query=drop_none(owner=owner),
         )
 
     @STREAM(f"{LANE}/stream", *USER)
@@ -273,7 +273,7 @@ class Attention(Room[S]):
             JournalEntry,
             lambda here: local.follow(here, name, after, owner),
             at={"lane": name},
-            query=given(since=after, owner=owner),
+            query=drop_none(since=after, owner=owner),
             longer=30,  # seconds; a service says something every 15
         )
 
@@ -303,5 +303,5 @@ def _end(
         home = local.home(here, owner)
         return verb(here.world, lane, task_id, reason=reason, owner=home, actor=here.actor, **how)
 
-    body = given(reason=reason or None, **how)
-    return Call(TaskDetail, act, at=where, query=given(owner=owner), body=body, repeats=True)
+    body = drop_none(reason=reason or None, **how)
+    return Call(TaskDetail, act, at=where, query=drop_none(owner=owner), body=body, repeats=True)

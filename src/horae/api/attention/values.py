@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
-from horae.api.values import Get, published
+from horae.api.values import Get, to_public
 from horae.core.attention.lanes import EventState, WaitKind, WaitState
 from horae.core.attention.task import Phase, TaskState
 from horae.core.jobs.payloads import decode
@@ -23,7 +23,7 @@ RENAMED = {
 HIDDEN = {
     "Lane": {"number", "override", "rules", "kinds"},  # `override` is public as `control`
     "Task": {
-        "lane", "place", "intent", "effect", "holds", "held_since", "clean_up", "errors", "crashes", "start_job",
+        "lane", "stack_index", "intent", "effect", "holds", "held_since", "clean_up", "errors", "crashes", "start_job",
         "deadline_job",
     },
     # A grant is for the agent alone.
@@ -129,7 +129,7 @@ class AddedTask(TaskDetail):
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """What a task waits for, and until when.
+    """The key that a task waits for, and its deadline.
 
     The kind is ``event``, ``backoff`` (a rest after an error) or ``confirm``: a person must answer. Then ``action`` and
     ``arguments`` say what is asked, ``intent_hash`` binds an approval to them, and ``approved`` is the answer.
@@ -160,14 +160,14 @@ class Wait:
 
 @dataclass(frozen=True, kw_only=True)
 class Confirmation(Wait):
-    """What an agent may not do without a person's word, and for what kind of task it asks."""
+    """An action that needs a person's approval, and the kind of task that asks for it."""
 
     task_kind: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """What became of an event: used, late, dropped by its rule, expired, or pending, which means kept.
+    """An event and its state: used, late, dropped by its rule, expired, or pending, which means kept.
 
     ``task`` is the task that it created, woke or reached.
     """
@@ -204,7 +204,7 @@ class WaitingTask:
 
 @dataclass(frozen=True, kw_only=True)
 class LaneCounts:
-    """How many tasks there are, where a list shows only the first ones."""
+    """The number of tasks, where a list shows only the first ones."""
 
     suspended: int = 0
     ready: int = 0
@@ -214,7 +214,7 @@ class LaneCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class LaneControl:
-    """What an operator forbids an agent; None: nothing."""
+    """The restrictions that an operator sets for an agent; None: no restriction."""
 
     auto_continue: bool | None = None
     allow_interrupt: bool | None = None
@@ -237,7 +237,7 @@ class LaneDetail:
     __pydantic_config__ = PYDANTIC
     DERIVED: ClassVar[dict[str, Get]] = {
         "waiting": lambda seen: tuple(
-            WaitingTask(task=published(Task, task), waits=published(tuple[Wait, ...], waits))
+            WaitingTask(task=to_public(Task, task), waits=to_public(tuple[Wait, ...], waits))
             for task, waits in seen.waiting
         ),
         "counts": lambda seen: LaneCounts(

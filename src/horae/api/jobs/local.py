@@ -1,4 +1,4 @@
-"""What the operations of the jobs room do in this process, on behalf of a caller."""
+"""The operations of jobs in this process, on behalf of a caller."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_QUEUES = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Revived:
-    """How many dead jobs matched, and what became of them; ``more`` says that one call could not handle them all."""
+    """The number of dead jobs that matched, and the results; ``more`` if one call could not handle them all."""
 
     matched: int
     revived: int

@@ -18,7 +18,7 @@ from horae.api.here import Here
 from horae.api.jobs import local
 from horae.api.jobs.local import Heartbeat, Revived, Upcoming
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
-from horae.api.values import Get, given, to_json
+from horae.api.values import Get, drop_none, to_json
 from horae.api.waits import WAIT, Wait
 from horae.core.jobs.job import LIVE, Filter, OnParentDead, Priority, State
 from horae.core.jobs.retry import DEFAULT_RETRY, Retry, span, time_limit
@@ -26,7 +26,7 @@ from horae.core.traces import trace_id_of
 from horae.core.values import PYDANTIC
 from horae.errors import InvalidInput, WaitTimeout
 
-HIDDEN = {"number", "linked", "held_for", "schedule_id"}  # fields of the core value that are not public
+HIDDEN = {"number", "has_dependents", "held_for", "schedule_id"}  # fields of the core value that are not public
 HIDDEN_RUN = {"job_number", "schedule_id"}
 DEFAULT = Request("")
 # Of a request: what a caller does not decide.
@@ -137,7 +137,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a job stands where it stands: a sentence, and a stable code for programs."""
+    """A reason for a job's state: a sentence, and a stable code for programs."""
 
     code: str
     text: str
@@ -239,7 +239,7 @@ class Jobs(Room[S]):
         """List jobs, newest first; *limit* is for all pages together."""
         states = (state,) if isinstance(state, str) else tuple(state)
         wanted = Filter(states, queue, handler, owner, tag, key, object_type, object_id)
-        query = given(
+        query = drop_none(
             state=states, queue=queue, handler=handler, tag=tag, key=key,
             object_type=object_type, object_id=object_id, owner=owner,
         )  # fmt: skip
@@ -305,7 +305,7 @@ class Jobs(Room[S]):
         def rerun_job(here: Here) -> Any:
             return verbs.rerun(here.world, job_id, payload=payload, actor=here.actor, reason=reason, **here.reach)
 
-        return Call(Enqueued, rerun_job, at={"job_id": job_id}, body=given(payload=payload, reason=reason or None))
+        return Call(Enqueued, rerun_job, at={"job_id": job_id}, body=drop_none(payload=payload, reason=reason or None))
 
     # -- a worker's side -------------------------------------------------------------------------------------------
 
@@ -324,7 +324,7 @@ class Jobs(Room[S]):
         *wait* is how long a service holds the call open until there is one; in this process the call returns at once.
         """
         names, held_for, patience = tuple(dict.fromkeys(queues)), span(lease), span(wait)
-        body = given(worker_id=worker_id, queues=names, limit=limit, lease=held_for, wait=patience or None)
+        body = drop_none(worker_id=worker_id, queues=names, limit=limit, lease=held_for, wait=patience or None)
         return Call(
             tuple[Job, ...],
             lambda here: local.claim(here, worker_id, names, limit, held_for),
@@ -344,7 +344,7 @@ class Jobs(Room[S]):
         return Call(
             Upcoming,
             lambda here: local.peek(here, names, worker_id, worker),
-            body=given(queues=names, worker_id=worker_id, worker=worker),
+            body=drop_none(queues=names, worker_id=worker_id, worker=worker),
             repeats=True,
         )
 
@@ -357,7 +357,7 @@ class Jobs(Room[S]):
         return Call(
             tuple[Renewal, ...],
             lambda here: renew_held(here.world, held, lease=until, **here.reach),
-            body=given(holds=held, lease=until),
+            body=drop_none(holds=held, lease=until),
             repeats=True,
         )
 
@@ -366,7 +366,9 @@ class Jobs(Room[S]):
         """End attempts; each is answered by itself, and one that came too late stops no other."""
         ended = list(endings)
         return Call(
-            tuple[Settled, ...], lambda here: settle_held(here.world, ended, **here.reach), body=given(endings=ended)
+            tuple[Settled, ...],
+            lambda here: settle_held(here.world, ended, **here.reach),
+            body=drop_none(endings=ended),
         )
 
     @POST("/jobs/{job_id}/ack", "worker", by_queue=True)
@@ -424,8 +426,8 @@ class Jobs(Room[S]):
     ) -> Call[Revived]:
         """Revive all dead jobs that match; only count them unless *dry_run* is False."""
         wanted = Filter(("dead",), queue, handler, None, tag, None, object_type, object_id)
-        words = given(queue=queue, handler=handler, tag=tag, object_type=object_type, object_id=object_id)
-        body = {**words, **given(dry_run=dry_run, reason=reason or None)}
+        words = drop_none(queue=queue, handler=handler, tag=tag, object_type=object_type, object_id=object_id)
+        body = {**words, **drop_none(dry_run=dry_run, reason=reason or None)}
         return Call(Revived, lambda here: local.revive_many(here, wanted, dry_run, reason), body=body)
 
 
@@ -456,14 +458,14 @@ def _act(verb: Any, job_id: str, reason: str, **changes: Any) -> Call[Job]:
     def act(here: Here) -> Any:
         return verb(here.world, job_id, actor=here.actor, reason=reason, **changes, **here.reach)
 
-    return Call(Job, act, at={"job_id": job_id}, body=given(reason=reason or None, **changes))
+    return Call(Job, act, at={"job_id": job_id}, body=drop_none(reason=reason or None, **changes))
 
 
 def _hold(verb: Any, job_id: str, token: int, fields: dict[str, Any], *, repeats: bool = False) -> Call[Job]:
     def act(here: Here) -> Any:
         return verb(here.world, job_id, token, **fields, **here.reach)
 
-    return Call(Job, act, at={"job_id": job_id}, body={"token": token, **given(**fields)}, repeats=repeats)
+    return Call(Job, act, at={"job_id": job_id}, body={"token": token, **drop_none(**fields)}, repeats=repeats)
 
 
 def options_of(request: Request) -> dict[str, Any]:

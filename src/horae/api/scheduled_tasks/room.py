@@ -23,10 +23,10 @@ from horae.api.scheduled_tasks.values import (
     terms_of,
     wish_from,
 )
-from horae.api.values import given, published, to_json
+from horae.api.values import drop_none, to_json, to_public
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.scheduled_tasks.task import Terms
-from horae.core.schedules.standing import standing
+from horae.core.schedules.status import schedule_status
 from horae.core.schedules.words import Language
 from horae.core.time.instants import micros
 from horae.errors import InvalidInput
@@ -42,7 +42,7 @@ class ScheduledTasks(Room[S]):
         self, *, user_id: str | None = None, lang: Language = "en", limit: int | None = None
     ) -> Listing[ScheduledTask]:
         """List your tasks, the last changed first; an operator sees all users', or those of *user_id*."""
-        query = given(user_id=user_id, lang=_check_language(lang))
+        query = drop_none(user_id=user_id, lang=_check_language(lang))
         return Listing(
             Call(Page[ScheduledTask], query=query), limit, lambda here, *at: _find(here, user_id, lang, *at)
         )  # fmt: skip
@@ -63,7 +63,7 @@ class ScheduledTasks(Room[S]):
             saved = verbs.create(here.world, wish, terms=_terms(here), key=key, **who)
             return task_of(saved.facts, lang, saved.warnings, deduplicated=not saved.is_new)
 
-        query = given(reason=reason or None, lang=_check_language(lang))
+        query = drop_none(reason=reason or None, lang=_check_language(lang))
         return Call(ScheduledTask, make, query=query, body=to_json(terms_of(wish)), creates=True, key=key)
 
     @GET("/scheduled-tasks/{task_id}", *USER, by_queue=True)
@@ -73,7 +73,7 @@ class ScheduledTasks(Room[S]):
         def fetch(here: Here) -> Any:
             return task_of(verbs.get(here.world, task_id, **here.reach), lang)
 
-        return Call(ScheduledTask, fetch, at={"task_id": task_id}, query=given(lang=_check_language(lang)))
+        return Call(ScheduledTask, fetch, at={"task_id": task_id}, query=drop_none(lang=_check_language(lang)))
 
     @PUT("/scheduled-tasks/{task_id}", *USER, by_queue=True)
     def change(
@@ -96,7 +96,7 @@ class ScheduledTasks(Room[S]):
             saved = verbs.change(here.world, task_id, wish, terms=_terms(here), versions=versions, **who)
             return task_of(saved.facts, lang, saved.warnings)
 
-        query, body = given(reason=reason or None, lang=_check_language(lang)), to_json(terms_of(wish))
+        query, body = drop_none(reason=reason or None, lang=_check_language(lang)), to_json(terms_of(wish))
         return Call(ScheduledTask, act, at={"task_id": task_id}, query=query, body=body, headers=_if_match(versions))
 
     @DELETE("/scheduled-tasks/{task_id}", *USER, by_queue=True)
@@ -107,7 +107,7 @@ class ScheduledTasks(Room[S]):
         def act(here: Here) -> None:
             verbs.delete(here.world, task_id, versions=versions, actor=here.actor, reason=reason, **here.reach)
 
-        query = given(reason=reason or None)
+        query = drop_none(reason=reason or None)
         return Call(None, act, at={"task_id": task_id}, query=query, headers=_if_match(versions))
 
     @PAGES("/scheduled-tasks/{task_id}/runs", *USER, by_queue=True)
@@ -128,7 +128,7 @@ class ScheduledTasks(Room[S]):
             at = done.fire.fire_at
             return TriggeredTask(task_id=task_id, job_id=done.job_id, triggered_at=at, warnings=warnings)
 
-        return Call(TriggeredTask, act, at={"task_id": task_id}, body=given(payload=payload, reason=reason or None))
+        return Call(TriggeredTask, act, at={"task_id": task_id}, body=drop_none(payload=payload, reason=reason or None))
 
     @GET("/scheduled-tasks/{task_id}/preview", *USER, by_queue=True)
     def preview(self, task_id: str, *, count: int = 5, lang: Language = "en") -> Call[TaskPreview]:
@@ -138,7 +138,9 @@ class ScheduledTasks(Room[S]):
             seen = verbs.preview(here.world, task_id, count=count, **here.reach)
             return preview_of(seen, lang, here.world.clock.now())
 
-        return Call(TaskPreview, fetch, at={"task_id": task_id}, query=given(count=count, lang=_check_language(lang)))
+        return Call(
+            TaskPreview, fetch, at={"task_id": task_id}, query=drop_none(count=count, lang=_check_language(lang))
+        )
 
     @POST("/scheduled-tasks/preview", *USER, by_queue=True)
     def preview_new(
@@ -151,7 +153,7 @@ class ScheduledTasks(Room[S]):
             seen = verbs.consider(here.world, wish, owner=here.owner, terms=_terms(here), count=count)
             return preview_of(seen, lang, here.world.clock.now())
 
-        query = given(count=count, lang=_check_language(lang))
+        query = drop_none(count=count, lang=_check_language(lang))
         return Call(TaskPreview, fetch, query=query, body=to_json(terms_of(wish)), repeats=True)
 
     @GET("/scheduled-tasks/{task_id}/why", *USER, by_queue=True)
@@ -162,9 +164,9 @@ class ScheduledTasks(Room[S]):
             facts, found = verbs.why(here.world, task_id, **here.reach)
             return TaskReasons(
                 id=facts.schedule.key,
-                standing=standing(facts.schedule),
+                status=schedule_status(facts.schedule),
                 next_run_at=facts.next_run_at,
-                reasons=published(tuple[Reason, ...], found),
+                reasons=to_public(tuple[Reason, ...], found),
             )
 
         return Call(TaskReasons, fetch, at={"task_id": task_id})
@@ -177,8 +179,8 @@ class ScheduledTasks(Room[S]):
             freed = verbs.release(here.world, task_id, actor=here.actor, reason=reason, **here.reach)
             return task_of(freed, lang)
 
-        body = given(reason=reason or None)
-        return Call(ScheduledTask, act, at={"task_id": task_id}, query=given(lang=_check_language(lang)), body=body)
+        body = drop_none(reason=reason or None)
+        return Call(ScheduledTask, act, at={"task_id": task_id}, query=drop_none(lang=_check_language(lang)), body=body)
 
 
 # -- the parts ---------------------------------------------------------------------------------------------------------

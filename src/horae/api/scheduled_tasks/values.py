@@ -16,7 +16,7 @@ from horae.core.scheduled_tasks.task import TYPES, Facts, TaskType, Wish
 from horae.core.schedules.notes import effects, warnings
 from horae.core.schedules.notes_words import say, say_change, say_effect
 from horae.core.schedules.schedule import Schedule
-from horae.core.schedules.standing import Standing
+from horae.core.schedules.status import ScheduleStatus
 from horae.core.schedules.words import Language
 from horae.core.time.readings import local
 from horae.core.traces import trace_id_of
@@ -176,7 +176,7 @@ class ClockChange:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskPreview:
-    """When a task will run, or would, and each change of clocks in the next 13 months."""
+    """The next runs of a task, stored or not, and each change of clocks in the next 13 months."""
 
     __pydantic_config__ = PYDANTIC
 
@@ -191,12 +191,12 @@ class TaskPreview:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskReasons:
-    """How a task stands, and why it does, or does not, run."""
+    """The status of a task, and the reasons why it does or does not run."""
 
     __pydantic_config__ = PYDANTIC
 
     id: str
-    standing: Standing
+    status: ScheduleStatus
     next_run_at: datetime | None = None
     reasons: tuple[Reason, ...]
 

@@ -1,4 +1,4 @@
-"""What the operations of the schedules room do in this process, on behalf of a caller."""
+"""The operations of schedules in this process, on behalf of a caller."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from horae.api.schedules.values import (
     ScheduleDetail,
     UpcomingFire,
 )
-from horae.api.values import enriched, published
+from horae.api.values import enrich, to_public
 from horae.core.audit.entries import Entry
 from horae.core.cursors import MAX_PAGE, cursor_from, page_size, read_cursor
 from horae.core.jobs.payloads import label, name
 from horae.core.schedules.schedule import KINDS, MODES, Schedule
-from horae.core.schedules.standing import why_silent
+from horae.core.schedules.status import why_silent
 from horae.core.time.instants import instant, micros
 from horae.errors import InvalidInput
 from horae.ports import ScheduleFilter, Tx, World
@@ -74,9 +74,9 @@ def detail(here: Here, key: str, owner: str | None) -> ScheduleDetail:
     """Return a schedule with its runs and the reasons why it does not fire, read in one moment."""
     with moment(here.world):
         found = _get(here, key, owner)
-        runs = published(RunSummary, schedules.tally(here.world, found))
-    reasons = published(tuple[Reason, ...], why_silent(found, here.world.clock.now()))
-    made: ScheduleDetail = enriched(ScheduleDetail, found, runs=runs, why=reasons)
+        runs = to_public(RunSummary, schedules.tally(here.world, found))
+    reasons = to_public(tuple[Reason, ...], why_silent(found, here.world.clock.now()))
+    made: ScheduleDetail = enrich(ScheduleDetail, found, runs=runs, why=reasons)
     return made
 
 
@@ -89,7 +89,7 @@ def history(
     owned_by, queues = here.caller.resolve_owner(owner), here.caller.queues
     found = schedules.history(here.world, key, owner=owned_by, queues=queues, limit=size, before=before)
     more = cursor_from([micros(found[-1][0].fire_at)]) if len(found) >= size else None
-    return [enriched(Fire, fire, job_id=job_id) for fire, job_id in found], more
+    return [enrich(Fire, fire, job_id=job_id) for fire, job_id in found], more
 
 
 def versions(here: Here, key: str, owner: str | None, *, limit: int) -> list[Entry]:
@@ -111,7 +111,7 @@ def forecast(here: Here, hours: float, owner: str | None, limit: int) -> Forecas
         until=ahead.until,
         complete=ahead.complete,
         total=ahead.total,
-        fires=tuple(enriched(UpcomingFire, each, at=at) for at, each in ahead.fires),
+        fires=tuple(enrich(UpcomingFire, each, at=at) for at, each in ahead.fires),
         pile_ups=tuple(PileUp(minute=minute, fires=fires) for minute, fires in ahead.piles),
     )
 

@@ -24,7 +24,7 @@ from horae.api.schedules.values import (
     Version,
     schedule_fields,
 )
-from horae.api.values import given, to_json
+from horae.api.values import drop_none, to_json
 from horae.core.jobs.payloads import label
 from horae.core.jobs.retry import span
 from horae.core.schedules.schedule import Kind, Mode
@@ -57,7 +57,7 @@ class Schedules(Room[S]):
     ) -> Listing[Schedule]:
         """List schedules by key; without *owner* an operator sees all owners'. *limit* is for all pages together."""
         wanted = ScheduleFilter(owner, group, handler, mode, enabled, declared, kind)
-        query = given(
+        query = drop_none(
             owner=owner, group=group, handler=handler, kind=kind, mode=mode, enabled=enabled, declared=declared
         )
         return Listing(Call(Page[Schedule], query=query), limit, lambda here, *at: local.find(here, wanted, *at))
@@ -73,7 +73,7 @@ class Schedules(Room[S]):
 
         All records of one instant stay together, so that a page may be a little longer than asked for.
         """
-        first: Call[Page[Fire]] = Call(Page[Fire], at=_at(key), query=given(owner=owner))
+        first: Call[Page[Fire]] = Call(Page[Fire], at=_at(key), query=drop_none(owner=owner))
         return Listing(first, limit, lambda here, *at: local.history(here, key, owner, *at))
 
     @GET("/schedules/{key}/versions", *ADMIN, by_queue=True)
@@ -93,7 +93,7 @@ class Schedules(Room[S]):
         def fetch(here: Here) -> Any:
             return local.forecast(here, hours, owner, limit)
 
-        return Call(Forecast, fetch, query=given(hours=hours, owner=owner, limit=limit))
+        return Call(Forecast, fetch, query=drop_none(hours=hours, owner=owner, limit=limit))
 
     # -- make and change -------------------------------------------------------------------------------------------
 
@@ -113,8 +113,8 @@ class Schedules(Room[S]):
             new = Stored(key=key, owner=here.caller.resolve_owner(owner), sources=zone, **values)
             return local.create(here, new, reason)
 
-        body = {"key": key, **to_json(fields), **given(reason=reason or None)}
-        return Call(Schedule, make, query=given(owner=owner), body=body)
+        body = {"key": key, **to_json(fields), **drop_none(reason=reason or None)}
+        return Call(Schedule, make, query=drop_none(owner=owner), body=body)
 
     @PATCH("/schedules/{key}", *ADMIN)
     def change(
@@ -126,7 +126,7 @@ class Schedules(Room[S]):
         reason: str = "",
         **timing: Unpack[Timing],
     ) -> Call[Schedule]:
-        """Change what is named and keep the rest; None lifts what may be absent. Its next fire is computed anew.
+        """Change the given fields and keep the rest; None removes an optional value. The next fire is recomputed.
 
         With *version*, only if it is still of that version; else VersionConflict.
         """
@@ -137,8 +137,10 @@ class Schedules(Room[S]):
             owned_by, by = here.caller.resolve_owner(owner), here.actor
             return schedules.change(here.world, key, changes, owner=owned_by, version=version, actor=by, reason=reason)
 
-        body = {**to_json(fields), **given(reason=reason or None)}
-        return Call(Schedule, act, at=_at(key), query=given(owner=owner), body=body, headers=if_match_header(version))
+        body = {**to_json(fields), **drop_none(reason=reason or None)}
+        return Call(
+            Schedule, act, at=_at(key), query=drop_none(owner=owner), body=body, headers=if_match_header(version)
+        )
 
     @POST("/schedules/{key}/pause", *ADMIN)
     def pause(self, key: str, *, owner: str | None = None, reason: str = "") -> Call[Schedule]:
@@ -167,7 +169,7 @@ class Schedules(Room[S]):
         def act(here: Here) -> None:
             schedules.delete(here.world, key, owner=here.caller.resolve_owner(owner), actor=here.actor, reason=reason)
 
-        return Call(None, act, at=_at(key), query=given(owner=owner, reason=reason or None))
+        return Call(None, act, at=_at(key), query=drop_none(owner=owner, reason=reason or None))
 
     # -- fire by hand ----------------------------------------------------------------------------------------------
 
@@ -206,7 +208,7 @@ def _read(answer: Any, verb: Callable[..., Any], key: str, owner: str | None, **
     def fetch(here: Here) -> Any:
         return verb(here, key, owner, **more)
 
-    return Call(answer, fetch, at=_at(key), query=given(owner=owner, **more))
+    return Call(answer, fetch, at=_at(key), query=drop_none(owner=owner, **more))
 
 
 def _act(
@@ -223,5 +225,5 @@ def _act(
         owned_by = here.caller.resolve_owner(owner)
         return verb(here.world, *at.values(), **more, owner=owned_by, actor=here.actor, reason=reason)
 
-    body = given(**more, reason=reason or None)
-    return Call(answer, act, at=at, query=given(owner=owner), body=body, repeats=repeats)
+    body = drop_none(**more, reason=reason or None)
+    return Call(answer, act, at=at, query=drop_none(owner=owner), body=body, repeats=repeats)

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal, TypedDict
 
 from horae.api.jobs.room import Reason
-from horae.api.values import Get, enriched
+from horae.api.values import Get, enrich
 from horae.core.jobs.job import Priority
 from horae.core.jobs.retry import Retry, span
 from horae.core.schedules.rules import Every
 from horae.core.schedules.schedule import LIMITS, ONCE_ONLY, SPANS, FireKind, Kind, Misfire, Mode, Overlap, Verdict
-from horae.core.schedules.standing import Standing, describe_or_explain, standing
+from horae.core.schedules.status import ScheduleStatus, describe_or_explain, schedule_status
 from horae.core.time.instants import aware, iso
 from horae.core.values import PYDANTIC
 from horae.errors import InvalidInput
@@ -27,7 +27,7 @@ RULES = ("cron", "every", "once", "after")
 
 
 class Timing(TypedDict, total=False):
-    """What makes a schedule fire, and how: one of cron, every, once and after; spans in seconds or as timedelta."""
+    """The fields of a schedule: one of cron, every, once and after, and options; spans in seconds or as timedelta."""
 
     cron: str
     every: timedelta | float
@@ -101,20 +101,20 @@ def _rule(kind: str, value: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """A schedule and how it stands.
+    """A schedule and its status.
 
     ``sources`` says where each value comes from (code, file, api …); ``toggled`` wins over ``enabled`` until a worker
     of its application starts again; ``tzdata`` is the edition of the zone database behind ``next_fire_at``.
     """
 
     __pydantic_config__ = PYDANTIC
-    DERIVED: ClassVar[dict[str, Get]] = {"standing": standing, "words": describe_or_explain}
+    DERIVED: ClassVar[dict[str, Get]] = {"status": schedule_status, "words": describe_or_explain}
 
     key: str
     handler: str
     kind: Kind
     expression: str
-    standing: Standing
+    status: ScheduleStatus
     words: str
     owner: str = "system"
     title: str | None = None
@@ -164,7 +164,7 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """How the runs of a schedule went."""
+    """A summary of the runs of a schedule."""
 
     __pydantic_config__ = PYDANTIC
 
@@ -186,7 +186,7 @@ class ScheduleDetail(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class Fire:
-    """What became of one due fire, or of ``count`` fires missed in a row, up to ``last_at``."""
+    """The record of one due fire, or of ``count`` fires missed in a row, up to ``last_at``."""
 
     __pydantic_config__ = PYDANTIC
 
@@ -234,7 +234,7 @@ class Triggered:
         "key": lambda done: done.schedule.key,
         "triggered": lambda done: done.ran,
         "reason": lambda done: done.fire.reason,
-        "fire": lambda done: enriched(Fire, done.fire, job_id=done.job_id),
+        "fire": lambda done: enrich(Fire, done.fire, job_id=done.job_id),
     }
 
     key: str
@@ -295,7 +295,7 @@ class PileUp:
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """What will fire up to ``until``, and the minutes with several fires, the worst first.
+    """The fires up to ``until``, and the minutes with several fires, those with the most first.
 
     ``complete`` says whether that is as far as was asked for; ``total`` counts fires, listed or not.
     """

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from horae.actions.hints import subscribe
 from horae.api.here import Here
 from horae.api.operation import Call, Tail
-from horae.api.values import published
+from horae.api.values import to_public
 from horae.errors import NotAllowed
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class Local:
 
 def perform(here: Here, call: Call[T]) -> T:
     """Check the caller's permission, run the verb, and publish its result."""
-    answer: T = published(call.answer, _permitted_verb(here, call)(here))
+    answer: T = to_public(call.answer, _permitted_verb(here, call)(here))
     return answer
 
 
@@ -63,7 +63,7 @@ def open_tail(here: Here, call: Call[Any]) -> Tail:
 
 def read_tail(tail: Tail, call: Call[T]) -> tuple[T, ...]:
     """Return what has come since a stream was read last."""
-    return tuple(published(call.answer, each) for each in tail.read())
+    return tuple(to_public(call.answer, each) for each in tail.read())
 
 
 def _permitted_verb(here: Here, call: Call[T]) -> Callable[[Here], Any]:

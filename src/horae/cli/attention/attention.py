@@ -57,7 +57,7 @@ def lanes(
     owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this owner's.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=MANY, help="How many.")] = 100,
 ) -> None:
-    """Every agent's lane, with what it attends to now."""
+    """List the lanes of all agents, each with its focus."""
     with reached(terminal) as here:
         found = here.attention.lanes(owner=owner, limit=limit)
         views = [here.attention.get(each.name, owner=each.owner) for each in found]
@@ -74,7 +74,7 @@ def show(
     lane: LaneOf = None,
     owner: OwnerOf = None,
 ) -> None:
-    """One lane as it is now, or one of its tasks.
+    """Show a lane as it is now, or one of its tasks.
 
     FOCUS is what the agent is at, STACK what was interrupted (the first comes back first), BACKLOG what is ready in
     the order in which it would be served, WAITING what is waited for and how long still.
@@ -117,7 +117,7 @@ def add(
     delay: Annotated[str | None, typer.Option("--delay", metavar="SPAN", help="Not before 90s, 5m, 2h, 1d …")] = None,
     start_at: Annotated[str | None, typer.Option("--start-at", metavar="INSTANT", help="Not before then.")] = None,
     due_by: Annotated[
-        str | None, typer.Option("--due-by", metavar="INSTANT", help="When the agent is told that its time is up.")
+        str | None, typer.Option("--due-by", metavar="INSTANT", help="Deadline; the agent gets a fact when it passes.")
     ] = None,
     expires_at: Annotated[
         str | None, typer.Option("--expires-at", metavar="INSTANT", help="Cancelled if it has not begun by then.")
@@ -170,7 +170,7 @@ def _event_text(event: PostedEvent) -> str:
     if event.deduplicated:
         return f"event {event.id} is known by this id already: {event.state}"
     to = f" by {event.task}" if event.task else ""
-    states = {"pending": "kept for a task that will wait for it", "late": f"too late, told to {event.task}"}
+    states = {"pending": "kept for a task that will wait for it", "late": f"too late, reported to {event.task}"}
     why = f" ({event.reason})" if event.reason else ""
     return f"event {event.id}: {states.get(event.state, event.state + to)}{why}"
 
@@ -198,7 +198,7 @@ def confirm(
     terminal: Terminal,
     wait: Annotated[int, typer.Argument(metavar="WAIT", min=1, max=2**63 - 1, help="The wait, as show tells it.")],
     approve: Annotated[
-        bool | None, typer.Option("--approve/--deny", help="Yes: exactly that, once. No: the agent is told so.")
+        bool | None, typer.Option("--approve/--deny", help="Yes: exactly that, once. No: the agent gets that answer.")
     ] = None,
     reason: Reason = "",
     lane: LaneOf = None,
@@ -214,7 +214,7 @@ def confirm(
         name, owned_by = resolve_lane(here, lane, owner)
         confirmed = here.attention.confirm(name, wait, approve, reason=reason, owner=owned_by)
     answer = "approved" if approve else "denied"
-    terminal.result(to_json(confirmed), f"{screen.intended(confirmed)}of {confirmed.task} is {answer}")
+    terminal.result(to_json(confirmed), f"{screen.describe_intent(confirmed)}of {confirmed.task} is {answer}")
 
 
 @command(group, "journal", by_url=True)
@@ -226,7 +226,7 @@ def journal(
     lane: LaneOf = None,
     owner: OwnerOf = None,
 ) -> None:
-    """What happened, line by line."""
+    """Print the journal of a lane, line by line."""
     with reached(terminal) as here:
         name, owned_by = resolve_lane(here, lane, owner)
         page = here.attention.journal(name, since=since, task=task, owner=owned_by).page(limit=limit)
@@ -243,7 +243,7 @@ def at(
     lane: LaneOf = None,
     owner: OwnerOf = None,
 ) -> None:
-    """The lane as it was after a line of its journal."""
+    """Show a lane as it was after a line of its journal."""
     with reached(terminal) as here:
         name, owned_by = resolve_lane(here, lane, owner)
         past = here.attention.at(name, line, owner=owned_by)
@@ -270,13 +270,13 @@ def verify(
         every = [] if lane is not None else [(each.name, each.owner) for each in here.attention.lanes(owner=owner)]
         named = every if lane is None else [(lane, owner)]
         found = [here.attention.verify(name, owner=owned_by) for name, owned_by in named]
-    lines = [line for each in found for line in (screen.verified_line(each), *_indented(each.complaints))]
+    lines = [line for each in found for line in (screen.verified_line(each), *_indent(each.complaints))]
     terminal.result(as_list(found), "\n".join(lines) or "No lane yet.")
     if not all(each.sound for each in found):
         raise typer.Exit(Exit.FINDINGS)
 
 
-def _indented(complaints: tuple[str, ...]) -> list[str]:
+def _indent(complaints: tuple[str, ...]) -> list[str]:
     return [f"  {complaint}" for complaint in complaints]
 
 

@@ -141,11 +141,11 @@ def _doing(task: Task) -> str:
 def _wait(wait: Wait, now: datetime) -> str:
     left = f"{countdown(wait.deadline - now)} left"
     if wait.kind == "confirm":
-        return f"a person must confirm {intended(wait)}(wait {wait.id}), {left}"
+        return f"a person must confirm {describe_intent(wait)}(wait {wait.id}), {left}"
     return f"rests after an error, {left}" if wait.kind == "backoff" else f"{wait.key}, {left}"
 
 
-def intended(wait: Wait) -> str:
+def describe_intent(wait: Wait) -> str:
     """Return ``refund amount=40 to=c-17`` and a space; nothing where the journal knows only a digest."""
     if not wait.action:
         return ""
@@ -170,7 +170,7 @@ def heading(view: LaneDetail, now: datetime) -> str:
     from horae.api.values import to_json
 
     lane = view.lane
-    driver_text = f"driven by {lane.driver}" if _is_driven(view, now) else "nobody drives it"
+    driver_text = f"driven by {lane.driver}" if _is_driven(view, now) else "no driver"
     owned_by = "" if lane.owner == "system" else f" of {lane.owner}"
     forbidden = "".join(
         f", {name}={_word(value)}" for name, value in sorted(to_json(view.control).items()) if value not in (None, [])

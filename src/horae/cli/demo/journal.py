@@ -94,7 +94,7 @@ class Narrator:
             case "woken by event":
                 return self._woken(first)
             case "recovered":
-                return "cognition is told action_unknown"
+                return "cognition gets the fact action_unknown"
             case "failed":
                 return str(first.details["reason"])
         return self._finished(self._task(row.task))

@@ -16,7 +16,7 @@ from typing import Any
 from horae.actions.attention.queries import everything
 from horae.actions.jobs.claims import peek
 from horae.api.attention.values import LaneDetail, VerifiedJournal, past_lane
-from horae.api.values import published, to_json
+from horae.api.values import to_json, to_public
 from horae.attention import Attention
 from horae.cli.attention.screen import WIDTH, PastView, four_lines, one_line, sound, view_after
 from horae.cli.demo.crash import until_killed
@@ -129,7 +129,7 @@ class Performance:
         if to_the_end:
             self.screen.clear()
         elif self.switches.real:
-            self.screen.draw(published(LaneDetail, self.agent.snapshot()), self.time.clock.now())
+            self.screen.draw(to_public(LaneDetail, self.agent.snapshot()), self.time.clock.now())
 
     def _view_after(self, line: Line) -> PastView:
         return view_after(past_lane(line.seq, self.agent.at(line.seq)), line.at)
@@ -164,7 +164,7 @@ class Performance:
             self._proof("early", self._early_proof())
         if self.switches.confirm:
             self._proof("confirm", self._confirm_proof())
-        verified: VerifiedJournal = published(VerifiedJournal, self.agent.verify())
+        verified: VerifiedJournal = to_public(VerifiedJournal, self.agent.verify())
         self.terminal.event({"event": "verified", **to_json(verified)})
         text = sound(verified) if verified.sound else "; ".join(verified.complaints)
         self._line("horae attention verify", text)

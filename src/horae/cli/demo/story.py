@@ -27,7 +27,7 @@ ACK = "ack:db-1"
 
 @dataclass(frozen=True)
 class Spans:
-    """How long things take, each in shares of a minute."""
+    """Durations in the demo, in shares of a minute."""
 
     minute: timedelta = timedelta(minutes=1)
 

@@ -75,7 +75,7 @@ def _jobs(app: Horae) -> tuple[dict[str, dict[str, tuple[Any, str]]], str | None
         if isinstance(app.database, str):
             refuse_missing_file(app.database)
         with app:
-            stored = declared.stored(app.world, list(planned))
+            stored = declared.find_stored(app.world, list(planned))
     except (StoreError, NotFound) as problem:
         note = f"changes through the API are not shown: {problem}"
     return {key: _values(_with_overrides(schedule, stored.get(key))) for key, schedule in planned.items()}, note

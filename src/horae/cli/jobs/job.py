@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from horae.api.values import given, to_json
+from horae.api.values import drop_none, to_json
 from horae.cli import words
 from horae.cli.arguments import arguments_from, instant_from, priority_from
 from horae.cli.failures import Exit
@@ -129,7 +129,7 @@ def _through_app(
     with application(target, terminal.database) as app:
         owner = chosen.pop("owner", None)
         handle: JobHandle[..., Any] = JobHandle(app, app.definitions.get(name)).using(**chosen)
-        request = _limited(handle.request(**arguments), max_attempts)
+        request = _with_max_attempts(handle.request(**arguments), max_attempts)
         if terminal.url is None:
             _enqueue(terminal, LocalVerbs(app.world, actor(terminal), owner), request)
             return
@@ -144,12 +144,12 @@ def _through_store(
     from horae.actions.jobs.requests import Request
 
     owner = chosen.pop("owner", None)
-    request = _limited(Request(name, arguments, **chosen), max_attempts)
+    request = _with_max_attempts(Request(name, arguments, **chosen), max_attempts)
     with reached(terminal, may_create=True, owner=owner) as here:
         _enqueue(terminal, here, request)
 
 
-def _limited(request: Request, max_attempts: int | None) -> Request:
+def _with_max_attempts(request: Request, max_attempts: int | None) -> Request:
     if max_attempts is None:
         return request
     return replace(request, retry=replace(request.retry, attempts=max_attempts))
@@ -186,7 +186,7 @@ def list_(
     ] = None,
 ) -> None:
     """Jobs, newest first, live and finished."""
-    filters = given(queue=queue, handler=handler, tag=tag, owner=owner, key=key)
+    filters = drop_none(queue=queue, handler=handler, tag=tag, owner=owner, key=key)
     with reached(terminal) as here:
         page = here.jobs.list(state=cast("list[State]", state or []), **filters).page(cursor, limit=limit)
         now = here.now()
@@ -198,7 +198,7 @@ def list_(
 
 @command(group, "show", by_url=True)
 def show(terminal: Terminal, job_id: JobId) -> None:
-    """One job: its state, why, runs and error."""
+    """Show a job: its state, why, runs and error."""
     with reached(terminal) as here, here.moment():
         job = here.jobs.get(job_id)
         past = here.jobs.runs(job_id)
@@ -309,7 +309,7 @@ def _by_hand(verb: Callable[..., Job], reason: str) -> Callable[[Verbs, str], Jo
 
 
 def _filter(state: str, queue: str | None, handler: str | None, tag: str | None) -> dict[str, Any]:
-    return {"state": state, **given(queue=queue, handler=handler, tag=tag)}
+    return {"state": state, **drop_none(queue=queue, handler=handler, tag=tag)}
 
 
 def _in_bulk(

@@ -24,7 +24,7 @@ ORIGINS = {"api": "set by hand", "file": "jobs.conf", "code": "code"}
 
 @command(group, "list", by_url=True)
 def list_(terminal: Terminal) -> None:
-    """Every limit, who set it, and how many jobs run under it."""
+    """List all limits, who set each, and how many jobs run under it."""
     with reached(terminal) as here:
         found = here.limits.list()
     headers = ("LIMIT", "AT MOST", "RUNNING", "ORIGIN", "INSTEAD OF")

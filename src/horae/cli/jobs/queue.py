@@ -27,7 +27,7 @@ def list_(
         bool, typer.Option("--machinery", help="Also the queue of Horae's own jobs, which every worker serves.")
     ] = False,
 ) -> None:
-    """Every queue with settings, jobs or a worker."""
+    """List all queues with settings, jobs or a worker."""
     with reached(terminal) as here:
         found = here.queues.list(machinery=machinery)
     headers = ("QUEUE", "STATUS", "WAITING", "RUNNING", "DEAD", "SUCCEEDED", "CANCELLED", "LIMIT", "WORKERS")

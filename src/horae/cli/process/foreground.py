@@ -137,7 +137,7 @@ def end_at_once(worker: Worker) -> None:
         try:
             worker.give_back_now()
         except Exception as problem:
-            log.error("what was running is handed on when its lease ends: %s", problem)
+            log.error("running jobs could not be released; they run again when their leases expire: %s", problem)
         finally:
             os._exit(Exit.INTERRUPTED)
 

@@ -28,9 +28,9 @@ def reload(terminal: Terminal, target: Target = None, config: Config = None) -> 
     with load_application(terminal, target, config, "reload") as app:
         plan = app.plan()
         keys = [schedule.key for schedule in plan.schedules]
-        before, limits = declared.stored(app.world, keys), _limits(app.world)
+        before, limits = declared.find_stored(app.world, keys), _limits(app.world)
         declared.bring_in_line(app.world, plan)
-        after, limits_now = declared.stored(app.world, keys), _limits(app.world)
+        after, limits_now = declared.find_stored(app.world, keys), _limits(app.world)
     changes = [_change(before.get(key), row) for key, row in after.items() if _version(before.get(key)) != row.version]
     lines = [f"{each['key']}: {', '.join(each['changed']) or 'new'}" for each in changes]
     moved = {name: limits_now.get(name) for name in limits | limits_now if limits.get(name) != limits_now.get(name)}

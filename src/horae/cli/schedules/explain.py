@@ -111,7 +111,7 @@ def next_(
     lenient: Lenient = False,
     start: From = None,
 ) -> None:
-    """The next fires of a schedule that need not exist.
+    """Compute the next fires of a schedule that need not exist.
 
     In UTC and in its zone. Needs no database.
     """

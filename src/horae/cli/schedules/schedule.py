@@ -47,7 +47,7 @@ def list_(
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> None:
-    """Schedules by key, each with its next fire.
+    """List schedules by key, each with its next fire.
 
     In UTC, in its own zone, and in words.
     """
@@ -61,7 +61,7 @@ def list_(
 
 @command(group, "show", by_url=True)
 def show(terminal: Terminal, key: Key, owner: Owner = "system") -> None:
-    """All about one schedule.
+    """Show everything about a schedule.
 
     When it fires next or why it does not, each value with its source, its last fires and results, and who changed it.
     """
@@ -78,7 +78,7 @@ def show(terminal: Terminal, key: Key, owner: Owner = "system") -> None:
 def history(
     terminal: Terminal, key: Key, limit: Limit = 20, cursor: Cursor = None, owner: Owner = "system"
 ) -> None:  # fmt: skip
-    """What became of each due fire, newest first.
+    """List what became of each due fire, newest first.
 
     It ran as a job, was skipped for a reason, or was merged into a later one.
     """
@@ -92,7 +92,7 @@ def history(
 
 @command(group, "preview", by_url=True)
 def preview(terminal: Terminal, key: Key, count: Count = 10, owner: Owner = "system") -> None:
-    """The next fires of a stored schedule, and in words.
+    """Show the next fires of a schedule, and say it in words.
 
     One that is paused or disabled is shown as if it were not.
     """
@@ -160,9 +160,9 @@ def change(
     owner: Owner = "system",
     reason: Reason = "",
 ) -> None:
-    """Change what is named and keep the rest.
+    """Change the given options and keep the rest.
 
-    The next fire is computed anew; what it was before stays in the audit.
+    The next fire is recomputed; the previous values stay in the audit.
     """
     with reached(terminal) as here:
         before = here.schedules.get(key, owner=owner)
@@ -178,7 +178,7 @@ def change(
 def pause(
     terminal: Terminal, key: KeyOrGroup = None, group: Group = None, owner: Owner = "system", reason: Reason = ""
 ) -> None:
-    """No more fires until it is resumed.
+    """Stop firing until the schedule is resumed.
 
     Running jobs go on; it can still be triggered by hand.
     """
@@ -189,7 +189,7 @@ def pause(
 def resume(
     terminal: Terminal, key: KeyOrGroup = None, group: Group = None, owner: Owner = "system", reason: Reason = ""
 ) -> None:
-    """Let it fire again, from now on.
+    """Let a paused schedule fire again, from now on.
 
     What it missed while it was paused is not made up for; backfill does that. One that fires once, and whose instant
     passed meanwhile, fires now.
@@ -221,7 +221,7 @@ def delete(
     owner: Owner = "system",
     reason: Reason = "",
 ) -> None:
-    """Forget a schedule and the record of its fires.
+    """Delete a schedule and the record of its fires.
 
     Jobs that it made live on; the audit keeps what it was.
     """
@@ -251,7 +251,7 @@ def trigger(
     owner: Owner = "system",
     reason: Reason = "",
 ) -> None:
-    """Run it now, enabled or not.
+    """Run a schedule now, enabled or not.
 
     Its rhythm stays as it is. When a job of it is unfinished and its overlap forbids another, it is skipped: exit
     code 5.

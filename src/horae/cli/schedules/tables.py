@@ -47,7 +47,7 @@ def _row(schedule: Schedule, now: datetime) -> tuple[str, ...]:
     when = ("-", "-", "-") if fire is None else (words.relative(fire, now), words.exact(fire), _local(schedule, fire))
     return (
         schedule.key,
-        schedule.standing,
+        schedule.status,
         schedule.handler,
         schedule.group or "-",
         *when,
@@ -62,7 +62,7 @@ def _local(schedule: Schedule, moment: datetime) -> str:
 def schedule_page(
     terminal: Terminal, schedule: ScheduleDetail, fires: Sequence[Fire], changes: Sequence[Version], now: datetime
 ) -> str:
-    lines = [f"{terminal.bold(schedule.key)}  {schedule.handler}  {schedule.standing}"]
+    lines = [f"{terminal.bold(schedule.key)}  {schedule.handler}  {schedule.status}"]
     lines += [f"  {name:<15}{value}" for name, value in _facts(schedule, now) if value not in ("", None)]
     lines += ["", terminal.faint("policies, and where each value comes from")]
     lines += [f"  {name:<15}{value}" for name, value in _sourced(schedule)]

@@ -1,4 +1,4 @@
-"""Who calls, and what they may do: scopes, tokens, callers.
+"""Callers and their permissions: scopes, tokens, callers.
 
 A token is ``horae_<id>_<secret><check>``. The id finds the row, the secret proves it, the check lets log filters and
 secret scanners recognise one without a database. Only a digest of the secret is stored: it is 256 random bits, so a
@@ -28,7 +28,7 @@ _TOKEN = re.compile(rf"{PREFIX}_([0-9a-f]{{{ID_LENGTH}}})_([0-9a-f]{{{SECRET_LEN
 
 
 class Reach(TypedDict):
-    """What a caller sees, as the verbs take it: whose things, and of which queues (none named: of any)."""
+    """The rows that a caller sees, as arguments of verbs: of which owner and queues (none named: of any)."""
 
     owner: str | None
     queues: frozenset[str]
@@ -52,7 +52,7 @@ class Caller:
 
     @property
     def sees(self) -> str | None:
-        """The tenant whose rows it sees; None for everybody's."""
+        """The tenant whose rows it sees; None for those of all tenants."""
         return None if self.is_operator else self.owner
 
     @property
@@ -68,12 +68,12 @@ class Caller:
         return self.sees
 
     def filter_owner(self, asked: str | None) -> str | None:
-        """Return the tenant whose list is meant; None: everybody's, which only an operator sees."""
+        """Return the tenant whose list is meant; None for all tenants, which only an operator sees."""
         return asked if self.sees is None else self.resolve_owner(asked)
 
     @property
     def identity(self) -> str:
-        """What tells it from every other caller: its token, or who it says to be."""
+        """The identity of the caller: its token, or its user."""
         return self.token_id or f"{self.actor}\0{self.owner}"
 
     def may(self, *scopes: str) -> bool:

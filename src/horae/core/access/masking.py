@@ -1,4 +1,4 @@
-"""Hide secrets in a text, however whoever wrote it down has encoded them.
+"""Hide secrets in a text, also encoded ones.
 
 The text is looked at as it is and through *views*: percent-decoded, with the escapes of JSON strings undone, both in
 turn (JSON within JSON, a URL within JSON), and without white space. In each view every form of every secret is looked
@@ -217,7 +217,7 @@ def _overlap(text: bytes, following: bytes) -> int:
 
 
 class Patience:
-    """Counts what was found, and gives up where somebody has made a text to keep us busy."""
+    """A budget of matches: limits the work on texts that are made to match very often."""
 
     def __init__(self, left: int = MOST_FOUND) -> None:
         self._left = left

@@ -1,4 +1,4 @@
-"""What an operator may decide about one tenant: which networks it may call, and how much it may have."""
+"""An operator's settings for one tenant: the networks that it may call, and its quotas."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ DEFAULT = Rules()
 
 @dataclass(frozen=True, slots=True)
 class OwnerSettings:
-    """One tenant's settings; what is left out is as for everybody."""
+    """One tenant's settings; those left out are the service's defaults."""
 
     allow_networks: tuple[str, ...] = ()  # private networks that its webhooks may reach
     allow_http: bool = False
     ports: tuple[int, ...] = ()  # instead of 443 and 8443, and 80 where http is allowed
-    max_enabled_tasks: int | None = None  # 0: as many as it likes; None: as for everybody
+    max_enabled_tasks: int | None = None  # 0: no limit; None: the default of the service
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> OwnerSettings:
@@ -47,7 +47,7 @@ class OwnerSettings:
 
     @property
     def rules(self) -> Rules:
-        """Where its outgoing calls may go."""
+        """The rules for the tenant's outgoing calls."""
         schemes = DEFAULT.schemes | ({"http"} if self.allow_http else frozenset())
         ports = frozenset(self.ports) or DEFAULT.ports | ({DEFAULT_PORTS["http"]} if self.allow_http else frozenset())
         return Rules(schemes, ports, allow_list(self.allow_networks))

@@ -1,4 +1,4 @@
-"""What cognition answers and what actions return: directives, facts, waits.
+"""The answers of cognition and the results of actions: directives, facts, waits.
 
 A directive carries the context to keep: any JSON, stored and given back as it is, never read by the runtime. A wait
 without a finite timeout cannot be built.
@@ -104,14 +104,14 @@ class FactList:
 
 
 class Directive:
-    """What happens next. Every one carries the context to keep and, if it helps the next turn, a note."""
+    """The answer of cognition: what to do next. Each carries the context to keep and, optionally, a note."""
 
     is_final: ClassVar[bool] = False
     context: Any
     note: str | None
 
 
-def _kept(directive: Directive) -> None:
+def _check_storable(directive: Directive) -> None:
     encode(directive.context, "context")
     encode(directive.note, "note")
     if directive.note is not None and (not isinstance(directive.note, str) or len(directive.note) > MAX_NOTE):
@@ -139,7 +139,7 @@ class Act(Directive):
         self.note = note
         self.arguments = arguments
         encode(arguments, "arguments")
-        _kept(self)
+        _check_storable(self)
 
     @property
     def intent(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class Wait(Directive):
     def __post_init__(self) -> None:
         wait_keys(self.on)
         wait_span(self.timeout, UNBOUNDED)
-        _kept(self)
+        _check_storable(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class Proceed(Directive):
 
     def __post_init__(self) -> None:
         label(self.grant, "grant", 100)
-        _kept(self)
+        _check_storable(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class Yield(Directive):
 
     def __post_init__(self) -> None:
         true_or_false(self.release, "release")
-        _kept(self)
+        _check_storable(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class Done(Directive):
 
     def __post_init__(self) -> None:
         encode(self.result, "result")
-        _kept(self)
+        _check_storable(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,17 +214,17 @@ class Fail(Directive):
         if not isinstance(self.reason, str) or not self.reason.strip():
             raise InvalidInput("failure_without_reason")
         encode(self.reason, "reason")
-        _kept(self)
+        _check_storable(self)
 
 
 # -- what actions return -------------------------------------------------------------------------------------------
 
 
 class Facts:
-    """What an action found or did; partial when it stopped at a safe point inside longer work.
+    """The result of an action; partial when it stopped at a safe point inside longer work.
 
-    Whether it can be kept is checked by whoever runs the action: by then the action has happened, and an error here
-    would make it look as if it had not.
+    Whether it can be stored is checked by the driver after the action: an error raised here would look as if the
+    action had not happened.
     """
 
     __slots__ = ("data", "is_partial")

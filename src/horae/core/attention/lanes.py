@@ -1,4 +1,4 @@
-"""What a lane keeps: itself, its tasks, waits, events, facts, and the lines of its journal.
+"""The rows of a lane: the lane, its tasks, waits, events, facts, and the lines of its journal.
 
 Contexts, payloads and data are kept as the text they came as, so that they go back byte by byte. The journal names
 them by digest: it can prove what was there without repeating it.
@@ -24,13 +24,16 @@ WaitState = Literal["open", "event", "timeout", "cancelled"]
 WaitKind = Literal["event", "confirm", "backoff"]
 EventState = Literal["pending", "used", "late", "expired", "dropped"]
 DIGESTED = frozenset({"payload", "context", "intent", "result", "data", "about", "note"})
+# Field names of rows that the journal spells differently. Stored journals are hashed and compared with the tables, so a
+# name in them never changes.
+IN_JOURNAL = {"stack_index": "place"}
 
 
 ADDRESSED = frozenset({"tasks", "events", "waits", "confirmations", "control", "journal", "at", "stream"})
 
 
 def lane_name(text: str) -> str:
-    """A name that an agent's lane may have; over HTTP what is behind the lane must not be taken for a part of it."""
+    """Return a valid name of a lane; refuse one that contains a path which the service has below every lane."""
     taken = next((part for part in name(text, "lane", 200).split("/")[1:] if part in ADDRESSED), None)
     if taken is not None:
         raise InvalidName("lane_name_taken", name=text, taken=taken)
@@ -61,7 +64,7 @@ class Lane:
         """Return those beside whom the focus is weighed: of the backlog only those whose kind the driver knows."""
         return [task.weighed for task in live if task.state != "ready" or self.knows(task)]
 
-    def explained(self, task: Task) -> Task:
+    def explain(self, task: Task) -> Task:
         """Return the task as people see it: one that the driver leaves alone carries the reason."""
         if task.state not in ("ready", "suspended") or self.knows(task):
             return task
@@ -91,7 +94,7 @@ class Task:
     ready_since: datetime | None = None
     due_by: datetime | None = None
     expires_at: datetime | None = None
-    place: int | None = None
+    stack_index: int | None = None
     turn: int = 0
     step: int = 0
     intent: str | None = None
@@ -119,7 +122,7 @@ class Task:
     @property
     def weighed(self) -> Weighed:
         return Weighed(
-            self.number, self.state, self.base, self.ready_since, self.due_by, self.place, self.phase, self.holds,
+            self.number, self.state, self.base, self.ready_since, self.due_by, self.stack_index, self.phase, self.holds,
             self.cancel_requested and self.clean_up is None,
         )  # fmt: skip
 
@@ -229,8 +232,8 @@ def digest(text: str) -> str:
 
 
 def picture(kept: Kept) -> dict[str, Any]:
-    """Return all fields of a row as the journal writes them."""
-    return {each.name: plain(each.name, getattr(kept, each.name)) for each in fields(kept)}
+    """Return all fields of a row, under the names and in the form that the journal stores."""
+    return {IN_JOURNAL.get(each.name, each.name): plain(each.name, getattr(kept, each.name)) for each in fields(kept)}
 
 
 def change(table: str, before: Kept | None, after: Kept) -> list[Any] | None:

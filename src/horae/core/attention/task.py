@@ -78,7 +78,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What the agent's control state allows just now. One that cannot be obeyed cannot be built."""
+    """The agent's control state: what is allowed now. One with invalid values cannot be built."""
 
     auto_continue: bool = True
     allow_interrupt: bool = True
@@ -113,19 +113,19 @@ class Control:
         return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()[:16]
 
 
-CLOSED = Control(auto_continue=False, confirm_everything=True)  # when nobody can say what is allowed
+CLOSED = Control(auto_continue=False, confirm_everything=True)  # when the control function fails
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """What choosing may know of a task: never its payload, context or kind."""
+    """The part of a task that the choice of the focus depends on: never its payload, context or kind."""
 
     number: int
     state: TaskState
     base: int
     ready_since: datetime | None = None
     due_by: datetime | None = None
-    place: int | None = None  # on the stack, the bottom is 0
+    stack_index: int | None = None  # on the stack, the bottom is 0
     phase: Phase = "gap"
     holds: bool = False  # nothing may come between its action and its next decision
     cancel_requested: bool = False
@@ -133,7 +133,7 @@ class Weighed:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Who gets the focus, and whether it comes back from the stack."""
+    """The task that gets the focus, and whether it comes back from the stack."""
 
     number: int
     resumes: bool = False
@@ -144,7 +144,7 @@ Verdict = Literal["go on", "cancel", "hold", "interrupt", "unknown kind"]
 
 @dataclass(frozen=True, slots=True)
 class SafePoint:
-    """What follows at a safe point: the focus goes on, ends, steps aside, or gives way to another task."""
+    """The decision at a safe point: the focus goes on, ends, is held, or is interrupted by another task."""
 
     verdict: Verdict
     by: int | None = None
@@ -206,8 +206,8 @@ def choose(tasks: Sequence[Weighed], now: datetime, control: Control, policy: Po
 
 def top_of(tasks: Iterable[Weighed]) -> Weighed | None:
     """Return the task that was suspended last."""
-    stack = [task for task in tasks if task.state == "suspended" and task.place is not None]
-    return max(stack, key=lambda task: task.place or 0) if stack else None
+    stack = [task for task in tasks if task.state == "suspended" and task.stack_index is not None]
+    return max(stack, key=lambda task: task.stack_index or 0) if stack else None
 
 
 def at_safe_point(focus: Weighed, tasks: Sequence[Weighed], control: Control, policy: Policy) -> SafePoint:
@@ -233,7 +233,7 @@ DEEDS: tuple[str, ...] = get_args(Deed)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What becomes of a kind of event: a new task, a word to the focus, a merge, a wake-up, or a journal line."""
+    """The rule for a kind of event: make a task, tell the focus, merge, wake a task, or write a journal line."""
 
     event: str
     do: Deed
@@ -263,8 +263,8 @@ class Rule:
         return {each.name: getattr(self, each.name) for each in fields(self)} | {"payload": dict(self.payload)}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Rule:
-        return cls(**{each.name: told[each.name] for each in fields(cls) if each.name in told})
+    def from_json(cls, data: Mapping[str, Any]) -> Rule:
+        return cls(**{each.name: data[each.name] for each in fields(cls) if each.name in data})
 
 
 def wait_span(timeout: object, policy: Policy) -> timedelta:

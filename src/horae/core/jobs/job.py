@@ -103,7 +103,7 @@ class Job:
     object_id: str | None = None
     action: str | None = None
     held_for: str | None = None
-    linked: bool = False  # its end concerns others: slots, waiting jobs, its schedule
+    has_dependents: bool = False  # its end concerns others: slots, waiting jobs, its schedule
     group: str | None = None
     schedule_id: int | None = None
     fire_at: datetime | None = None
@@ -130,7 +130,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which jobs somebody wants to see; None means any."""
+    """A filter for jobs; None means any."""
 
     states: tuple[str, ...] = ()
     queue: str | None = None
@@ -203,7 +203,7 @@ class NewJob:
     action: str | None = None
     held: str = ""
     held_for: str | None = None
-    linked: bool = False
+    has_dependents: bool = False
     group: str | None = None
     schedule_id: int | None = None
     fire_at: datetime | None = None
@@ -229,7 +229,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an attempt ended, as its worker tells it."""
+    """The outcome of an attempt, as its worker reports it."""
 
     ending: Ending
     error: str | None = None  # with "succeeded": why its result could not be kept
@@ -244,7 +244,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What becomes of a running job whose attempt has ended."""
+    """The new state of a running job whose attempt has ended."""
 
     event: str
     state: State
@@ -263,7 +263,7 @@ class Settlement:
     outcome: Outcome
     change: Change
     unique: bool = False
-    linked: bool = False
+    has_dependents: bool = False
     expired_before: datetime | None = None  # for a lost lease: still expired at that instant, or not lost at all
     entry: Entry | None = None  # what the audit says about it, if it is accepted
 
@@ -373,7 +373,7 @@ def settlement(job: Job, outcome: Outcome, *, now: datetime, roll: float) -> Set
         outcome,
         change,
         job.unique is not None,
-        job.linked,
+        job.has_dependents,
         now if outcome.ending == "lost" else None,
         _death(job, change, now) if change.state == "dead" else None,
     )
@@ -400,7 +400,7 @@ def _death(job: Job, change: Change, now: datetime) -> Entry:
 
 
 def is_silent(job: Job, stale_timeout: timedelta, now: datetime) -> bool:
-    """Return whether a running job has shown no progress for longer than its definition allows."""
+    """Return whether a running job has reported no progress for longer than its definition allows."""
     seen = max((moment for moment in (job.started_at, job.progressed_at) if moment is not None), default=job.created_at)
     return job.state == "running" and now - seen > stale_timeout
 

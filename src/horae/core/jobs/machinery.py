@@ -15,19 +15,19 @@ MACHINERY = "horae"
 BEFORE = "attention"  # where these jobs were kept by versions before the queue was reserved
 TIMEOUT, START, DEADLINE = "attention.timeout", "attention.start", "attention.deadline"
 HANDLERS = (TIMEOUT, START, DEADLINE)
-OWN_NAMES = "horae:"  # how the unique names of these jobs begin, so that nobody else can take one
+OWN_NAMES = "horae:"  # prefix of the unique names of these jobs, reserved for them
 SERVED_AT_ONCE = 20  # small, because every worker serves them, and each is a short transaction
 
 
 def queue_name(text: str) -> str:
-    """Return a name that a queue of somebody's may have."""
+    """Return a valid queue name; refuse the reserved one."""
     if text == MACHINERY:
         raise ReservedQueue("queue_reserved", queue=MACHINERY)
     return name(text, "queue")
 
 
 def unique_name(text: str) -> str:
-    """A unique name that a job of somebody's may have; one of ours would keep a wait from getting its timeout."""
+    """Return a valid unique name; refuse a reserved one, which would keep a wait from getting its timeout."""
     if isinstance(text, str) and text.startswith(OWN_NAMES):
         raise InvalidName("unique_name_reserved", name=text, prefix=OWN_NAMES)
     return label(text, "unique name")

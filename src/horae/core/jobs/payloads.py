@@ -1,4 +1,4 @@
-"""What may travel with a job: plain JSON, bounded in size and depth, storable in every database."""
+"""Payloads of jobs: plain JSON, bounded in size and depth, storable in every database."""
 
 from __future__ import annotations
 

@@ -32,13 +32,13 @@ class Parent:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it will never succeed unless somebody revives it."""
+        """Whether the parent can no longer succeed unless it is revived."""
         return self.state not in ("queued", "running")
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What stands around a job: its queue, who serves it, who is in its way."""
+    """The surroundings of a job: its queue, the workers of the queue, and the jobs that block it."""
 
     paused_at: datetime | None = None
     paused_by: str | None = None
@@ -83,7 +83,8 @@ def _running(job: Job) -> Reason:
 def _waiting(job: Job, around: Around, now: datetime) -> Iterator[Reason]:
     if around.paused_at is not None:
         because = f": {around.pause_reason}" if around.pause_reason else ""
-        yield Reason("queue_paused", f"its queue {job.queue} was paused by {around.paused_by or 'somebody'}{because}")
+        by = around.paused_by or "an unknown caller"
+        yield Reason("queue_paused", f"its queue {job.queue} was paused by {by}{because}")
     if job.held == "needs":
         yield from _parents(around.parents)
     elif job.held:

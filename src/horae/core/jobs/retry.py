@@ -62,7 +62,7 @@ class Retry:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise DefinitionError("retry_kind_unknown", kind=self.kind, choices=list(KINDS))
-        if self.kind == "none":  # whoever writes only the kind, as JSON may, means one attempt
+        if self.kind == "none":  # JSON may give only the kind, which means one attempt
             object.__setattr__(self, "attempts", 1)
             object.__setattr__(self, "delay", timedelta(0))
         if not isinstance(self.attempts, int) or isinstance(self.attempts, bool):
@@ -130,17 +130,17 @@ class Retry:
         return stored
 
     @classmethod
-    def from_json(cls, told: dict[str, Any], attempts: int) -> Self:
+    def from_json(cls, data: dict[str, Any], attempts: int) -> Self:
         """Read a stored policy. What an older version accepted is brought within bounds: the job must be readable."""
         return cls(
-            kind=told["kind"],
+            kind=data["kind"],
             attempts=min(attempts, MAX_ATTEMPTS),
-            delay=_clamp(told.get("delay", 0)),
-            factor=told.get("factor", 2.0),
-            cap=_clamp(told.get("cap", 3600)),
-            jitter=told.get("jitter", True),
-            deadline=_clamp(told.get("deadline", 30)),
-            gives_up=told.get("gives_up", False),
+            delay=_clamp(data.get("delay", 0)),
+            factor=data.get("factor", 2.0),
+            cap=_clamp(data.get("cap", 3600)),
+            jitter=data.get("jitter", True),
+            deadline=_clamp(data.get("deadline", 30)),
+            gives_up=data.get("gives_up", False),
         )
 
 

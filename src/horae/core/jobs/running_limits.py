@@ -1,7 +1,7 @@
-"""How many jobs may run at once over all, in a group or in a queue; and which source says so.
+"""Limits of jobs that run at once, in all, in a group or in a queue; and which source decides.
 
-A limit that somebody set through a verb wins over ``jobs.conf``, and that over code (S3-53). Where several applications
-declare the same limit, the smallest holds.
+A limit that was set by hand wins over ``jobs.conf``, and that over code (S3-53). Where several applications declare the
+same limit, the smallest holds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class LimitSource:
-    """What one source says about a limit. None means no limit; only a verb says so."""
+    """The value of a limit from one source. None lifts the limit, which only a value set by hand can."""
 
     name: str
     app: str
@@ -39,7 +39,7 @@ class RunningLimit:
 
     @property
     def decisive(self) -> LimitSource | None:
-        """The source that decides; None where nobody says anything."""
+        """The source that decides; None without any source."""
         by_hand = next((each for each in self.sources if each.app == BY_HAND), None)
         if by_hand is not None:
             return by_hand

@@ -156,8 +156,9 @@ def is_public(address: Address) -> bool:
 
 
 def refusal(address: Address, allowed: Iterable[Network] = ()) -> str | None:
-    """Why this address must not be called, or None. *allowed* networks are exempt; metadata services are only when
-    the allow-list names exactly their address.
+    """Return why this address must not be called, or None if it may.
+
+    *allowed* networks are exempt; metadata services only when the allow-list names exactly their address.
     """
     networks = tuple(allowed)
     for face in faces(address):
@@ -171,7 +172,7 @@ def refusal(address: Address, allowed: Iterable[Network] = ()) -> str | None:
 
 
 def allow_list(texts: Iterable[str]) -> tuple[Network, ...]:
-    """The networks of an allow-list; one so wide that it would switch the test off is refused."""
+    """Read the networks of an allow-list; refuse one so wide that it would switch the check off."""
     networks = _networks(*texts)
     for network in networks:
         if network.prefix < WIDEST[network.base.bits]:

@@ -1,4 +1,4 @@
-"""What an orchestrator is asked, and whether its answer is one (document 001).
+"""The request to an orchestrator, and the check of its answer (document 001).
 
 A payload may say which agent answers by default and how the orchestrator chooses (S1-25, S1-26). Keys that would route
 around the orchestrator are dropped and named (S1-27).

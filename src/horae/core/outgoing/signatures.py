@@ -1,4 +1,4 @@
-"""Signatures of webhooks, by Standard Webhooks 1.0: who sent this, and that nobody changed it.
+"""Signatures of webhooks, by Standard Webhooks 1.0: they prove the sender and that the message is unchanged.
 
 What is signed is ``id.timestamp.body`` on the exact bytes. While a secret is being replaced a message carries one
 signature for each, so that receivers can change over at their own time. Nothing here ever shows a secret.
@@ -47,7 +47,7 @@ class SigningSecret:
         return cls(key)
 
     def reveal(self) -> str:
-        """Return the secret as text, to be shown once to whoever made it."""
+        """Return the secret as text, to be shown once to its creator."""
         return PREFIX + base64.b64encode(self.key).decode()
 
     def __str__(self) -> str:

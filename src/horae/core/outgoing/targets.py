@@ -23,7 +23,7 @@ _UNCLEAR = set('\\<>"^`{|}')
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A place to call. Its text names no path and no query: those may hold secrets, and errors are shown."""
+    """The target of a call. Its text has no path and no query: they may hold secrets, and errors are shown."""
 
     scheme: str
     host: str | Address
@@ -80,7 +80,7 @@ OPERATOR = Rules(trusted=True)
 
 
 def target_of(url: str) -> Target:
-    """The target that a URL names, or a refusal; never repeats the URL, which may hold secrets."""
+    """Return the target of a URL, or refuse it; the error never repeats the URL, which may hold secrets."""
     if not isinstance(url, str) or len(url) > LONGEST_URL:
         raise AddressRefused("url_too_long", most=LONGEST_URL)
     parts = _URL.fullmatch(url)

@@ -52,9 +52,9 @@ def check_webhook(payload: Mapping[str, Any], rules: Rules) -> None:
 
 
 def refuse_credentials(handler: str, payload: Any) -> None:
-    """Refuse a webhook that holds credentials as plain text: it would be stored, and shown to whoever sees the job.
+    """Refuse a webhook with credentials as plain text: they would be stored, and shown to all who may read the job.
 
-    Checked wherever a payload is stored, whoever stores it. Neither the credentials nor the header are repeated.
+    Every path that stores a payload checks it. The error repeats neither the credentials nor the header.
     """
     if handler != WEBHOOK or not isinstance(payload, Mapping):
         return

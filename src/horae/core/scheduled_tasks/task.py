@@ -61,7 +61,7 @@ class Terms:
     max_enabled: int = 20  # S1-33; 0: as many as they like
     handler: str = DISPATCH
     handlers: tuple[str, ...] = (DISPATCH, WEBHOOK)
-    known: Collection[str] | None = None  # the handlers that there are; None: nobody can say here
+    known: Collection[str] | None = None  # the handlers that exist; None if unknown here
     queues: Mapping[str, str] = field(default_factory=dict)  # by handler, where that is not "default"
     only_queues: Collection[str] = ()  # what the caller's token is limited to; none named means any
 
@@ -149,13 +149,13 @@ class Facts:
 
     @property
     def reason(self) -> str | None:
-        """Why it does not run although somebody may expect it to."""
+        """Why the task does not run although its user may expect it to."""
         schedule = self.schedule
         if schedule.inactive is not None:
             return schedule.inactive
         if schedule.paused_at is not None:
             because = f": {schedule.pause_reason}" if schedule.pause_reason else "."
-            return f"Paused by {schedule.paused_by or 'somebody'} at {iso(schedule.paused_at)}{because}"
+            return f"Paused by {schedule.paused_by or 'an unknown caller'} at {iso(schedule.paused_at)}{because}"
         if not self.is_over:
             return None
         if self.last is None or self.last.outcome == "succeeded":
@@ -173,7 +173,7 @@ def named_first(schedule: Schedule, now: datetime) -> datetime | None:
 
 
 def by_hand(job: Job) -> bool:
-    """A run that somebody triggered is not tried again; one by the clock is."""
+    """Return whether a run was triggered by hand: such a run is not retried, one by the clock is."""
     return job.max_attempts == 1
 
 

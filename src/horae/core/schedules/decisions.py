@@ -1,4 +1,4 @@
-"""What follows for a schedule whose time has come: which fires run, which are skipped or merged, what is next.
+"""Decide about a due schedule: which fires run, which are skipped or merged, and when the next is due.
 
 Deciding is pure: from a schedule, the time, and what of it is still unfinished follow the fires to record, the jobs to
 run, and the next instant. Whatever the policies say, the counts of the records add up to the fires that have come.
@@ -94,7 +94,7 @@ def admits(schedule: Schedule, unfinished: Unfinished) -> bool:
 
 
 def _find_silent(schedule: Schedule, unfinished: Unfinished, now: datetime) -> tuple[int, ...]:
-    """Return running jobs that have shown no progress for longer than the schedule allows."""
+    """Return running jobs that have reported no progress for longer than the schedule allows."""
     allowed = schedule.stale_timeout
     if allowed is None:
         return ()

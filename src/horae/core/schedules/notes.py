@@ -1,4 +1,4 @@
-"""What whoever writes a schedule should know about it: changes of clocks, and where dialects of cron differ.
+"""Notes for the author of a schedule: changes of clocks, and where dialects of cron differ.
 
 Nothing is guessed from the text. What a change of clocks does is found by asking the engine for the fires around it and
 the same calendar, in a zone without changes, for the times of day that it skips or repeats. A note is a value with a
@@ -20,7 +20,7 @@ from horae.core.time.instants import MICROSECOND, later
 from horae.core.time.zones import spans_of, zone_named
 
 AHEAD = timedelta(days=396)  # thirteen months: every yearly change of clocks, once at least
-OFTEN = 1440  # fires a day from which on somebody should have meant it
+OFTEN = 1440  # fires a day from which on a note asks whether that is meant
 RARE = timedelta(days=366)
 _DAY = timedelta(days=1)
 _WINDOWS = (timedelta(hours=3), timedelta(days=3))  # where the fires before a change are looked for
@@ -64,7 +64,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a change of clocks does to a schedule.
+    """The effect of a change of clocks on a schedule.
 
     ``readings`` are the times of day concerned, ``fires`` the instants at which the engine fires because of them. For
     a rhythm in a gap they are the fires on either side, and ``even`` means that their distance is the usual one.
@@ -123,7 +123,7 @@ def _in_fold(rule: Cron, change: Change, readings: tuple[datetime, ...]) -> Effe
 
 
 def _rhythm_in_gap(rule: Cron, undisturbed: Cron, change: Change, readings: tuple[datetime, ...]) -> Effect:
-    """A gap has no such minutes. Even, when as much time passes to the next fire as on a clock that runs through."""
+    """Describe a repeating rule in a gap: even if the time to the next fire is that of a clock without the gap."""
     following = rule.next_after(change.at - MICROSECOND)
     for window in _WINDOWS:
         past = [*rule.between(change.at - window, change.at - MICROSECOND)][-1:]
@@ -136,7 +136,7 @@ def _rhythm_in_gap(rule: Cron, undisturbed: Cron, change: Change, readings: tupl
 
 
 def _on_interval(rule: Every, change: Change) -> Effect:
-    """An interval counts elapsed time; only what wall clocks show at its fires may move."""
+    """Describe the effect on an interval: it counts elapsed time, so only the wall clock times of its fires move."""
     following = rule.next_after(change.at - MICROSECOND)
     moves = rule.anchor == "start" and following is not None and change.size % rule.period
     return Effect(change, "shifted" if moves else "untouched", fires=() if following is None else (following,))
@@ -171,7 +171,7 @@ def _about_days(rule: Cron) -> Iterator[Note]:
 
 
 def _about_steps(rule: Cron) -> Iterator[Note]:
-    """A step that does not divide its field begins anew where the field does."""
+    """Note a step that does not divide its field: it starts again with each new value of the next field."""
     parsed, columns = rule.parsed, _columns(rule)
     fields = ((MINUTE, parsed.minutes), (HOUR, parsed.hours), (DAY, parsed.days), (MONTH, parsed.months),
               (WEEKDAY, parsed.weekdays))  # fmt: skip

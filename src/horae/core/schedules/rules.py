@@ -1,4 +1,4 @@
-"""When something runs: by cron, every so often, or once.
+"""Rules of schedules: cron, intervals, and single instants.
 
 A rule is a frozen value and answers four questions: the next fire after an instant, the fires of a range, how many
 there are, and how to say it in words. It reads no clock; the scheduler hands it instants. All instants are aware, all
@@ -28,7 +28,7 @@ _FINEST = timedelta(milliseconds=1)
 
 @runtime_checkable
 class Rule(Hashable, Protocol):
-    """What every kind of schedule can answer."""
+    """The common interface of rules."""
 
     def next_after(self, instant: datetime) -> datetime | None: ...
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]: ...

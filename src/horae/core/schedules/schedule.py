@@ -1,4 +1,4 @@
-"""What becomes due when: a schedule, its policies, its next fire, and what is refused.
+"""Schedules: their fields and policies, their validation, and their next fire.
 
 A fire is identified by its schedule and its nominal instant. What becomes of it is decided in
 :mod:`horae.core.schedules.decisions`.
@@ -39,7 +39,7 @@ MAX_TITLE = 255
 MAX_FIRES = 2**31 - 1
 SPANS = ("initial_delay", "spread", "grace", "jitter")
 LIMITS = ("timeout", "lock_ttl", "stale_timeout")  # None: there is none
-# What a value must be at all, before anybody compares it with something.
+# The types of values, checked before they are compared.
 SHAPES: tuple[tuple[type, str, tuple[str, ...]], ...] = (
     (str, "text", ("expression", "zone")),
     (bool, "True or False", ("enabled", "lenient")),
@@ -53,7 +53,7 @@ MAY_BE_NONE = ("max_fires", "starts_at", "ends_at", *LIMITS)
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When a definition runs, and by which policies."""
+    """A schedule: when a definition runs, and by which policies."""
 
     key: str
     handler: str
@@ -188,7 +188,7 @@ class Fire:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """What of a schedule is still waiting or running."""
+    """The jobs of a schedule that still wait or run."""
 
     running: tuple[int, ...] = ()
     waiting: tuple[int, ...] = ()
@@ -214,7 +214,7 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """What follows for one schedule now."""
+    """The decision about one due schedule: its fires, and when it is due next."""
 
     schedule: Schedule
     fires: tuple[Fire, ...]  # those whose verdict is "ran" become jobs

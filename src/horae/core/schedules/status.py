@@ -1,66 +1,86 @@
-"""How a declared job is doing, as document 003's snapshot tells it; the counts are of the whole cluster."""
+"""The status of a schedule in one word, and why it does not fire: every reason that holds, the strongest first."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Literal
 
-from horae.core.schedules.schedule import Mode, Schedule
-from horae.core.schedules.standing import describe_or_explain
+from horae.core.jobs.reasons import Reason
+from horae.core.schedules.schedule import Schedule
+from horae.core.time.instants import iso
+from horae.errors import InvalidInput
 
-Result = Literal["SUCCESS", "FAILED", "SKIPPED"]
-WHEN_ASKED = "when enqueued or triggered"
-RESULTS: dict[str, Result] = {"succeeded": "SUCCESS", "skipped": "SKIPPED"}
-
-
-@dataclass(frozen=True, slots=True)
-class JobStatus:
-    """One job: a schedule, or a handler that runs only when it is asked for."""
-
-    id: str
-    enabled: bool
-    schedule: str  # in words
-    mode: Mode
-    last_fire_time: datetime | None = None
-    last_duration: timedelta | None = None
-    last_result: Result | None = None
-    next_fire_time: datetime | None = None
-    run_count: int = 0
-    fail_count: int = 0
-    inactive: str | None = None  # why it does not fire though it is enabled
+ScheduleStatus = Literal["active", "disabled", "paused", "inactive", "follows", "local", "resting", "ended"]
+PATIENCE = timedelta(seconds=5)  # a due fire is this late before a missing worker is named as the reason
 
 
-def duration(started_at: datetime | None, finished_at: datetime | None) -> timedelta | None:
-    return finished_at - started_at if started_at is not None and finished_at is not None else None
+def schedule_status(schedule: Schedule) -> ScheduleStatus:
+    """Return the status: the strongest reason not to fire by itself, or ``active``."""
+    if schedule.inactive is not None:
+        return "inactive"
+    if not schedule.is_on:
+        return "disabled"
+    if schedule.paused_at is not None:
+        return "paused"
+    if schedule.mode == "ALL_NODES":
+        return "local"
+    if schedule.is_spent:
+        return "ended"
+    if schedule.kind == "after":
+        return "follows"
+    if schedule.next_fire_at is not None:
+        return "active"
+    return "resting" if schedule.rests else "ended"
 
 
-def result_of(outcome: str | None) -> Result | None:
-    return None if outcome is None else RESULTS.get(outcome, "FAILED")
+def describe_or_explain(schedule: Schedule) -> str:
+    """Describe the schedule in words; where this host cannot read its rule, say why not."""
+    try:
+        return schedule.describe()
+    except InvalidInput as problem:
+        return f"cannot be read: {problem}"
 
 
-def status_of(
-    schedule: Schedule,
-    *,
-    next_fire_at: datetime | None,
-    outcome: str | None = None,
-    started_at: datetime | None = None,
-    finished_at: datetime | None = None,
-    run_count: int = 0,
-    fail_count: int = 0,
-) -> JobStatus:
-    """Return the status of a schedule, given what the history knows of its runs."""
-    took = duration(started_at, finished_at)
-    return JobStatus(
-        id=schedule.key,
-        enabled=schedule.is_on,
-        schedule=describe_or_explain(schedule),
-        mode=schedule.mode,
-        last_fire_time=schedule.last_fire_at or started_at,
-        last_duration=None if outcome == "skipped" else took,
-        last_result=result_of(outcome),
-        next_fire_time=next_fire_at,
-        run_count=run_count,
-        fail_count=fail_count,
-        inactive=schedule.inactive,
-    )
+def why_silent(schedule: Schedule, now: datetime) -> tuple[Reason, ...]:
+    """Return why the schedule will not fire at its next time; nothing if it will."""
+    return tuple(_stopped(schedule)) + tuple(_by_nature(schedule, now))
+
+
+def _stopped(schedule: Schedule) -> Iterator[Reason]:
+    if schedule.inactive is not None:
+        yield Reason("inactive", f"it is inactive: {schedule.inactive}")
+    if schedule.toggled is False:
+        yield Reason("disabled", "it is switched off until a worker of its application starts again")
+    elif not schedule.is_on:
+        yield Reason("disabled", f"it is disabled (by {schedule.sources.get('enabled', 'default')})")
+    if schedule.paused_at is not None:
+        because = f": {schedule.pause_reason}" if schedule.pause_reason else ""
+        by = schedule.paused_by or "an unknown caller"
+        yield Reason("paused", f"it was paused by {by} at {iso(schedule.paused_at)}{because}")
+
+
+def _by_nature(schedule: Schedule, now: datetime) -> Iterator[Reason]:
+    if schedule.is_spent:
+        yield Reason("spent", f"it has fired {schedule.fire_count} of at most {schedule.max_fires} times")
+    elif schedule.kind == "after":
+        yield Reason("follows", f"it has no times of its own: it runs after {', '.join(schedule.after)} succeeded")
+    elif schedule.mode == "ALL_NODES":
+        yield Reason("local", "each node runs it by a timer of its own; its fires are not stored")
+    elif schedule.next_fire_at is None and schedule.is_active:
+        yield _pool_exhausted(schedule)
+    elif schedule.is_active and (schedule.next_due_at or now) < now - PATIENCE:
+        due = iso(schedule.next_due_at or now)
+        yield Reason("due", f"it has been due since {due}, and no worker has come by to fire it")
+    elif schedule.starts_at is not None and schedule.starts_at > now:
+        yield Reason("not_yet", f"it begins at {iso(schedule.starts_at)}")
+
+
+def _pool_exhausted(schedule: Schedule) -> Reason:
+    if schedule.kind == "once":
+        return Reason("passed", f"its one instant, {schedule.expression}, is behind it")
+    if schedule.rests:
+        return Reason("resting", "it counts from the end of its job, which has not ended yet")
+    if schedule.ends_at is not None:
+        return Reason("ended", f"it ends at {iso(schedule.ends_at)}, and no fire is left before that")
+    return Reason("ended", "no fire is left")

@@ -36,7 +36,7 @@ Language = Literal["en", "zh"]
 
 
 class Renderer(Protocol):
-    """What a language must be able to say; each is a module."""
+    """The phrases of a language; each language is a module."""
 
     def cron(self, sentence: Sentence) -> str: ...
     def every(self, period: timedelta, after_finish: bool, initial_delay: timedelta) -> str: ...

@@ -1,7 +1,7 @@
 """A parsed cron expression as a calendar of wall-clock readings: which days match, and which reading comes next.
 
 Everything is bit arithmetic on one month at a time, so that the distance to the next match costs next to nothing.
-Zones are somebody else's business (:mod:`horae.core.time.cron`). A reading is a datetime labelled UTC.
+Zones are handled in :mod:`horae.core.time.cron`. A reading is a datetime labelled UTC.
 """
 
 from __future__ import annotations

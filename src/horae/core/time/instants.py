@@ -11,7 +11,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 def aware(instant: datetime, name: str = "instant") -> datetime:
-    """Return the instant in UTC; a naive one is refused, because nobody can know what it means."""
+    """Return the instant in UTC; refuse a naive one, because its zone is unknown."""
     if instant.tzinfo is None or instant.utcoffset() is None:
         raise InvalidInput("zone_missing", name=name, value=instant.isoformat())
     try:

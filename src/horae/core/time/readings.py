@@ -10,7 +10,7 @@ from horae.errors import InvalidInput
 
 
 def instant_from(text: str, zone: str | None, name: str = "The time") -> datetime:
-    """An ISO-8601 time as an instant. One without an offset is read in the zone; without one of either it is refused.
+    """Read an ISO-8601 time as an instant. A time without an offset is read in *zone*; without a zone it is refused.
 
     A time that the zone's clocks skip is refused. One that they show twice is the first of the two, as with schedules.
     """

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from horae.errors import UnknownZone
 
-NO_ZONES = {"localtime", "Factory"}  # another zone on every host; a machine on which nobody has set one
+NO_ZONES = {"localtime", "Factory"}  # the first differs from host to host, the second means that none is set
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 LATEST = datetime.max.replace(tzinfo=UTC)
 SECOND = timedelta(seconds=1)

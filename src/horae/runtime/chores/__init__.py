@@ -1,1 +1,1 @@
-"""What every worker does beside its queues: forget, reap, and serve Horae's own jobs."""
+"""Chores of every worker beside its queues: delete old rows, hand on lost jobs, serve Horae's own jobs."""

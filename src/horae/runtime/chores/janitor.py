@@ -1,6 +1,4 @@
-"""The janitor: periodic housekeeping. It deletes what is old, lets in jobs that were left waiting although there is
-room, and does the chores of an application.
-"""
+"""Periodic housekeeping: delete old rows, let in jobs that are held although there is room, run chores."""
 
 from __future__ import annotations
 
@@ -27,14 +25,14 @@ EVERY = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Chore:
-    """Something short to be done now and then, by every worker, in a thread for the store; plain or async."""
+    """A short periodic task of every worker, run in a thread for the store; its function is plain or async."""
 
     name: str
     every: timedelta
     work: Callable[[World], object]
 
 
-# What every worker does beside an application's own chores.
+# The chores of every worker; an application's own come on top.
 CHORES = (
     Chore("seal the audit", timedelta(seconds=30), seal_audit),
     Chore("seal journals", timedelta(minutes=5), seal_left),
@@ -53,7 +51,7 @@ class _Round:
 
 
 class Janitor:
-    """Housekeeping of one process; any number of them get along."""
+    """Run the housekeeping of one process; several processes may do so at the same time."""
 
     def __init__(
         self, world: World, database: DatabaseThreads, retention: Retention, chores: Sequence[Chore] = ()
@@ -71,10 +69,10 @@ class Janitor:
             self._alarm.ring()
 
     async def run(self) -> None:
-        """Clean once an hour, and do each chore in its own rhythm, at moments that differ from process to process."""
+        """Clean once an hour and run each chore in its own interval; a random first delay keeps processes apart."""
         self._alarm = Alarm(self._world.clock)
         rounds = [self._round(EVERY, self._clean)]
-        rounds += [self._round(chore.every, self._doing(chore)) for chore in self._chores]
+        rounds += [self._round(chore.every, self._make_work(chore)) for chore in self._chores]
         while not self._stopping:
             next_one = min(rounds, key=lambda each: each.at)
             wait = next_one.at - self._world.clock.monotonic()
@@ -84,23 +82,23 @@ class Janitor:
             try:
                 await next_one.work()
             except HoraeError as problem:
-                log.warning("housekeeping is put off: %s", problem)
+                log.warning("housekeeping is postponed to the next round: %s", problem)
             except Exception:
-                log.exception("housekeeping failed; it goes on")
+                log.exception("housekeeping failed; it is tried again in the next round")
             next_one.at = self._world.clock.monotonic() + next_one.every.total_seconds()
 
     def _round(self, every: timedelta, work: Callable[[], Awaitable[object]]) -> _Round:
         first = self._world.clock.monotonic() + every.total_seconds() * self._world.dice.roll()
         return _Round(first, every, work)
 
-    def _doing(self, chore: Chore) -> Callable[[], Awaitable[object]]:
+    def _make_work(self, chore: Chore) -> Callable[[], Awaitable[object]]:
         async def do() -> None:
             _, problem = await call_through(chore.name, lambda: chore.work(self._world), self._database.call)
             if isinstance(problem, HoraeError) and not isinstance(problem, HandlerFailed):
                 raise problem
             if problem is not None:
                 log.error(
-                    "the chore %s failed; it is tried again in %s: %s",
+                    "chore %r failed; it is tried again in %s: %s",
                     chore.name, chore.every, error_line(problem), exc_info=loggable(problem),
                 )  # fmt: skip
 
@@ -114,12 +112,12 @@ class Janitor:
         """Clean one small batch; return true when there is probably more."""
         freed = await self._database.call(lambda: let_in_forgotten(self._world))
         if freed:
-            log.warning("jobs were held although there was room: queues %s", ", ".join(sorted(freed)))
+            log.warning("released jobs that were held although there was room, in queues: %s", ", ".join(sorted(freed)))
         lost = await self._database.call(lambda: find_lost_parents(self._world))
         if lost:
-            log.warning("%s jobs waited for jobs that had ended, and nobody had told them", lost)
+            log.warning("repaired %s jobs that still waited for jobs which had already ended", lost)
         gone = await self._database.call(lambda: clean(self._world, self._retention))
         if any(gone.values()):
             forgotten = ", ".join(f"{count} of {table}" for table, count in gone.items() if count)
-            log.debug("forgotten: %s", forgotten)
+            log.debug("deleted old rows: %s", forgotten)
         return any(count >= BATCH for count in gone.values())

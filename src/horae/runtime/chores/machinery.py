@@ -1,7 +1,7 @@
-"""Jobs of Horae's own, served by every worker beside its queues: a few at a time, in a thread for the store.
+"""Serve Horae's own jobs (timeouts, starts, deadlines) in every worker, a small batch at a time, in a store thread.
 
-They have no slot in any queue, so that neither a full worker nor the choice of its queues keeps a timeout waiting. The
-worker's look at the store says when the next one is due; nothing is asked for while none is.
+These jobs need no slot of a queue: neither a full worker nor its choice of queues may delay a timeout. The worker's
+``peek`` returns when the next one is due; until then nothing is claimed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PAUSE = timedelta(milliseconds=250)  # after a failure, and where another proces
 
 
 class Machinery:
-    """Serves what is due, one batch after the other, while the worker goes on."""
+    """Serve due jobs of Horae's own in batches, beside the worker's loop."""
 
     def __init__(self, world: World, database: DatabaseThreads, name: str) -> None:
         self._world = world
@@ -35,7 +35,7 @@ class Machinery:
         return self._task is not None and not self._task.done()
 
     def serve(self, upcoming: Upcoming, now: datetime, done: Callable[[], None]) -> None:
-        """Begin with what is due, unless it is being served; *done* is called when there may be more."""
+        """Start serving due jobs unless a batch is under way; *done* is called when there may be more."""
         if upcoming.next_machinery_at is not None and upcoming.next_machinery_at <= now and not self.is_busy:
             self._task = asyncio.create_task(self._serve(done), name="horae-machinery")
 
@@ -43,24 +43,24 @@ class Machinery:
         try:
             served = await self._database.call(lambda: serve_due(self._world, self._name, hand_on=False))
         except StoreError as problem:
-            log.debug("jobs of Horae's own wait for the store: %s", problem)
+            log.debug("Horae's own jobs wait until the store answers: %s", problem)
         except Exception:
-            log.exception("jobs of Horae's own could not be served; they are tried again")
+            log.exception("Horae's own jobs could not be served; they are tried again")
         else:
             if served:
                 done()
 
     def next_look(self, upcoming: Upcoming, now: datetime) -> datetime | None:
-        """When the worker has to look again for the sake of these jobs."""
+        """Return when the worker has to peek again because of these jobs."""
         due = upcoming.next_machinery_at
         return due if due is None or due > now else now + PAUSE
 
     def takes_hint(self) -> bool:
-        """Whether somebody was woken for these jobs: then a look suffices, and says of any other work as well."""
+        """Return whether a hint named these jobs, and reset it; one peek then covers all other work too."""
         hinted, self.was_hinted = self.was_hinted, False
         return hinted
 
-    async def ended(self) -> None:
-        """Wait for the batch under way, which is short; where the store hangs, its leases run out as well."""
+    async def wait_until_done(self) -> None:
+        """Wait for the batch under way, for at most the length of a lease: after that other workers take the jobs."""
         if self._task is not None:
             await asyncio.wait([self._task], timeout=LEASE.total_seconds())

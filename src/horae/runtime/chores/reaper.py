@@ -1,4 +1,4 @@
-"""Hands on jobs whose worker has gone silent."""
+"""Hand on jobs whose lease has expired because their worker died or hangs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger("horae.reaper")
 
 
 class Reaper:
-    """*tell_dead* gets every job that died of it; it must return at once."""
+    """Close lost attempts. *tell_dead* is called with each job that died of it, and must not block."""
 
     def __init__(
         self, world: World, database: DatabaseThreads, tell_dead: Callable[[Job], None], batch: int = 100
@@ -28,10 +28,10 @@ class Reaper:
         self._batch = batch
 
     async def step(self) -> bool:
-        """Close one batch of lost attempts; true when another is probably waiting."""
+        """Close one batch of lost attempts; return whether another batch is probably waiting."""
         lost = await self._database.call(lambda: lose_expired(self._world, self._batch))
         for job, dead in lost:
             log.warning("the lease of %s ran out at %s", job.id, job.worker_id, extra={"job_id": job.id})
-            if dead and job.queue != MACHINERY:  # that one is made again
+            if dead and job.queue != MACHINERY:  # Horae makes its own jobs again
                 self._tell_dead(await self._database.call(partial(get, self._world, job.id)))
         return len(lost) == self._batch

@@ -1,1 +1,1 @@
-"""Drive lanes of attention."""
+"""Drive the lanes of agents."""

@@ -1,7 +1,7 @@
-"""What an agent's action answered, as what it found.
+"""Turn the answer of an agent's action into an ``ActionResult``.
 
-An action that ran is told as having run, also where its answer cannot be used: whoever took it for a failure would
-do it again. Only a transactional one is taken back, because that is possible.
+An action that ran is reported as having run even if its answer is invalid: reported as a failure, the agent would run
+it again. Only a transactional action is rolled back.
 """
 
 from __future__ import annotations
@@ -17,49 +17,49 @@ from horae.core.attention.directives import Facts, Pending, check_answer, wait_k
 from horae.core.attention.task import Policy
 from horae.core.jobs.payloads import decode, encode
 from horae.errors import InvalidInput
-from horae.runtime.worker.calls import Uncaught, finished, is_awaitable
+from horae.runtime.worker.calls import Uncaught, is_awaitable, refuse_generator
 from horae.runtime.worker.tracebacks import error_line
 
 log = logging.getLogger("horae.attention")
-MAX_COMPLAINT = 2000  # characters of what is wrong with an answer
+MAX_COMPLAINT = 2000  # characters of the description of an invalid answer
 
 
 class Raised(Exception):
-    """What a transactional action raised, so that the store does not take it for trouble of its own."""
+    """Wraps an error of a transactional action, so that the store does not treat it as a database error."""
 
 
 def line_of(problem: BaseException) -> str:
-    """Return one line about what some code of the agent raised."""
+    """Describe an error of the agent's code in one line."""
     return str(problem) if isinstance(problem, Raised | Uncaught) else error_line(problem)
 
 
-def found_inside(
+def run_transactional(
     policy: Policy, name: str, run: Callable[..., Any], arguments: Mapping[str, Any], connection: Any
 ) -> ActionResult:
-    """Run a transactional action; whatever is wrong with it or its answer takes back what it did."""
+    """Run a transactional action; an error in it or in its answer rolls it back."""
     try:
         answer = run(connection, **arguments)
         if is_awaitable(answer):
             raise TypeError("a transactional action shares a synchronous transaction, so it is a plain function")
-        return _as_found(check_answer(finished(f"action {name}", answer), policy))
+        return _to_result(check_answer(refuse_generator(f"action {name}", answer), policy))
     except BaseException as problem:
         raise Raised(error_line(problem)) from problem
 
 
-def found_after(policy: Policy, perform: Perform, answer: Any) -> ActionResult:
-    """Return what an action found that has run, and what is wrong with its answer, if anything is."""
+def result_of(policy: Policy, perform: Perform, answer: Any) -> ActionResult:
+    """Return the result of an action that has run; if its answer is invalid, say so in the result."""
     try:
-        return _as_found(check_answer(answer, policy))
+        return _to_result(check_answer(answer, policy))
     except Exception as problem:
         why = str(problem) if isinstance(problem, InvalidInput) else error_line(problem)
-        log.warning("%s of %s ran, but its answer cannot be used: %s", perform.action, perform.task.id, why)
+        log.warning("action %s of %s ran, but its answer is invalid: %s", perform.action, perform.task.id, why)
         return ActionResult(
             "ok", {"invalid_answer": truncate(why, MAX_COMPLAINT), "key": perform.key} | _raw_answer(answer)
         )
 
 
 def _raw_answer(answer: Any) -> dict[str, Any]:
-    """Return as much of an answer that cannot be used as can be kept."""
+    """Return an invalid answer as JSON, or nothing if it cannot be stored."""
     if isinstance(answer, Facts):
         answer = answer.data
     elif isinstance(answer, Pending):
@@ -70,7 +70,7 @@ def _raw_answer(answer: Any) -> dict[str, Any]:
         return {}
 
 
-def _as_found(answer: Facts | Pending | None) -> ActionResult:
+def _to_result(answer: Facts | Pending | None) -> ActionResult:
     if isinstance(answer, Facts):
         return ActionResult("partial" if answer.is_partial else "ok", answer.data)
     if isinstance(answer, Pending):

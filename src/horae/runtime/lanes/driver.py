@@ -1,7 +1,7 @@
-"""Driving a lane: ask cognition, run actions, write down what they say; one thing at a time, by one process at a time.
+"""Drive a lane: call cognition, run actions, store their answers; one step at a time, in one process at a time.
 
-Cognition and actions may be plain functions (run in a thread) or coroutines. The lease of the lane is renewed by a
-thread of its own, so that a turn that blocks the loop keeps it, and a frozen process loses it.
+Cognition and actions may be plain functions (run in a thread) or coroutines. A thread of its own renews the lane's
+lease, so that a turn that blocks the loop keeps it, and a frozen process loses it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from horae.core.jobs.payloads import decode
 from horae.errors import HoraeError, InvalidInput, LaneLost, StoreError
 from horae.ports import World
 from horae.runtime.database import DatabaseThreads
-from horae.runtime.lanes.action_answers import found_after, found_inside, line_of
+from horae.runtime.lanes.action_answers import line_of, result_of, run_transactional
 from horae.runtime.lanes.lease import Keeper
 from horae.runtime.loop import Alarm, Backoff
 from horae.runtime.worker.calls import Ended, Uncaught, call_through
@@ -38,14 +38,14 @@ from horae.runtime.worker.tracebacks import loggable
 
 T = TypeVar("T")
 log = logging.getLogger("horae.attention")
-SEAL_EVERY = 2.0  # seconds, where a lane is never at rest
+SEAL_EVERY = 2.0  # seconds between two seals of a lane that always has work
 QUIET = timedelta(seconds=1)  # how long to sleep where no hints arrive
 LONG = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
 class ActionDef:
-    """Something the agent can do to the world."""
+    """One action of the agent: its function, its effect and its time limit."""
 
     name: str
     run: Callable[..., Any]
@@ -55,7 +55,7 @@ class ActionDef:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What cognition is asked with."""
+    """The input of one call of cognition."""
 
     task_id: str
     kind: str
@@ -70,7 +70,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One run of an action. ``key`` is the same however often this step is tried: hand it on to who can check it."""
+    """One run of an action. ``key`` is the same for every try of this step: pass it on as an idempotency key."""
 
     key: str
     task_id: str
@@ -79,13 +79,13 @@ class Step:
     asks: Callable[[], bool] = field(repr=False, compare=False)
 
     def should_yield(self) -> bool:
-        """Whether something more urgent, or a cancel, waits for a safe point; long work may stop with partial facts."""
+        """Return whether a more urgent task or a cancel waits for a safe point; long work may return partial facts."""
         return self.asks()
 
 
 @dataclass(frozen=True)
 class AgentSpec:
-    """All that an agent brings with it."""
+    """The definition of an agent: its lane, functions, policy and limits."""
 
     lane: str
     owner: str
@@ -99,7 +99,7 @@ class AgentSpec:
 
 
 class LaneDriver:
-    """Drives one lane until told to stop, or until it is idle."""
+    """Drive one lane until :meth:`stop`, or until it is idle."""
 
     def __init__(self, world: World, spec: AgentSpec, name: str) -> None:
         self.world = world
@@ -115,7 +115,7 @@ class LaneDriver:
         self._alarm: Alarm | None = None
 
     def stop(self) -> None:
-        """From the loop's thread: end at the next safe point."""
+        """End at the next safe point; call it from the loop's thread."""
         self._stopping = True
         if self._alarm is not None:
             self._alarm.ring()
@@ -123,7 +123,7 @@ class LaneDriver:
     # -- life ----------------------------------------------------------------------------------------------------
 
     async def serve(self) -> None:
-        """Drive the lane whenever nobody else does, until :meth:`stop`."""
+        """Drive the lane whenever no other driver does, until :meth:`stop`."""
         self._alarm = alarm = Alarm(self.world.clock)
         backoff = Backoff(self.world.dice)
         unsubscribe = hints.subscribe(self.world, lambda _: alarm.ring_from_elsewhere())
@@ -135,10 +135,10 @@ class LaneDriver:
                     backoff.reset()
                 except StoreError as problem:
                     if not backoff.failures:
-                        log.warning("the store does not answer: %s", problem)
+                        log.warning("the store does not answer; trying again: %s", problem)
                     await self._alarm.sleep(None, backoff.next())
                 except Exception:
-                    log.exception("a step in %s failed; it is tried again", self.spec.lane)
+                    log.exception("a step in lane %s failed; trying again", self.spec.lane)
                     self._lose()
                     await self._alarm.sleep(None, backoff.next())
         finally:
@@ -146,7 +146,7 @@ class LaneDriver:
             await self.close()
 
     async def until_idle(self) -> None:
-        """Do everything that can be done now. What waits for a later time or for an event stays waiting."""
+        """Do everything that is due now; tasks that wait for a later time or for an event stay waiting."""
         try:
             while await self.step():
                 pass
@@ -154,7 +154,7 @@ class LaneDriver:
             await self.close()
 
     async def close(self) -> None:
-        """Let go of the lane, so that the next driver need not wait."""
+        """Release the lane, so that the next driver need not wait for the lease to expire."""
         drive, self.drive = self.drive, None
         self._stop_keeping()
         if drive is not None:
@@ -174,7 +174,7 @@ class LaneDriver:
     # -- one thing at a time -------------------------------------------------------------------------------------
 
     async def step(self) -> bool:
-        """One due job, turn or action; false when there is nothing to do for this driver."""
+        """Do one due job, turn or action; return False when this driver has nothing to do."""
         done = await self._ask(lambda: serve_due(self.world, self.name))
         if not await self._drives():
             return bool(done)
@@ -184,7 +184,7 @@ class LaneDriver:
             log.warning("%s: %s", self.spec.lane, problem)
             self._lose()
             return True
-        except StoreError:  # nobody knows what was written: begin again as a new driver would
+        except StoreError:  # what was written is unknown: acquire the lane again, as a new driver would
             self._lose()
             raise
 
@@ -206,7 +206,7 @@ class LaneDriver:
         return self.drive is not None
 
     async def _work(self) -> bool:
-        drive = self._held()
+        drive = self._require_drive()
         control = await self.control()
         work = await self._ask(lambda: turns.next_work(self.world, drive, control, self.spec.policy))
         if work is None:
@@ -222,7 +222,7 @@ class LaneDriver:
         return await self._ask(lambda: seal(self.world, drive.lane))
 
     async def control(self) -> Control:
-        """What is allowed now; when nobody can say, as little as possible."""
+        """Return the control state now; if the control function fails, the most restrictive one."""
         try:
             state = await self._call("the control function", self.spec.control, self.spec.turn_timeout)
             if not isinstance(state, Control):
@@ -230,16 +230,16 @@ class LaneDriver:
         except Exception as problem:
             lane, line = self.spec.lane, line_of(problem)
             log.error(
-                "the control state of %s cannot be read, so nothing goes on by itself: %s",
+                "the control function of %s failed, so every action needs confirmation: %s",
                 lane, line, exc_info=loggable(problem),
             )  # fmt: skip
             return CLOSED
         return state
 
     async def _think(self, think: Think) -> turns.Work | None:
-        drive, task = self._held(), think.task
+        drive, task = self._require_drive(), think.task
         cognition = self.spec.cognitions.get(task.kind)
-        assert cognition is not None  # the lane knows which kinds this driver has
+        assert cognition is not None  # the lane offers only kinds that this driver declared
         try:
             turn = Turn(
                 task.id, task.kind, decode(task.payload), None if task.context is None else decode(task.context),
@@ -253,7 +253,7 @@ class LaneDriver:
             log.error("cognition for %s failed: %s", task.id, line_of(problem), exc_info=loggable(problem))
             await self._count_error(drive, think, line_of(problem))
             return None
-        asked = replace(think, control=await self.control())  # it may have changed while cognition was thinking
+        asked = replace(think, control=await self.control())  # it may have changed during the call
         try:
             return await self._ask(
                 lambda: turns.commit_turn(
@@ -262,9 +262,9 @@ class LaneDriver:
             )
         except (LaneLost, StoreError):
             raise
-        except Exception as problem:  # it answered something that cannot be followed, and would do so again
+        except Exception as problem:  # an invalid directive: asked again, cognition would repeat it
             error = str(problem) if isinstance(problem, InvalidInput) else line_of(problem)
-            log.warning("what cognition for %s answered cannot be followed: %s", task.id, error)
+            log.warning("the directive of cognition for %s is invalid: %s", task.id, error)
             await self._count_error(drive, asked, error)
             return None
 
@@ -272,7 +272,7 @@ class LaneDriver:
         await self._ask(lambda: turns.commit_error(self.world, drive, think, error, self.spec.policy))
 
     async def _perform(self, perform: Perform) -> None:
-        drive, task = self._held(), perform.task
+        drive, task = self._require_drive(), perform.task
         asks = partial(would_yield, self.world, task, perform.control, self.spec.policy)
         step = Step(perform.key, task.id, task.step, perform.effect, asks)
         try:
@@ -281,7 +281,7 @@ class LaneDriver:
                 raise LookupError("this driver has no such action")
             if perform.effect == "transactional":
                 inside = partial(
-                    found_inside, self.spec.policy, action.name, partial(action.run, step), perform.arguments
+                    run_transactional, self.spec.policy, action.name, partial(action.run, step), perform.arguments
                 )
                 await self._write_facts(drive, perform, inside, limit=action.timeout)
                 return
@@ -290,13 +290,13 @@ class LaneDriver:
             )
         except (LaneLost, StoreError):
             raise
-        except Exception as problem:  # a transactional one is rolled back with whatever it did
+        except Exception as problem:  # a transactional action has been rolled back
             line = line_of(problem)
-            log.warning("%s of %s failed: %s", perform.action, task.id, line, exc_info=loggable(problem))
-            unknown = isinstance(problem, TimeoutError) and perform.effect == "once"  # it may go on without us
+            log.warning("action %s of %s failed: %s", perform.action, task.id, line, exc_info=loggable(problem))
+            unknown = isinstance(problem, TimeoutError) and perform.effect == "once"  # its thread may still be running
             found = ActionResult("unknown" if unknown else "failed", {"error": line})
         else:
-            found = found_after(self.spec.policy, perform, answer)
+            found = result_of(self.spec.policy, perform, answer)
         await self._write_facts(drive, perform, found)
 
     async def _write_facts(
@@ -306,13 +306,13 @@ class LaneDriver:
         found: ActionResult | Callable[[Any], ActionResult],
         limit: timedelta | None = None,
     ) -> None:
-        asked = replace(perform, control=await self.control())  # this is a safe point: what is allowed now counts
+        asked = replace(perform, control=await self.control())  # a safe point: the control state of now decides
         lasts = {"limit": limit, "held_for": self.spec.lease}
         await self._ask(lambda: turns.commit_facts(self.world, drive, asked, found, self.spec.policy, **lasts))
 
     # -- the parts -----------------------------------------------------------------------------------------------
 
-    def _held(self) -> Drive:
+    def _require_drive(self) -> Drive:
         if self.drive is None or (self._keeper is not None and self._keeper.lost):
             raise LaneLost(self.name, 0 if self.drive is None else self.drive.epoch)
         return self.drive
@@ -326,8 +326,10 @@ class LaneDriver:
         return await self._database.call(work)
 
     async def _call(self, name: str, work: Callable[[], Any], limit: timedelta) -> Any:
-        """Run what may be plain or async, bounded in time. Whatever it raises, SystemExit and CancelledError included,
-        arrives as an ``Exception``; only a cancellation of the driver itself, or a real signal, passes.
+        """Call a plain or async function within a time limit.
+
+        Whatever it raises, SystemExit and CancelledError included, is raised as an ``Exception``; only a cancellation
+        of the driver itself, or a real signal, passes through.
         """
         async with asyncio.timeout(limit.total_seconds()):
             answer, problem = await call_through(name, work, self._in_thread)
@@ -338,7 +340,7 @@ class LaneDriver:
     async def _in_thread(self, work: Callable[[], Ended]) -> Ended:
         try:
             ended: Ended = await self._threads.submit(work)
-        except asyncio.CancelledError:  # its thread may never come back
+        except asyncio.CancelledError:  # its thread may never finish
             self._threads.give_up_one()
             raise
         return ended

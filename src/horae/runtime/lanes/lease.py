@@ -1,4 +1,4 @@
-"""Keeping a lane: its lease is renewed by a thread of its own, so that whoever drives it may think for long."""
+"""Renew the lease of a lane from a thread of its own, so that a long turn does not lose it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger("horae.attention")
 
 
 class Keeper(threading.Thread):
-    """Renews the lease of a lane until told to stop, until it is lost, or until it need not go on."""
+    """Renew the lease of a lane until :meth:`stop`, until it is lost, or until *goes_on* returns False."""
 
     def __init__(
         self, world: World, drive: Drive, lease: timedelta, goes_on: Callable[[], bool] = lambda: True
@@ -34,7 +34,7 @@ class Keeper(threading.Thread):
                 self.lost = True
                 return
             except StoreError as problem:
-                log.warning("the lease of a lane could not be renewed: %s", problem)
+                log.warning("the lease of a lane could not be renewed; trying again: %s", problem)
 
     def stop(self) -> None:
         self._ended.set()

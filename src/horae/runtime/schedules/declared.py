@@ -1,7 +1,7 @@
-"""What declared jobs ask of a worker: their schedules in the store, local timers, locks, listeners, dependencies.
+"""Serve declared jobs beside a worker: their schedules in the store, local timers, locks, listeners, dependencies.
 
-On start the store is brought in line with what code and file say. A store that does not answer yet is no reason to
-fail (C-17): local timers run, and the rest is made up for when it comes back. ``reload`` reads the file again.
+On start the store is brought in line with code and file. A store that does not answer yet is no reason to fail (C-17):
+local timers run, and the rest follows once the store answers. ``reload`` reads the file again.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from horae.runtime.worker.services import Services
 from horae.runtime.worker.timers import Fire, Timers
 
 log = logging.getLogger("horae.worker")
-LOOK_EVERY = timedelta(seconds=60)  # at the schedules of local timers, which somebody may have changed
+LOOK_EVERY = timedelta(seconds=60)  # re-read the schedules of local timers: they may have changed in the store
 LOCK_THREADS = 2
-LOOK_APART = timedelta(seconds=1)  # however often the store hints at changes
+LOOK_APART = timedelta(seconds=1)  # minimum between two reads, however many hints arrive
 
 
 class Declared:
-    """One process's declared jobs. Without a plan it only runs what the worker hands it.
+    """The declared jobs of one process. Without a plan it only runs what the worker hands it.
 
-    *ttls* are the times of their locks, for a process that cannot look them up in a store.
+    *ttls* are the lifetimes of their locks, for a process without a store to read them from.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class Declared:
     ) -> None:
         self.services = services or Services()
         self.trouble: str | None = None  # why schedules are not in the store yet
-        self.in_line = plan is None  # whether store and timers say what code and file say
+        self.in_line = plan is None  # whether store and timers match code and file
         self._world = world
         self._read_plan = plan
         self._plan = plan() if plan is not None else Plan("")
         self._keeper = LockKeeper(world.clock)
-        # A lock manager that takes seconds to say that it is away must not hold up claims and endings.
+        # Own threads: a lock manager that takes seconds to time out must not delay claims and endings.
         self._lock_threads = DatabaseThreads(LOCK_THREADS, "horae-locks")
         self._keys = frozenset(ttls or (schedule.key for schedule in self._plan.schedules))
         self.occurrences = Occurrences(
@@ -71,15 +71,15 @@ class Declared:
     # -- life ----------------------------------------------------------------------------------------------------
 
     async def open(self, database: DatabaseThreads, fire: Fire) -> None:
-        """Begin beside a worker: *database* are its threads for the store, *fire* runs a local schedule."""
+        """Start beside a worker: *database* are its threads for the store, *fire* runs a local schedule."""
         self._database = database
         self._alarm = Alarm(self._world.clock)
-        self._pause = Alarm(self._world.clock)  # nobody rings this one
+        self._pause = Alarm(self._world.clock)  # never rung: a plain pause
         self._timers = Timers(self._world, fire)
         try:
             await self.services.open()
         except Exception:
-            log.exception("an async factory failed; whoever asks for its type tries again")
+            log.exception("an async factory failed; it is called again when a handler needs its type")
         if self._read_plan is not None:
             self._unsubscribe = subscribe(self._world, self._hint)
             self._serving = asyncio.create_task(self._serve(), name="horae-declared")
@@ -90,7 +90,7 @@ class Declared:
         self._alarm.ring()
 
     async def close(self, grace: timedelta) -> None:
-        """Fire nothing more here; wait for local runs, up to the grace. Closing again hurries those."""
+        """Fire nothing more here; wait for local runs, up to the grace. A second call with less grace hurries them."""
         self._stopping = True
         self._unsubscribe()
         self._alarm.ring()
@@ -99,18 +99,18 @@ class Declared:
             await asyncio.wait([self._serving])
         await self._timers.stop(grace)
 
-    async def drained(self, limit: timedelta) -> None:
-        """After the last attempt: tell the last news, end what was made."""
-        await self.occurrences.drained(limit)
+    async def drain(self, limit: timedelta) -> None:
+        """Finish after the last attempt: wait for listeners and locks, then close services and threads."""
+        await self.occurrences.drain(limit)
         self._keeper.stop()
         self._lock_threads.close()
         try:
             await self.services.close()
         except Exception:
-            log.exception("something that the application provides could not be ended")
+            log.exception("a dependency of the application could not be closed")
 
     def _hint(self, queue: str) -> None:
-        """From any thread: a schedule may have changed."""
+        """Wake the loop because a schedule may have changed; from any thread."""
         if queue == "*" and (self._timers.next_fires or _local(self._plan)):
             self._alarm.ring_from_elsewhere()
 
@@ -121,12 +121,12 @@ class Declared:
                 await self.step()
                 backoff.reset()
                 hinted = await self._alarm.sleep(None, LOOK_EVERY)
-                if hinted and not self._changed:  # many hints may follow one another; a reload is asked for once
+                if hinted and not self._changed:  # hints come in bursts; a reload is asked for once and must not wait
                     await self._pause.sleep(None, LOOK_APART)
             except StoreError as problem:
                 self.trouble = str(problem)
                 if not backoff.failures:
-                    log.error("schedules are not in the store yet, and are tried again: %s", problem)
+                    log.error("schedules could not be written to the store; trying again: %s", problem)
                 if not self._timers.next_fires:
                     self._arm({})  # local timers need no store
                 await self._alarm.sleep(None, backoff.next())
@@ -150,12 +150,15 @@ class Declared:
         self.in_line = True
 
     def _look_again(self) -> bool:
-        """A file that has become wrong changes nothing, loudly; the store may know a newer one than this process."""
+        """Read the plan again; if jobs.conf is invalid, log it, keep the old plan and return False.
+
+        The old plan is not written again: the store may hold a newer one, from another process.
+        """
         assert self._read_plan is not None
         try:
             self._plan = self._read_plan()
         except HoraeError as problem:
-            log.error("jobs.conf is not taken over, everything stays as it was: %s", problem)
+            log.error("jobs.conf is invalid and was not applied; the previous plan stays in force: %s", problem)
             return False
         self._keys = frozenset(schedule.key for schedule in self._plan.schedules)
         return True
@@ -167,7 +170,7 @@ class Declared:
     # -- running -------------------------------------------------------------------------------------------------
 
     async def run(self, ctx: Context, work: Work) -> Outcome:
-        """One attempt at a job from the queue, under its lock, told to whoever listens."""
+        """Run one attempt at a job from the queue under its lock, and report it to the listeners."""
         return await self.occurrences.run(ctx, work, self._lock_threads.call)
 
 

@@ -1,7 +1,7 @@
-"""Keeping locks while their holders work, from a thread of its own.
+"""Extend locks while their jobs run, from a thread of its own.
 
-A lock is extended at a third of its time, so that a run may take longer than the lock was set for, and a process
-that hangs loses it. Losing one is told to whoever holds it, never hidden.
+A lock is extended after a third of its lifetime, so that a run may outlast the lifetime while a process that hangs
+loses its lock. A run whose lock is lost is asked to stop.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class _Held:
     lock: Lock
     ttl: timedelta
     lost: Callable[[], None]
-    until: float  # by the monotonic clock
+    until: float  # monotonic time when the lock ends unless it is extended
     due: float
     is_failing: bool = False  # the lock manager did not answer when it was last asked
 
 
 class LockKeeper:
-    """Extends the locks of one process. The thread starts with the first lock and sleeps until one is due."""
+    """Extend the locks of one process. The thread starts with the first lock and sleeps until one is due."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -40,9 +40,9 @@ class LockKeeper:
         self._ended = False
 
     def hold(self, lock: Lock, ttl: timedelta, lost: Callable[[], None], *, since: float | None = None) -> None:
-        """Keep extending a lock just acquired; *lost* is called, from another thread, if that fails for good.
+        """Keep extending an acquired lock; *lost* is called from the keeper's thread if the lock is lost.
 
-        *since* is when it was asked for: its time runs from then on at the earliest.
+        *since* is when the lock was requested: its lifetime cannot have begun earlier.
         """
         asked = self._clock.monotonic() if since is None else since
         pause = renewal_pause(ttl).total_seconds()
@@ -54,7 +54,7 @@ class LockKeeper:
             self._changed.notify()
 
     def drop(self, lock: Lock) -> bool:
-        """Stop extending it; false when it has been lost."""
+        """Stop extending the lock; return False if it was lost before."""
         with self._changed:
             return self._held.pop((lock.key, lock.token), None) is not None
 
@@ -75,7 +75,7 @@ class LockKeeper:
                     self._changed.wait(wait)
 
     def step(self) -> float | None:
-        """Extend what is due; answers with the seconds until the next is, or None when nothing is held."""
+        """Extend the locks that are due; return the seconds until the next one is, or None when none is held."""
         now = self._clock.monotonic()
         with self._changed:
             due = [held for held in self._held.values() if held.due <= now]
@@ -87,21 +87,21 @@ class LockKeeper:
             return min((max(0.0, held.due - now) for held in self._held.values()), default=None)
 
     def _extend(self, held: _Held, answers: bool) -> bool:
-        """Extend one lock; false when the lock manager does not answer.
+        """Extend one lock; return False when the lock manager does not answer.
 
-        Then the others are not asked about either: each call may take seconds, and meanwhile a lock whose time is
-        over would be believed to be held.
+        With *answers* false the manager is not called: each call may take seconds, during which a lock that has
+        expired would still count as held.
         """
         asked = self._clock.monotonic()
         pause = renewal_pause(held.ttl).total_seconds()
         ours, surely_over = False, held.is_failing and asked >= held.until
         if answers and not surely_over:
             try:
-                ours = held.lock.extend(held.ttl) or (asked < held.until and self._restored(held))
+                ours = held.lock.extend(held.ttl) or (asked < held.until and self._restore(held))
             except Exception as problem:
                 answers = False
                 if not held.is_failing:
-                    log.warning("lock %s could not be extended, and is tried again: %s", held.lock.key, problem)
+                    log.warning("lock %s could not be extended; trying again: %s", held.lock.key, problem)
         held.is_failing = not answers
         now = self._clock.monotonic()
         if ours:
@@ -109,12 +109,12 @@ class LockKeeper:
         elif not answers and now < held.until:
             held.due = min(now + min(AGAIN, pause), held.until)
         elif self.drop(held.lock):
-            log.error("lock %s was lost while its job was running; somebody else may run it now", held.lock.key)
+            log.error("lock %s was lost while its job was running; another process may run it now", held.lock.key)
             held.lost()
         return answers
 
-    def _restored(self, held: _Held) -> bool:
-        """Put a lock back that its manager forgot before its time was over, as a Redis without persistence does."""
+    def _restore(self, held: _Held) -> bool:
+        """Acquire a lock again that its manager forgot too early, as a restarted Redis without persistence does."""
         restore: Callable[[timedelta], bool] | None = getattr(held.lock, "restore", None)
         if restore is None or not self._is_held(held.lock) or not restore(held.ttl):
             return False

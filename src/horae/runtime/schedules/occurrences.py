@@ -1,9 +1,8 @@
-"""What surrounds the run of a scheduled job: its lock, its log events, its listeners (S3-21 … S3-23).
+"""Run scheduled jobs under their lock, with log events and listeners (S3-21 … S3-23).
 
-A declared SINGLE_NODE job takes the lock ``job:{id}`` when it runs, without waiting. If somebody else holds it, the
-attempt is put back, and is skipped once the next occurrence has taken its place. A lock of an attempt that is over
-stops nobody. Fire and lease already decide which worker runs an occurrence; the lock keeps runs apart that this store
-does not know of.
+A declared SINGLE_NODE job takes the lock ``job:{id}`` when it runs, without waiting. If another attempt holds it, this
+one is put back, and is skipped once the next occurrence is due. The lock of an attempt that is over is taken over. Fire
+and lease already decide which worker runs an occurrence; the lock excludes runs outside this store.
 """
 
 from __future__ import annotations
@@ -30,20 +29,20 @@ from horae.runtime.worker.tracebacks import for_log
 
 T = TypeVar("T")
 Work = Callable[[], Awaitable[Outcome]]
-Ttls = Mapping[str, timedelta | None]  # how long the lock of each declared job is held unrenewed
+Ttls = Mapping[str, timedelta | None]  # lifetime of each declared job's lock without extension
 log = logging.getLogger("horae.worker")
-LOCKED_WAIT = timedelta(seconds=5)  # before a worker without a store asks for a lock again
-START_PATIENCE = 5.0  # seconds a job waits for listeners of its start, at most
+LOCKED_WAIT = timedelta(seconds=5)  # until a worker without a store tries to lock again
+START_PATIENCE = 5.0  # seconds a job waits at most for the listeners of its start
 
 
 class Call(Protocol):
-    """Runs a blocking call off the event loop."""
+    """Run a blocking call off the event loop."""
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
 
 
 class Occurrences:
-    """Runs scheduled jobs as document 003 wants them run; other jobs pass through untouched."""
+    """Run scheduled jobs as document 003 requires; run all other jobs unchanged."""
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class Occurrences:
         self._beside: set[asyncio.Task[None]] = set()
 
     async def run(self, ctx: Context, work: Work, call: Call) -> Outcome:
-        """The outcome of one attempt."""
+        """Run one attempt and return its outcome."""
         job = ctx.claimed
         if job.schedule_id is None:
             return await work()
@@ -72,9 +71,9 @@ class Occurrences:
             return await self._run_and_report(ctx, work)
         asked_at = self._world.clock.monotonic()
         try:
-            answer = await self._asked(job, call)
-        except Exception as problem:  # whatever a lock manager raises, the work itself has not been tried
-            log.warning("%s waits: its lock cannot be asked for: %s", job.handler, problem, extra=job_fields(job))
+            answer = await self._acquire_in_thread(job, call)
+        except Exception as problem:  # whatever a lock manager raises, the work has not begun
+            log.warning("%s waits: its lock manager failed: %s", job.handler, problem, extra=job_fields(job))
             return snooze_for_lock(job, problem, self._world.clock.now())
         if isinstance(answer, Outcome):
             if answer.ending == "skipped":
@@ -84,18 +83,18 @@ class Occurrences:
         if answer is None:
             return await self._run_and_report(ctx, work)
         lock, ttl = answer
-        return await self._locked(ctx, lock, ttl, asked_at, work, call)
+        return await self._run_locked(ctx, lock, ttl, asked_at, work, call)
 
     async def run_local(self, ctx: Context, work: Work) -> Outcome:
-        """A run of this node's own: no lock is touched."""
+        """Run an ALL_NODES job on this node; no lock is taken."""
         token = running_job.set(ctx.claimed)
         try:
             return await self._run_and_report(ctx, work)
         finally:
             running_job.reset(token)
 
-    async def drained(self, limit: timedelta) -> None:
-        """Wait until every listener has been told and every lock let go, or the time is up."""
+    async def drain(self, limit: timedelta) -> None:
+        """Wait until every listener has been called and every lock released, up to *limit*."""
         if self._beside:
             _, late = await asyncio.wait(self._beside, timeout=limit.total_seconds())
             for task in late:
@@ -103,8 +102,8 @@ class Occurrences:
 
     # -- the lock ------------------------------------------------------------------------------------------------
 
-    async def _asked(self, job: Job, call: Call) -> tuple[Lock, timedelta] | Outcome | None:
-        """Ask for the lock; an attempt that is stopped meanwhile must not leave one behind that nobody releases."""
+    async def _acquire_in_thread(self, job: Job, call: Call) -> tuple[Lock, timedelta] | Outcome | None:
+        """Acquire the lock in a thread; if the attempt is cancelled meanwhile, release the lock that it may get."""
         asking = asyncio.ensure_future(call(lambda: self._acquire(job)))
         try:
             return await asyncio.shield(asking)
@@ -123,7 +122,7 @@ class Occurrences:
                 await call(lambda: _release(answer[0], job))
 
     def _acquire(self, job: Job) -> tuple[Lock, timedelta] | Outcome | None:
-        """Return the lock of a job and its time; what to do instead where it is not to be had; None if it needs none.
+        """Return the lock of a job and its lifetime; an outcome if the lock is busy; None if the job needs no lock.
 
         Blocks on store and lock manager.
         """
@@ -150,12 +149,12 @@ class Occurrences:
         return lock, ttl
 
     def _acquire_without_store(self, job: Job, ttl: timedelta | None) -> tuple[Lock, timedelta] | Outcome | None:
-        """Acquire the lock where no store says whether its holder still lives; one that is held is asked for again."""
+        """Acquire the lock without a store that knows whether its holder is alive; snooze the job if it is busy."""
         if ttl is None:
             return None
         lock = self._manager().try_lock(key := f"job:{job.handler}", ttl)
         if lock is None:
-            return Outcome("snoozed", error=f"waits for the lock {key}, which somebody else holds", delay=LOCKED_WAIT)
+            return Outcome("snoozed", error=f"waits for the lock {key}, which another process holds", delay=LOCKED_WAIT)
         return lock, ttl
 
     def _manager(self) -> LockManager:
@@ -164,7 +163,7 @@ class Occurrences:
             raise ConfigurationError("lock_manager_missing")
         return manager
 
-    async def _locked(
+    async def _run_locked(
         self, ctx: Context, lock: Lock, ttl: timedelta, asked_at: float, work: Work, call: Call
     ) -> Outcome:
         hold = _Hold(ctx)
@@ -181,7 +180,7 @@ class Occurrences:
             if self._keeper is not None:
                 self._keeper.drop(lock)
             await call(lambda: _release(lock, ctx.claimed))
-        return _lost(lock) if hold.stopped(outcome) else outcome
+        return _lost(lock) if hold.was_stopped(outcome) else outcome
 
     # -- events --------------------------------------------------------------------------------------------------
 
@@ -207,7 +206,7 @@ class Occurrences:
         return outcome
 
     def _tell(self, before: asyncio.Task[None] | None, event: str, *facts: Any) -> asyncio.Task[None] | None:
-        """Beside the work; of one run, one thing after another."""
+        """Call the listeners in a task of its own, after the task *before*, so that a run's events stay in order."""
         if not self._listeners.executions:
             return None
 
@@ -223,7 +222,7 @@ class Occurrences:
 
 
 class _Hold:
-    """One run under a lock; when the lock is lost, the handler is asked to stop, and stopped where that is possible."""
+    """One run under a lock. When the lock is lost, the handler is asked to stop; on the event loop it is cancelled."""
 
     def __init__(self, ctx: Context) -> None:
         self.lost = False
@@ -247,22 +246,22 @@ class _Hold:
             self._task.cancel()
 
     def end(self) -> None:
-        """The handler has ended; that its lock is lost from now on stops nothing any more."""
+        """Note that the handler has ended: losing the lock from now on has no effect."""
         self._ended = True
 
     def took_back_the_cancellation(self) -> bool:
-        """Whether it was ours, and the only one."""
+        """Return whether the cancellation came from the lost lock alone; if so, undo it."""
         if self._cancelled and self._task is not None:
             self._cancelled = False
             return self._task.uncancel() == 0
-        return self.lost and not is_cancelled_from_outside()  # what a thread returned is not awaited any more
+        return self.lost and not is_cancelled_from_outside()  # a thread's result is not awaited then
 
-    def stopped(self, outcome: Outcome) -> bool:
-        """Whether the handler ended because its lock was lost; one that did not notice has done its work."""
-        stopped = self.lost and (self._ctx.noticed or (self._cancelled and outcome.ending != "succeeded"))
+    def was_stopped(self, outcome: Outcome) -> bool:
+        """Return whether the handler ended because its lock was lost; one that did not notice has done its work."""
+        was_stopped = self.lost and (self._ctx.noticed or (self._cancelled and outcome.ending != "succeeded"))
         if self._cancelled and self._task is not None:  # it caught the cancellation and ended in its own way
             self._task.uncancel()
-        return stopped
+        return was_stopped
 
 
 def _release(lock: Lock, job: Job) -> None:
@@ -270,14 +269,14 @@ def _release(lock: Lock, job: Job) -> None:
         if not lock.release():
             fields = job_fields(job)
             log.warning(
-                "%s no longer held its lock when it ended: give it a longer lock_ttl", job.handler, extra=fields
+                "%s no longer held its lock when it ended; give it a longer lock_ttl", job.handler, extra=fields
             )
     except Exception as problem:
-        log.warning("lock %s could not be released and will end by itself: %s", lock.key, problem)
+        log.warning("lock %s could not be released and expires by itself: %s", lock.key, problem)
 
 
 def _lost(lock: Lock) -> Outcome:
-    """Give the attempt back: that its lock was lost says nothing about the work."""
+    """Return an outcome that releases the attempt: a lost lock is no failure of the work."""
     return Outcome("released", error=f"LockLost: {lock.key} was lost while this was running, so it was stopped")
 
 

@@ -1,7 +1,7 @@
-"""The scheduler: due fires become jobs, exactly when they are due.
+"""The scheduler: turn fires into jobs at the instant they are due.
 
-Any process may fire any schedule; the store lets nobody fire the same one twice. It sleeps until the next fire that
-a worker has read of, so that an idle process asks nothing extra.
+Any process may fire any schedule; the store lets each fire happen once. The scheduler sleeps until the next fire that
+the worker's peek returned, so that an idle process sends no queries of its own.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from horae.runtime.database import DatabaseThreads
 from horae.runtime.loop import Alarm, Backoff
 
 log = logging.getLogger("horae.scheduler")
-LONG = timedelta(hours=1)  # nothing to expect: whoever looks will ring
-# Many due at one instant: the first small batch starts their jobs soon and leaves the next to other processes; only who
-# goes on finding full batches takes more at a time.
+LONG = timedelta(hours=1)  # no fire is expected: the worker's next peek rings the alarm
+# With many fires due at one instant a small first batch starts jobs soon and leaves the rest to other processes. The
+# batch grows only while full batches are found.
 FIRST_BATCH = 20
-ELSEWHERE_WAIT = timedelta(milliseconds=20)  # due, and another process is at it: asking at once would only slow it down
+ELSEWHERE_WAIT = timedelta(milliseconds=20)  # another process is firing: retrying at once would only slow it down
 Fired = Callable[[Firing, list[str]], None]
 
 
 class Scheduler:
-    """Fires schedules; one for each process."""
+    """Fire due schedules; one instance per process."""
 
     def __init__(self, world: World, database: DatabaseThreads, fired: Fired | None = None) -> None:
         self._world = world
@@ -37,13 +37,13 @@ class Scheduler:
         self._fired = fired
         self._alarm: Alarm | None = None
         self._next: datetime | None = None
-        self._expectations = 0  # how often a caller said what is next
+        self._expectations = 0  # counts the calls of `expect`
         self._batch = FIRST_BATCH
         self._zones_checked = False
         self._stopping = False
 
     def expect(self, moment: datetime | None) -> None:
-        """Take over when the next fire is, as a worker has just read it."""
+        """Set when the next fire is due, as a worker has just read it."""
         self._expectations += 1
         if moment != self._next:
             self._next = moment
@@ -56,7 +56,7 @@ class Scheduler:
             self._alarm.ring()
 
     async def run(self) -> None:
-        """Fire what comes due until :meth:`stop`."""
+        """Fire due schedules until :meth:`stop`."""
         self._alarm = Alarm(self._world.clock)
         backoff = Backoff(self._world.dice)
         while not self._stopping:
@@ -65,10 +65,10 @@ class Scheduler:
                 backoff.reset()
             except StoreError as problem:
                 if not backoff.failures:
-                    log.warning("no schedule can fire while the store does not answer: %s", problem)
+                    log.warning("schedules cannot fire until the store answers: %s", problem)
                 await self._alarm.sleep(None, backoff.next())
             except Exception:
-                log.exception("a round of the scheduler failed; it goes on")
+                log.exception("a round of the scheduler failed; trying again")
                 await self._alarm.sleep(None, backoff.next())
 
     async def _serve(self) -> None:
@@ -84,22 +84,22 @@ class Scheduler:
             self._batch = min(self._batch * 2, FIRE_BATCH)
         else:
             self._batch = FIRST_BATCH
-            await self._look()
+            await self._peek()
         if not fired and self._is_due():
             await self._alarm.sleep(self._world.clock.now() + ELSEWHERE_WAIT, LONG)
 
     def _is_due(self) -> bool:
         return self._next is not None and self._next <= self._world.clock.now()
 
-    async def _look(self) -> None:
-        """Read when the next fire is; of that and what :meth:`expect` was given meanwhile, the earlier one counts."""
+    async def _peek(self) -> None:
+        """Read when the next fire is due; if :meth:`expect` was called meanwhile, the earlier of both counts."""
         before = self._expectations
         upcoming = await self._database.call(lambda: peek(self._world, []))
         known = [upcoming.next_fire_at, self._next if before != self._expectations else None]
         self._next = min((moment for moment in known if moment is not None), default=None)
 
     async def step(self) -> int:
-        """Fire one batch; return how many schedules that were."""
+        """Fire one batch; return the number of schedules fired."""
         made = await self._database.call(lambda: fire_due(self._world, self._batch))
         for firing, job_ids in made:
             _log_firing(firing, job_ids)
@@ -108,7 +108,7 @@ class Scheduler:
         return len(made)
 
     async def check_zones(self) -> None:
-        """On start, compute the fires of wall-clock rules again: a newer zone database may have moved them."""
+        """Recompute the next fire of wall-clock rules on start: a newer zone database may have moved it."""
         for schedule, before in await self._database.call(lambda: recompute_zones(self._world)):
             after = "never" if schedule.next_fire_at is None else iso(schedule.next_fire_at)
             log.warning(

@@ -1,1 +1,1 @@
-"""Where a worker takes its jobs from: the store of this process, or a service over HTTP."""
+"""Sources of a worker's jobs: the store of this process, or a service over HTTP."""

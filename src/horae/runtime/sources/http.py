@@ -1,4 +1,4 @@
-"""Jobs from a service, over the room of jobs; this process has no database."""
+"""Take jobs from a service over HTTP, in a process without a database."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from horae.errors import (
 from horae.ports import Clock, Node, Renewed, Upcoming
 
 T = TypeVar("T")
-# A worker cannot mend these, and its operator may: it keeps what it has and tries again, as if nobody answered.
+# Only an operator can resolve these errors: the worker keeps its jobs and retries, as with a service that is away.
 NOT_NOW = (Unauthorized, Forbidden, TooManyRequests)
 
 
 class HttpSource:
-    """A worker's jobs behind a service.
+    """The job source of a worker that talks to a service.
 
-    *jobs* gives up soon, because the loops of a worker try again by themselves and a lease does not wait. *patient* is
-    for calls of handlers, which would fail otherwise.
+    *jobs* gives up soon, because the worker's loops retry by themselves and leases expire meanwhile. *patient* retries
+    longer; it is for calls of handlers, which would fail otherwise.
     """
 
     def __init__(self, jobs: Jobs[Sender], patient: Jobs[Sender], clock: Clock, max_bytes: int) -> None:
@@ -47,21 +47,21 @@ class HttpSource:
 
     def claim(self, queue: str, limit: int, *, worker_id: str, lease: timedelta) -> list[Job]:
         most = min(limit, MAX_PULL)
-        taken = _asked(lambda: self._jobs.claim(worker_id, queues=[queue], limit=most, lease=lease))
+        taken = _ask(lambda: self._jobs.claim(worker_id, queues=[queue], limit=most, lease=lease))
         return [core_job(job) for job in taken]
 
     def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
         worker = None if node is None else _heartbeat(node)
-        upcoming = _asked(lambda: self._jobs.peek(queues, worker_id=worker_id, worker=worker))
+        upcoming = _ask(lambda: self._jobs.peek(queues, worker_id=worker_id, worker=worker))
         due = None if upcoming.due_in is None else self._clock.now() + upcoming.due_in
         return Upcoming(due, None, cancelled=frozenset(job_number(job_id) for job_id in upcoming.cancelled))
 
     def settle(self, batch: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
-        settled = _asked(lambda: self._jobs.settle([_ending(job, outcome) for job, outcome in batch]))
+        settled = _ask(lambda: self._jobs.settle([_ending(job, outcome) for job, outcome in batch]))
         return {job.id: self._change(job, outcome, each) for (job, outcome), each in zip(batch, settled, strict=True)}
 
     def _change(self, job: Job, outcome: Outcome, settled: Settled) -> Change | None:
-        """Return what became of a job. The service decides; only its state is certain here."""
+        """Return the change of a settled job. The service decides it; only the state is known here."""
         if not settled.accepted or settled.state is None:
             return None
         return replace(settlement(job, outcome, now=self._clock.now(), roll=0.0).change, state=settled.state)
@@ -71,7 +71,7 @@ class HttpSource:
         found = [
             renewal
             for first in range(0, len(holds), MAX_PULL)
-            for renewal in _asked(lambda first=first: self._jobs.renew(holds[first : first + MAX_PULL], lease=lease))  # type: ignore[misc]
+            for renewal in _ask(lambda first=first: self._jobs.renew(holds[first : first + MAX_PULL], lease=lease))  # type: ignore[misc]
         ]
         return Renewed(
             held=frozenset(job_number(each.job_id) for each in found if each.held),
@@ -90,7 +90,7 @@ class HttpSource:
     def _note(self, lease: Lease, **values: Any) -> None:
         try:
             self._patient.progress(lease.job_id, lease.token, **values)
-        except NotFound:  # it has ended and been cleaned up, so that nobody holds it
+        except NotFound:  # the job has ended and was deleted, so no worker holds it
             raise LeaseLost(lease.job_id, lease.token) from None
 
     def once(
@@ -105,7 +105,7 @@ class HttpSource:
         raise NeedsDatabase("once_needs_database", step=step)
 
     def leave(self, node: Node) -> None:
-        _asked(lambda: self._jobs.peek((), worker=replace(_heartbeat(node), state="ended")))
+        _ask(lambda: self._jobs.peek((), worker=replace(_heartbeat(node), state="ended")))
 
     def hears(self) -> bool:
         return False
@@ -115,7 +115,7 @@ class HttpSource:
 
 
 class NoStore:
-    """Stands where a process that reaches a service only would have its store; whoever uses it is told what to do."""
+    """The store of a process that only talks to a service: every use raises ``NeedsDatabase`` with what to do."""
 
     def close(self) -> None:
         """Do nothing: nothing was opened."""
@@ -124,8 +124,8 @@ class NoStore:
         raise NeedsDatabase("store_needs_database", name=name)
 
 
-def _asked(ask: Callable[[], T]) -> T:
-    """Ask the service; whatever keeps it from doing its part counts as its absence."""
+def _ask(ask: Callable[[], T]) -> T:
+    """Call the service; report a refusal or an internal error of the service as ``ServiceUnavailable``."""
     try:
         return ask()
     except NOT_NOW as problem:

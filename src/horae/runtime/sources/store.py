@@ -1,4 +1,4 @@
-"""Jobs from the database that this process has opened."""
+"""Take jobs from the database that this process has opened."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from horae.ports import Node, Renewed, Upcoming, World
 
 
 class StoreSource:
-    """Calls the verbs of claims and endings."""
+    """The job source of a worker with a store: calls the verbs of claims and endings."""
 
     def __init__(self, world: World) -> None:
         self._world = world

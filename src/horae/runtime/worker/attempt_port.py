@@ -1,4 +1,4 @@
-"""Carries out what a context asks for, in the worker's own process."""
+"""Progress, checkpoints and ``once`` of a context, in the worker's own process."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from horae.ports import JobSource
 from horae.runtime.worker.threads import Threads
 
 T = TypeVar("T")
-TimeLeft = Callable[[Lease], timedelta | None]  # of the time limit of an attempt; None where it has none
+TimeLeft = Callable[[Lease], timedelta | None]  # of an attempt's time limit; None without a limit
 
 
 class AttemptPort:
-    """The source of jobs, as one attempt may use it."""
+    """The part of the job source that one attempt may use."""
 
     def __init__(self, source: JobSource, threads: Threads, time_left: TimeLeft, held_for: timedelta) -> None:
         self._source = source
@@ -34,6 +34,6 @@ class AttemptPort:
         return self._source.once(lease, step, work, limit=left, held_for=self._held_for)
 
     async def call(self, work: Callable[[], T]) -> T:
-        """Call in the handlers' threads: it may take long, and the worker's own calls must not wait for it."""
+        """Run a call in the handlers' threads: it may take long and must not delay the worker's own calls."""
         answer: T = await self._threads.submit(work)
         return answer

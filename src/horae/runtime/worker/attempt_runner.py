@@ -1,4 +1,4 @@
-"""One attempt, from its claim to how it ended: may it run here and now, and what does its ending mean."""
+"""Run one attempt: check whether it may run here and now, call its handler, and resolve its outcome."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ log = logging.getLogger("horae.worker")
 
 
 class Executes(Protocol):
-    """Calls a handler for an attempt, and says how that ended."""
+    """Call the handler of an attempt and return the outcome."""
 
     async def run(self, handler: Handler, ctx: Context) -> Outcome: ...
 
 
 class AttemptRunner:
-    """Runs the attempts of one worker."""
+    """Run the attempts of one worker."""
 
     def __init__(
         self,
@@ -50,14 +50,14 @@ class AttemptRunner:
         self._resolve = resolve
         self._rates = rates
         self._executor = executor
-        self._surround = surround  # what declared jobs want around a run
+        self._surround = surround  # lock and listeners of declared jobs
         self._faults = faults
 
     async def run(self, attempt: Attempt, ask: Ask, worker: asyncio.Task[Any] | None) -> Outcome:
-        """Return how an attempt ended. Only a real signal is raised.
+        """Run an attempt and return its outcome. Only a real signal is raised.
 
-        While the task of the *worker* is being cancelled too, a cancelled attempt was interrupted and is given back.
-        If not, an attempt that was cancelled without a reason has cancelled itself.
+        If the task of the *worker* is being cancelled too, a cancelled attempt was interrupted and is released.
+        Otherwise an attempt that was cancelled without a stop reason has cancelled itself.
         """
         running_job.set(attempt.job)  # each attempt has a task of its own
         outcome: Outcome | None = None
@@ -67,11 +67,11 @@ class AttemptRunner:
                 return outcome
         except asyncio.CancelledError:
             log.debug("the attempt at %s was cancelled", attempt.job.id, extra=job_fields(attempt.job))
-        except BaseException as problem:  # ours, not the handler's; the worker's slot must not be lost for it
+        except BaseException as problem:  # an error of Horae, not of the handler; it must not cost the worker a slot
             if raised_by_signal(problem):
                 raise
             log.error(
-                "an attempt at %s broke off: %s",
+                "an attempt at %s failed outside its handler: %s",
                 attempt.job.id,
                 error_line(problem),
                 exc_info=loggable(problem),
@@ -87,7 +87,7 @@ class AttemptRunner:
         handler = self._resolve(job.handler)
         if handler is None or is_closed(job, handler):
             return snooze_unknown_handler(job, handler, self._clock.now())
-        if job.cancel_requested:  # asked to stop while an earlier attempt was failing
+        if job.cancel_requested:  # requested while an earlier attempt was failing
             return Outcome("cancelled", error=job.cancel_reason)
         waits = await check_rate_limits(ask, self._rates.get(job.queue), handler.rate_limit)
         if waits is not None:

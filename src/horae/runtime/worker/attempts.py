@@ -1,4 +1,4 @@
-"""One job in the hands of a worker, and what its ending means when somebody wanted it to stop."""
+"""An attempt of this worker, and its outcome where it was asked to stop."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ SHORTEST = 0.1  # seconds: zero would be no limit at all
 
 @dataclass(slots=True)
 class Attempt:
-    """One job in the hands of this worker."""
+    """One claimed job that this worker runs."""
 
     job: Job
     ctx: Context
     begun: float = 0.0  # on the monotonic clock
     task: asyncio.Task[None] | None = None
-    entered: bool = False  # the task has taken its first step; cancelled before that, it never runs a line
+    entered: bool = False  # the task has begun; a task that is cancelled before never runs its `finally`
     stop_reason: str = ""  # why it is being stopped: cancelled, lost, released
 
 
 def is_closed(job: Job, handler: Handler) -> bool:
-    """Whether the code of this worker does not open the handler to tenants, though the store said that it is open.
+    """Return whether this worker's code closes the handler to tenants although the store says that it is open.
 
-    It happens while two versions of the code are at work; the job waits for a worker of the one that opens it.
+    This happens while two versions of the code run; the job waits for a worker of the version that opens it.
     """
     return job.owner != SYSTEM and not handler.tenants
 
 
 def snooze_unknown_handler(job: Job, handler: Handler | None, now: datetime) -> Outcome:
-    """A job that nobody here may run: looked at again, less and less often, and saying so."""
+    """Snooze a job that this worker cannot run, for longer each time, with the reason as its error."""
     reason = f"no worker here knows the handler {job.handler!r}; deploy it, or cancel the job"
     if handler is not None:
         reason = f"the code of this worker does not open {job.handler!r} to tenants; deploy one version everywhere"
@@ -56,23 +56,21 @@ def snooze_unknown_handler(job: Job, handler: Handler | None, now: datetime) -> 
 
 
 def for_owner(job: Job, outcome: Outcome, *, is_logged: bool = False) -> Outcome:
-    """The ending as it is stored. A tenant reads what went wrong with its job, and not our files and lines; those are
-    in the worker's log.
-    """
+    """Return the outcome as it is stored: a tenant's job without the traceback, which stays in the worker's log."""
     if job.owner == SYSTEM or outcome.error is None:
         return outcome
     line = TRACEBACK.sub("", outcome.error)
     if line == outcome.error:
         return outcome
-    if not is_logged:  # with its traceback, when the attempt is settled
+    if not is_logged:  # otherwise it is logged with its traceback when the attempt is settled
         log.warning("%s (%s) failed for %s: %s", job.id, job.handler, job.owner, outcome.error, extra=job_fields(job))
     return replace(outcome, error=line)
 
 
 def resolve_outcome(attempt: Attempt, outcome: Outcome) -> Outcome:
-    """What a handler that was told to stop meant by its ending.
+    """Return the outcome of an attempt that was asked to stop.
 
-    One that saw ``ctx.cancelled`` and returned has stopped early; one that did not see it has done its work.
+    A handler that saw ``ctx.cancelled`` and returned has stopped early; one that did not see it has done its work.
     """
     if not attempt.stop_reason or outcome.ending == "cancelled":
         return outcome
@@ -93,13 +91,13 @@ def ended_by(attempt: Attempt) -> Outcome:
 
 
 def time_left(attempt: Attempt, handler: Handler | None, now: float) -> timedelta | None:
-    """Return what is left of an attempt's time limit; None where it has none."""
+    """Return what is left of an attempt's time limit; None without a limit."""
     limit = None if handler is None else time_limit(handler, attempt.job)
     return None if limit is None else timedelta(seconds=max(SHORTEST, limit - (now - attempt.begun)))
 
 
 async def check_rate_limits(ask: Ask, *limiters: Limiter | None) -> Outcome | None:
-    """Put the attempt off where a rate limit of its queue or its definition has no room; None: it may run."""
+    """Return an outcome that snoozes the attempt while a rate limit is exhausted; None if it may run."""
     for limiter in limiters:
         wait = None if limiter is None else await ask(limiter.try_acquire)
         if wait is not None:
@@ -108,11 +106,11 @@ async def check_rate_limits(ask: Ask, *limiters: Limiter | None) -> Outcome | No
 
 
 def log_ending(job: Job, outcome: Outcome, change: Change | None, problem: BaseException | None) -> None:
-    """Log an ending that was refused or that is a failure, with what the handler raised."""
+    """Log an outcome that was refused or that is a failure, with the handler's exception."""
     if change is None:
-        log.warning("the ending of %s came too late: it has been handed on", job.id, extra=job_fields(job))
+        log.warning("the outcome of %s was refused: its lease was lost before", job.id, extra=job_fields(job))
     elif outcome.ending in ("failed", "timed_out"):
-        is_logged = job.schedule_id is not None  # by the line "job.failed", as document 003 wants it
+        is_logged = job.schedule_id is not None  # by the line "job.failed" that document 003 requires
         text, shows = for_log(None if is_logged else problem, outcome.error, is_logged=is_logged)
         said = (job.id, job.handler, change.state, text)
         log.warning("%s (%s) failed, now %s: %s", *said, exc_info=shows, extra=job_fields(job))

@@ -1,8 +1,7 @@
-"""Calling code of the application: whatever it raises comes back as a value, and whatever it returns has really run.
+"""Call code of the application: return what it raises as a value, and make sure that what it returns has run.
 
-Some exceptions mean something else to whoever awaits them: ``CancelledError`` ends a task, ``SystemExit`` the whole
-loop. Raised by a handler they are failures like any other; only a real signal, or a cancellation from outside, may
-pass.
+Some exceptions have a meaning for asyncio: ``CancelledError`` ends a task, ``SystemExit`` the whole loop. Raised by a
+handler they are failures like any other; only a real signal, or a cancellation from outside, passes through.
 """
 
 from __future__ import annotations
@@ -21,16 +20,14 @@ from typing import Any
 from horae.errors import HandlerFailed
 from horae.runtime.worker.tracebacks import error_line
 
-Ended = tuple[Any, BaseException | None]  # what some code returned or raised
+Ended = tuple[Any, BaseException | None]  # a return value or an exception
 Submit = Callable[[Callable[[], Ended]], Awaitable[Ended]]  # runs a function off the event loop
-PLAIN = frozenset({type(None), bool, int, float, str, dict, list, tuple})  # can be no awaitable: asked for quickly
+PLAIN = frozenset({type(None), bool, int, float, str, dict, list, tuple})  # never awaitable: a quick check
 RAISE = dis.opmap["RAISE_VARARGS"]
 
 
 class Uncaught(Exception):
-    """Stands for what code of the application raised and nobody can be trusted with: not an ``Exception`` at all, or
-    one that cannot be printed.
-    """
+    """Replaces an exception of the application that is not safe to pass on: no ``Exception``, or unprintable."""
 
     def __init__(self, problem: BaseException) -> None:
         super().__init__(error_line(problem))
@@ -38,27 +35,27 @@ class Uncaught(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """What a plain function returned that must still be awaited, and the context variables that it set."""
+    """An awaitable that a plain function returned, and the context variables that the function set."""
 
     answer: Awaitable[Any]
     context: contextvars.Context
 
     def drop(self) -> None:
-        """Never await it, without a warning that nobody did."""
+        """Discard the awaitable without Python's warning that it was never awaited."""
         if inspect.iscoroutine(self.answer):
             self.answer.close()
 
 
-def caught(work: Callable[[], Any]) -> Ended:
-    """Call a function, in a thread."""
+def catch(work: Callable[[], Any]) -> Ended:
+    """Call a function and return its result or its exception; for calls in threads."""
     try:
         return work(), None
     except BaseException as problem:
         return None, problem
 
 
-async def contained(work: Awaitable[Any]) -> Ended:
-    """Await something in a task of its own. A cancellation from outside passes through."""
+async def contain(work: Awaitable[Any]) -> Ended:
+    """Await in a task of its own and return result or exception; a cancellation from outside passes through."""
     try:
         return await work, None
     except asyncio.CancelledError as problem:
@@ -70,7 +67,7 @@ async def contained(work: Awaitable[Any]) -> Ended:
 
 
 def is_cancelled_from_outside() -> bool:
-    """Return whether somebody asked the current task to end; if not, its own code raised ``CancelledError``."""
+    """Return whether the current task was cancelled; if not, its own code raised ``CancelledError``."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -79,40 +76,40 @@ def is_awaitable(answer: Any) -> bool:
     return type(answer) not in PLAIN and inspect.isawaitable(answer)
 
 
-async def awaited(answer: Any) -> Any:
-    """Await an answer until it is a value: a decorator may have forgotten to."""
+async def await_fully(answer: Any) -> Any:
+    """Await an answer until it is a plain value: a decorator may return a coroutine of a coroutine."""
     while is_awaitable(answer):
         answer = await answer
     return answer
 
 
-def finished(name: str, answer: Any) -> Any:
-    """Return the answer, unless it is a generator: then none of the code behind it has run."""
+def refuse_generator(name: str, answer: Any) -> Any:
+    """Return the answer; raise ``HandlerFailed`` for a generator, because none of its code has run."""
     if type(answer) in PLAIN or not (inspect.isgenerator(answer) or inspect.isasyncgen(answer)):
         return answer
     raise HandlerFailed("generator_returned", name=name)
 
 
-async def here(work: Callable[[], Ended]) -> Ended:
-    """Call on the loop what only makes a coroutine: that needs no thread."""
+async def call_here(work: Callable[[], Ended]) -> Ended:
+    """Call on the event loop: making a coroutine needs no thread."""
     return work()
 
 
 async def call_through(name: str, work: Callable[[], Any], submit: Submit) -> Ended:
-    """Call what may be plain or async: off the loop through *submit*, and on the loop what it returns to be awaited.
+    """Call a plain or async function: off the loop through *submit*, then await on the loop what it returned.
 
     Raises only for a cancellation from outside, or a real signal.
     """
-    answer, problem = await submit(lambda: caught(work))
+    answer, problem = await submit(lambda: catch(work))
     if problem is None and is_awaitable(answer):
         try:
-            answer, problem = await asyncio.ensure_future(contained(awaited(answer)))
+            answer, problem = await asyncio.ensure_future(contain(await_fully(answer)))
         except asyncio.CancelledError as cancelled:
             if is_cancelled_from_outside():
                 raise
             answer, problem = None, cancelled
     if problem is None:
-        return caught(lambda: finished(name, answer))
+        return catch(lambda: refuse_generator(name, answer))
     if raised_by_signal(problem):
         raise problem
     return None, problem

@@ -1,8 +1,8 @@
-"""The inside of a child process: load a handler, run it, tell the parent how it ended; again and again.
+"""The main program of a child process: load handlers, run them one at a time, report each outcome to the parent.
 
-The main thread runs handlers, so that signals and ``asyncio.run`` work as usual; a second thread listens to the
-parent. When the parent is gone, so is the child. Standard output and error stay the handler's own: the
-conversation has a line of its own.
+The main thread runs handlers, so that signals and ``asyncio.run`` work as usual; a second thread reads messages of the
+parent. The child ends when its parent does. Messages go over a socket of their own, so that standard output and error
+stay free for the handler.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from horae.core.jobs.outcomes import Cancel, Snooze
 from horae.core.jobs.payloads import encode
 from horae.runtime.logs import JobLogFilter
 from horae.runtime.loop import sleep_in_thread
-from horae.runtime.worker.calls import awaited, finished, is_awaitable
+from horae.runtime.worker.calls import await_fully, is_awaitable, refuse_generator
 from horae.runtime.worker.context import Context
 from horae.runtime.worker.messages import Channel, Message, job_from_json
 from horae.runtime.worker.tracebacks import error_line, error_text
 
 T = TypeVar("T")
-MAIN = "__horae_main__"  # the name under which a script runs again in a child: never "__main__"
+MAIN = "__horae_main__"  # name of a script's module in a child; not "__main__", so that its main part does not run
 LAST_WORDS = 2.0  # seconds for an idle child to end in order
-LOOK_FOR_PARENT = 5.0  # seconds; the line closes at once, this is for a parent whose fork still holds the line
+LOOK_FOR_PARENT = 5.0  # seconds; usually the socket closes at once, unless a fork of the parent still holds it
 RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 TELLABLE = (str, int, float, bool, type(None))
 inside = False  # whether this process is a child
 
 
 def main(line: int, parent: int) -> None:
-    """Serve a parent that listens at the other end of file descriptor *line*."""
+    """Serve the parent at the other end of the socket with file descriptor *line*."""
     global inside
     inside = True
     end = socket.socket(fileno=line)
@@ -55,7 +55,7 @@ def main(line: int, parent: int) -> None:
 
 
 class Child:
-    """One process that runs one handler at a time."""
+    """A child process that runs one handler at a time."""
 
     def __init__(self, channel: Channel, parent: int) -> None:
         self._channel = channel
@@ -71,7 +71,7 @@ class Child:
         self._task: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
 
     def serve(self) -> None:
-        signal.signal(signal.SIGTERM, self._terminated)
+        signal.signal(signal.SIGTERM, self._on_sigterm)
         for thread in (self._listen, self._look_for_parent):
             threading.Thread(target=thread, name=f"horae-child{thread.__name__}", daemon=True).start()
         while (order := self._orders.get()) is not None:
@@ -91,7 +91,7 @@ class Child:
                 case "terminate":
                     self._insists = True
                     os.kill(os.getpid(), signal.SIGTERM)
-                case "run":  # its context is there before a stop can follow
+                case "run":  # make its context here, before a stop can follow
                     self._ctx = Context(job_from_json(message["job"]), self)
                     self._orders.put(message)
                 case _:
@@ -104,7 +104,7 @@ class Child:
         self._leave()
 
     def _leave(self) -> NoReturn:
-        """The parent is gone. In the middle of a job everything that belongs to it goes too: its lease is lost."""
+        """End, because the parent has ended. During a job kill the whole process group: its lease is lost."""
         if self._ctx is not None and os.getpgrp() == os.getpid():
             os.killpg(0, signal.SIGKILL)
         self._orders.put(None)
@@ -118,8 +118,8 @@ class Child:
             loop, task = self._task
             loop.call_soon_threadsafe(task.cancel)
 
-    def _terminated(self, *_: object) -> None:
-        """In the main thread, so that ``finally`` works. One from elsewhere is the parent's business."""
+    def _on_sigterm(self, *_: object) -> None:
+        """Handle SIGTERM: end if the parent asked for it; ignore one from elsewhere. Runs in the main thread."""
         if self._insists:
             raise SystemExit(128 + signal.SIGTERM)
 
@@ -129,8 +129,8 @@ class Child:
         try:
             self._forward_logging(order)
             sys.argv = order["argv"]
-            module = _main_module(order["main"]) if order["module"] == "__main__" else _imported(order["module"])
-            function, app = _found(module, order)
+            module = _main_module(order["main"]) if order["module"] == "__main__" else _import(order["module"])
+            function, app = _find_handler(module, order)
             for ours in [app, *_apps(module)]:
                 if ours is not None and order["service"] is not None:
                     ours.use_service(*order["service"])
@@ -143,7 +143,7 @@ class Child:
         return {"say": "loaded"}
 
     def _forward_logging(self, order: Message) -> None:
-        """All logging goes to the parent and is written there, once and in order."""
+        """Send all log records to the parent, which writes them once and in order."""
         for logger in list(logging.root.manager.loggerDict.values()):
             if isinstance(logger, logging.Logger):
                 logger.handlers.clear()
@@ -187,7 +187,7 @@ class Child:
             try:
                 begun = function(*given, **arguments)
                 if not is_awaitable(begun):
-                    return finished(ctx.name, begun)
+                    return refuse_generator(ctx.name, begun)
             finally:
                 if not is_awaitable(begun):
                     ctx.scope.close()
@@ -200,7 +200,7 @@ class Child:
                 if self._ctx is not None and self._ctx.cancelled:
                     raise asyncio.CancelledError
                 answer = function(*given, **arguments) if begun is None else begun
-                return finished(ctx.name, await awaited(answer))
+                return refuse_generator(ctx.name, await await_fully(answer))
             finally:
                 self._task = None
                 await ctx.scope.aclose()
@@ -216,7 +216,7 @@ class Child:
         self._ask({"say": "checkpoint", "value": encode(value, "checkpoint", self._max_bytes)}, lease)
 
     def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any:
-        """The effect needs a connection, and connections cannot travel: the child opens the app's store itself."""
+        """Run the step with a store that the child opens: a connection cannot be passed between processes."""
         if self._app is None:
             raise errors.ConfigurationError("child_without_app")
         world = self._app.world
@@ -239,7 +239,7 @@ class Child:
 
 
 class _Forward(logging.Handler):
-    """Sends records to the parent; what cannot be told as JSON is told as text."""
+    """Send log records to the parent; values that are not JSON are sent as text."""
 
     def __init__(self, channel: Channel) -> None:
         super().__init__()
@@ -267,19 +267,19 @@ class _Forward(logging.Handler):
 # -- finding the handler -----------------------------------------------------------------------------------------
 
 
-def _imported(name: str) -> types.ModuleType:
+def _import(name: str) -> types.ModuleType:
     return importlib.import_module(name)
 
 
-def _main_module(place: Message) -> types.ModuleType:
-    """A script runs again under another name, so that its ``if __name__ == "__main__"`` part does not."""
+def _main_module(main: Message) -> types.ModuleType:
+    """Run the parent's script under another name, so that its ``if __name__ == "__main__"`` part does not run."""
     known = sys.modules.get(MAIN)
     if known is not None:
         return known
-    if place["module"]:
-        content = runpy.run_module(place["module"], run_name=MAIN, alter_sys=True)
-    elif place["path"]:
-        content = runpy.run_path(place["path"], run_name=MAIN)
+    if main["module"]:
+        content = runpy.run_module(main["module"], run_name=MAIN, alter_sys=True)
+    elif main["path"]:
+        content = runpy.run_path(main["path"], run_name=MAIN)
     else:
         raise errors.ConfigurationError("child_module_missing")
     module = types.ModuleType(MAIN)
@@ -288,8 +288,8 @@ def _main_module(place: Message) -> types.ModuleType:
     return module
 
 
-def _found(module: types.ModuleType, order: Message) -> tuple[Callable[..., Any], Any]:
-    """The function behind a job's name, and the application that declared it, if its module shows one."""
+def _find_handler(module: types.ModuleType, order: Message) -> tuple[Callable[..., Any], Any]:
+    """Return the function of a job, and the application that declared it if its module has one."""
     for handle in _handles(module, order["qualname"]):
         if handle.definition.name == order["name"]:
             return handle.definition.function, handle.app
@@ -319,7 +319,7 @@ def _is_ours(value: Any, name: str) -> bool:
 
 
 def boot(line: int, parent: int) -> list[str]:
-    """The command that starts a child; the search path must be right before anything of ours can be imported."""
+    """Return the command that starts a child; it sets the search path before it imports Horae."""
     code = (
         "import json, sys; sys.path[:] = json.loads(sys.argv[3]); "
         "from horae.runtime.worker.child import main; main(int(sys.argv[1]), int(sys.argv[2]))"

@@ -1,8 +1,8 @@
-"""Handlers in child processes: for work that needs a processor of its own, and for handlers that must be killable.
+"""Run handlers in child processes: for work that needs a processor of its own, and for handlers that must be killable.
 
-Children are fresh interpreters, never forks. They are started when needed, at most one for each running job, used
-again, and replaced after some number of jobs. A child that crashes fails its attempt and nothing else; the parent
-holds the lease.
+Children are fresh interpreters, never forks. They are started when needed, at most one for each running job, reused,
+and replaced after a number of jobs. A child that crashes fails its attempt and nothing else; the parent holds the
+lease.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from horae.core.jobs.outcomes import Cancel, Snooze
 from horae.errors import ConfigurationError
 from horae.runtime.worker import child
 from horae.runtime.worker.context import Context
-from horae.runtime.worker.executor import Handler, NotKept, TimeUp, ignored, time_limit
+from horae.runtime.worker.executor import Handler, NotKept, TimeUp, ignore_result, time_limit
 from horae.runtime.worker.messages import Channel, Message, job_as_json
 from horae.runtime.worker.threads import Threads
 from horae.runtime.worker.tracebacks import Reported
 
 Service = tuple[str, str | None]  # its URL and a token for it
 log = logging.getLogger("horae.worker")
-MAX_JOBS = 100  # then a child is replaced, so that what its handlers leak does not grow for ever
+MAX_JOBS = 100  # then a child is replaced, so that memory its handlers leak is freed
 START_LIMIT = 60.0  # seconds to start an interpreter and import the handler's module; not part of a job's time limit
-TIME_TO_NOTICE = 1.0  # seconds between ctx.cancelled and SIGTERM, for handlers that can notice
+TIME_TO_NOTICE = 1.0  # seconds between ctx.cancelled and SIGTERM, for handlers that can see the request
 TIME_TO_CLEAN_UP = 2.0  # seconds between SIGTERM and SIGKILL
 UNBOUNDED = 1_000_000  # threads: one for each running job, which the worker's slots bound
 
 
 class Process:
-    """One child as its parent sees it. Its verbs block; they are called from a thread."""
+    """A child process, seen from its parent. Its methods block; call them from a thread."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
@@ -79,7 +79,7 @@ class Process:
         self._channel.hang_up()  # also when a grandchild still holds the other end
 
     def load(self, handler: Handler, database: str | None, service: Service | None = None) -> None:
-        """Let the child import what it is to run."""
+        """Let the child import the handler."""
         if handler.name in self._loaded:
             return
         answer = self._converse(_load_order(handler, database, service), None)
@@ -88,7 +88,7 @@ class Process:
         self._loaded.add(handler.name)
 
     def run(self, handler: Handler, ctx: Context, max_bytes: int) -> Any:
-        """Run one job to its end; every way it can end is an answer, a ``Reported`` failure, Snooze or Cancel."""
+        """Run one job; return its result, or raise ``Reported`` for a failure, Snooze or Cancel."""
         self.jobs += 1
         order = {
             "do": "run",
@@ -109,19 +109,19 @@ class Process:
 
     def _converse(self, order: Message, ctx: Context | None) -> Message:
         try:
-            return self._heard(order, ctx)
+            return self._exchange(order, ctx)
         except BaseException:
-            self.spoiled = True  # whatever it was, who knows what the child would say next
+            self.spoiled = True  # the child's next message may belong to this order
             raise
 
-    def _heard(self, order: Message, ctx: Context | None) -> Message:
+    def _exchange(self, order: Message, ctx: Context | None) -> Message:
         self._channel.send(order)
         while (message := self._channel.receive()) is not None:
             match message["say"]:
                 case "log":
                     _log_again(message)
                 case "progress" | "checkpoint" if ctx is not None:
-                    self._channel.send(_written(ctx, message))
+                    self._channel.send(_store_report(ctx, message))
                 case _:
                     return message
         self._ended.wait(TIME_TO_CLEAN_UP)
@@ -134,7 +134,7 @@ class Process:
         self._channel.send({"do": "stop"})
 
     def terminate(self) -> None:
-        """SIGTERM, sent by the child to itself, so that it cannot overtake the word to stop."""
+        """Let the child send SIGTERM to itself, so that the signal cannot overtake the request to stop."""
         self._channel.send({"do": "terminate"})
 
     def kill(self) -> None:
@@ -144,7 +144,7 @@ class Process:
                 os.killpg(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """An idle child ends by itself when its line is closed."""
+        """Close the socket; an idle child then ends by itself."""
         self._channel.close()
 
 
@@ -174,7 +174,7 @@ class Children:
         return [process.pid for process in (*self._busy, *self._idle) if process.is_alive]
 
     async def run(self, handler: Handler, ctx: Context) -> Any:
-        """Run one job in a child; when cancelled, or when its time is up, the child is ended first."""
+        """Run one job in a child; on a cancellation or a timeout end the child before returning."""
         limit = time_limit(handler, ctx.claimed)
         process = await self._ready(handler)
         try:
@@ -188,8 +188,8 @@ class Children:
             self._put_back(process)
 
     async def _ready(self, handler: Handler) -> Process:
-        """A child that has imported the handler. A new interpreter takes its time, which is not the job's."""
-        process = self._from_the_idle() or await self._started()
+        """Return a child that has imported the handler; starting one does not count against the job's time limit."""
+        process = self._from_the_idle() or await self._start()
         self._busy.add(process)
         try:
             async with asyncio.timeout(START_LIMIT):
@@ -205,12 +205,12 @@ class Children:
             raise
         return process
 
-    async def _started(self) -> Process:
+    async def _start(self) -> Process:
         starting: asyncio.Future[Process] = self._threads.submit(Process)
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
-            starting.add_done_callback(_unwanted)
+            starting.add_done_callback(_close_unwanted)
             raise
 
     def _from_the_idle(self) -> Process | None:
@@ -233,12 +233,12 @@ class Children:
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
-            running.add_done_callback(ignored)
-            await _ended(process, running, patience)
+            running.add_done_callback(ignore_result)
+            await _end(process, running, patience)
             raise
 
     def close(self) -> None:
-        """No child outlives its worker."""
+        """End all children: none may outlive its worker."""
         for process in self._busy:
             process.kill()
         for process in (*self._busy, *self._idle):
@@ -248,14 +248,14 @@ class Children:
         self._threads.close()
 
 
-def _unwanted(starting: asyncio.Future[Process]) -> None:
-    """A child that was still being born when its job was called off."""
+def _close_unwanted(starting: asyncio.Future[Process]) -> None:
+    """Close a child whose job was cancelled while the child was starting."""
     if not starting.cancelled() and starting.exception() is None:
         starting.result().close()
 
 
-async def _ended(process: Process, running: asyncio.Future[Any], patience: float) -> None:
-    """Ask, then insist, then kill; in the end the child is gone and its conversation over."""
+async def _end(process: Process, running: asyncio.Future[Any], patience: float) -> None:
+    """End a child: ask it to stop, send SIGTERM, then SIGKILL; return when its thread has finished."""
     try:
         process.ask_to_stop()
         if patience:
@@ -264,12 +264,12 @@ async def _ended(process: Process, running: asyncio.Future[Any], patience: float
             process.terminate()
             await asyncio.wait([running], timeout=TIME_TO_CLEAN_UP)
     finally:
-        process.kill()  # also one that ended in order: nobody knows what it left behind
+        process.kill()  # also a child that stopped when asked: its state is unknown, and it may have grandchildren
         await asyncio.wait([running], timeout=TIME_TO_CLEAN_UP)
 
 
 def _time_to_notice(handler: Handler) -> float:
-    """A handler that cannot learn that it should stop needs no time to do so."""
+    """Return how long to wait before SIGTERM: zero for a handler that cannot see the request to stop."""
     may_await = inspect.iscoroutinefunction(inspect.unwrap(handler.function))
     return TIME_TO_NOTICE if handler.takes_context or may_await else 0.0
 
@@ -293,8 +293,8 @@ def _load_order(handler: Handler, database: str | None, service: Service | None)
     }
 
 
-def _written(ctx: Context, message: Message) -> Message:
-    """Carry out what the child asks for, and say how it went."""
+def _store_report(ctx: Context, message: Message) -> Message:
+    """Store progress or a checkpoint for the child; return the answer to send to it."""
     try:
         write = ctx.progress if message["say"] == "progress" else ctx.checkpoint
         write(json.loads(message["value"]))

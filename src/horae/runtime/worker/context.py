@@ -1,4 +1,4 @@
-"""What a handler gets told, and what it may ask, while it holds its job."""
+"""The context of an attempt: what a handler can read and do while it runs its job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from horae.api.jobs.room import Job as PublicJob
-from horae.api.values import published
+from horae.api.values import to_public
 from horae.core.jobs.job import Job, Lease
 from horae.runtime.logs import JobLogger, job_fields
 from horae.runtime.worker.services import Scope, Services
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class AttemptPort(Protocol):
-    """Who carries out what a context asks for: the worker itself, or a child process through its parent."""
+    """Stores what a context reports: directly in a worker, or through the parent in a child process."""
 
     def progress(self, lease: Lease, value: Any) -> None: ...
     def checkpoint(self, lease: Lease, value: Any) -> None: ...
@@ -36,9 +36,9 @@ class Context:
         self.claimed = job  # for the runtime: the job as its source returned it
         self.lease = Lease(job.number, job.token)
         self.services = services
-        self.problem: BaseException | None = None  # what the handler raised, for those who listen
-        self.in_thread = False  # where the handler is now; a thread can only be asked to end
-        self.noticed = False  # the handler has seen that it should end, so its return may be an early one
+        self.problem: BaseException | None = None  # what the handler raised, for listeners
+        self.in_thread = False  # a handler in a thread cannot be cancelled, only asked to end
+        self.noticed = False  # the handler has seen the request to stop, so its return may be early
         self._port = port
         self._checkpoint = job.checkpoint
         self._stopped = False
@@ -46,31 +46,31 @@ class Context:
 
     @cached_property
     def job(self) -> PublicJob:
-        """The job as everybody sees it, at the moment it was claimed."""
-        seen: PublicJob = published(PublicJob, self.claimed)
+        """The public job as it was when it was claimed."""
+        seen: PublicJob = to_public(PublicJob, self.claimed)
         return seen
 
     @cached_property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger whose lines carry the job."""
+        """A logger whose records carry the job's fields."""
         return JobLogger(logging.getLogger(f"horae.jobs.{self.claimed.handler}"), job_fields(self.claimed))
 
     @cached_property
     def scope(self) -> Scope:
-        """For the runtime: what was made for this run, to be ended with it."""
+        """For the runtime: the dependencies made for this run, closed when it ends."""
         return (self.services or Services()).scope({Context: self})
 
     def get(self, kind: type[T]) -> T:
-        """What the application provides for a type: ``ctx.get(TokenService)``."""
+        """Return the dependency of a type: ``ctx.get(TokenService)``."""
         return self.scope.get(kind)
 
     async def get_async(self, kind: type[T]) -> T:
-        """The same, also where its factory is async."""
+        """Return the dependency of a type, also from an async factory."""
         return await self.scope.get_async(kind)
 
     @property
     def job_id(self) -> str:
-        """The due item that this is an attempt at; see :attr:`name` for what was declared."""
+        """The id of the job that this is an attempt at; :attr:`name` is the id of its declaration."""
         return self.claimed.id
 
     @property
@@ -80,7 +80,7 @@ class Context:
 
     @property
     def fire_time(self) -> datetime:
-        """When it was decided that this runs: its schedule fired, somebody triggered or enqueued it.
+        """When the job was made: its schedule fired, or it was triggered or enqueued.
 
         :attr:`planned_at` is the nominal instant of the fire; the handler starts later than both.
         """
@@ -88,22 +88,22 @@ class Context:
 
     @property
     def attempt(self) -> int:
-        """1 for the first try."""
+        """The number of this attempt; 1 for the first."""
         return self.claimed.attempt + 1
 
     @property
     def token(self) -> int:
-        """The fencing number of this attempt: hand it to whatever can refuse an older one."""
+        """The fencing token of this attempt: pass it to systems that can refuse an older one."""
         return self.claimed.token
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt at this job: hand it to services that know such keys."""
+        """A key that is the same for every attempt at this job: pass it to services that accept such keys."""
         return self.claimed.key or self.claimed.id
 
     @property
     def planned_at(self) -> datetime:
-        """The nominal time; retries do not move it."""
+        """The nominal time of the job; retries do not move it."""
         return self.claimed.planned_at
 
     @property
@@ -117,12 +117,12 @@ class Context:
 
     @property
     def last_checkpoint(self) -> Any:
-        """What an earlier attempt, or this one, saved last; None at first."""
+        """The checkpoint saved last, by this or an earlier attempt; None at first."""
         return self._checkpoint
 
     @property
     def cancelled(self) -> bool:
-        """True once somebody asked the job to stop, its worker shuts down, its time is up, or its lease is lost.
+        """True once a cancel was requested, the worker shuts down, the time limit has passed, or the lease is lost.
 
         A handler that has seen this and returns counts as stopped, not as done: a cancelled job ends cancelled, one
         whose worker shuts down goes back to its queue.
@@ -133,29 +133,29 @@ class Context:
 
     @property
     def is_stopped(self) -> bool:
-        """For the runtime: whether the handler was told to end; asking does not count as the handler's noticing."""
+        """For the runtime: whether the handler was asked to stop; reading it does not count as noticing."""
         return self._stopped
 
     def cancel(self) -> None:
-        """For the runtime: tell the handler to end."""
+        """For the runtime: ask the handler to stop."""
         self._stopped = True
         for wake in self._wakes:
             wake()
 
     def progress(self, value: Any) -> None:
-        """Show how far this attempt has come: any JSON value."""
+        """Store the progress of this attempt, any JSON value, for people and lists."""
         self._port.progress(self.lease, value)
 
     def checkpoint(self, value: Any) -> None:
-        """Save what a later attempt needs to go on from here: any JSON value."""
+        """Save any JSON value from which a later attempt can continue."""
         self._port.checkpoint(self.lease, value)
         self._checkpoint = value
 
     def once(self, step: str, work: Callable[[Any], T]) -> T:
         """Run ``work(connection)`` exactly once for this job, whatever the number of attempts.
 
-        It runs inside the transaction that remembers its result, so keep it short; what it writes through
-        *connection* is committed together with the memory of it.
+        It runs inside the transaction that stores its result, so keep it short; what it writes through *connection*
+        is committed together with that result.
         """
         result: T = self._port.once(self.lease, step, work)
         return result
@@ -175,12 +175,12 @@ class Context:
         rung = asyncio.Event()
 
         def wake() -> None:
-            with suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+            with suppress(RuntimeError):  # the loop has ended, and its waiters with it
                 loop.call_soon_threadsafe(rung.set)
 
         self._wakes = (*self._wakes, wake)
         try:
-            if not self.cancelled:  # asked only after the bell is in place, so that no ring is missed
+            if not self.cancelled:  # checked after `wake` is registered, so that no request is missed
                 await rung.wait()
                 self.noticed = True
         finally:

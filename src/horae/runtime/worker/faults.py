@@ -1,4 +1,4 @@
-"""Planted faults for tests of crashes: off unless ``HORAE_FAULT`` is set.
+"""Fault injection for crash tests; off unless ``HORAE_FAULT`` is set.
 
 ``HORAE_FAULT=settle.before:kill:3`` kills the process, as ``kill -9`` would, the third time it is about to settle.
 """
@@ -16,7 +16,7 @@ ACTIONS = ("kill", "stop")
 
 
 class Faults:
-    """Counts how often each point is passed and strikes at the chosen one."""
+    """Count how often each point is passed, and kill or stop the process at the chosen one."""
 
     def __init__(self, text: str = "") -> None:
         self._passed: Counter[str] = Counter()

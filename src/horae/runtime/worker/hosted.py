@@ -1,4 +1,4 @@
-"""A worker inside somebody else's process: there at once, at work as soon as the store answers (C-17)."""
+"""A worker inside the application's process: it starts at once and works as soon as the store answers (C-17)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger("horae.worker")
 
 
 class Hosted:
-    """What ``app.start()`` starts and ``app.running()`` yields."""
+    """The worker that ``app.start()`` starts and ``app.running()`` yields."""
 
     def __init__(self, make: Callable[[], Worker], dice: Dice) -> None:
         self.worker: Worker | None = None
@@ -31,12 +31,12 @@ class Hosted:
 
     @property
     def trouble(self) -> str | None:
-        """Why this process is not fully at work: the store does not answer, or schedules are not in it yet."""
+        """Why the worker is not fully ready: the store does not answer, or lacks the schedules; None if it is."""
         return self._trouble if self.worker is None else self.worker.declared.trouble
 
     @property
     def counts(self) -> Counter[str]:
-        """How the runs of this process ended so far."""
+        """The number of runs of this process by outcome."""
         return Counter() if self.worker is None else self.worker.counts
 
     async def _live(self) -> None:
@@ -45,21 +45,21 @@ class Hosted:
                 self.worker = await self._thread.call(self._make)
             except (StoreUnavailable, StoreBusy, StoreFull) as problem:
                 if not self._backoff.failures:
-                    log.error("nothing runs yet, the store does not answer; trying on: %s", problem)
+                    log.error("the worker cannot start: the store does not answer; trying again: %s", problem)
                 self._trouble = str(problem)
                 await self._backoff.pause()
         self._thread.close()
         await self.worker.run()
 
     async def ready(self) -> None:
-        """Until the store has answered once, or the attempt has failed for good."""
+        """Wait until the store has answered or failed once; raise if the worker cannot start at all."""
         while self.worker is None and not self._task.done() and self._trouble is None:
             await asyncio.wait([self._task], timeout=0.01)
         if self._task.done():
             await self._task
 
     async def stop(self, grace: timedelta | None = None) -> None:
-        """Stop, in order: claim nothing more, wait up to the grace, cancel, give back."""
+        """Stop: claim nothing more, wait for attempts up to the grace, cancel the rest and release them."""
         if self.worker is None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -69,9 +69,9 @@ class Hosted:
         self.worker.stop()
         try:
             await asyncio.wait([self._task])
-        except asyncio.CancelledError:  # no time for an end in order: what runs is given back
+        except asyncio.CancelledError:  # no time for the grace: release what runs
             self._task.cancel()
             await asyncio.wait([self._task])
             raise
-        if not self._task.cancelled():  # else code that it ran interrupted it, which it has said
+        if not self._task.cancelled():  # if it was interrupted instead, it has logged that
             self._task.result()

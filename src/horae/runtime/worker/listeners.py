@@ -1,4 +1,4 @@
-"""Telling the outside what happened; a listener can never break a job, nor hold one up."""
+"""Call the application's listeners; a listener can neither fail a job nor delay one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from datetime import timedelta
 from typing import Any
 
 from horae.api.jobs.room import Job as PublicJob
-from horae.api.values import published
+from horae.api.values import to_public
 from horae.core.jobs.job import Job
 from horae.errors import DefinitionError
-from horae.runtime.worker.calls import Ended, Submit, call_through, here, is_generator_function
+from horae.runtime.worker.calls import Ended, Submit, call_here, call_through, is_generator_function
 from horae.runtime.worker.threads import Threads
 from horae.runtime.worker.tracebacks import error_line, loggable
 
@@ -25,14 +25,14 @@ log = logging.getLogger("horae.listeners")
 
 
 class JobExecutionListener:
-    """Derive from this to hear of the runs of scheduled jobs; every method is optional, sync or async.
+    """Derive from this to observe the runs of scheduled jobs; every method is optional, sync or async.
 
-    ``job_id`` is the id under which the job was declared; ``fire_time`` is the moment it was decided to run it, in
-    milliseconds since 1970, ``duration`` is in milliseconds.
+    ``job_id`` is the id under which the job was declared; ``fire_time`` is when the job was made, in milliseconds since
+    1970; ``duration`` is in milliseconds.
     """
 
     def on_start(self, job_id: str, fire_time: int) -> Awaitable[None] | None:
-        """Right before it runs."""
+        """Called right before a run."""
         return None
 
     def on_success(self, job_id: str, fire_time: int, duration: int) -> Awaitable[None] | None:
@@ -42,12 +42,12 @@ class JobExecutionListener:
         return None
 
     def on_skipped(self, job_id: str, fire_time: int) -> Awaitable[None] | None:
-        """The next occurrence has taken its place while somebody else held its lock."""
+        """Called for an occurrence that did not run: its lock was busy until the next occurrence was due."""
         return None
 
 
 class Listeners:
-    """Who wants to be told about what."""
+    """The listeners of an application."""
 
     def __init__(self) -> None:
         self.on_dead: list[DeadListener] = []
@@ -69,13 +69,13 @@ class Listeners:
                 await _call_listener(method, *facts)
 
     async def tell_dead(self, job: Job) -> None:
-        seen = published(PublicJob, job) if self.on_dead else None
+        seen = to_public(PublicJob, job) if self.on_dead else None
         for listener in list(self.on_dead):
             await _call_listener(listener, seen)
 
 
 class Teller:
-    """Tells listeners beside the work, one thing after another, so that a slow one delays only the news."""
+    """Call the listeners for dead jobs in order, beside the work, so that a slow listener delays no job."""
 
     def __init__(self, listeners: Listeners) -> None:
         self._listeners = listeners
@@ -96,24 +96,24 @@ class Teller:
         finally:
             self._telling = None
 
-    async def drained(self, limit: timedelta) -> None:
-        """Until everybody has been told, or the time is up."""
+    async def drain(self, limit: timedelta) -> None:
+        """Wait until every listener has been called, up to *limit*."""
         if self._telling is not None:
             _, late = await asyncio.wait([self._telling], timeout=limit.total_seconds())
             for task in late:
                 task.cancel()
-                log.warning("%d dead jobs could not be told to the listeners in time", len(self._waiting) + 1)
+                log.warning("listeners were not called for %d dead jobs: no time left", len(self._waiting) + 1)
 
 
 async def _call_listener(listener: Callable[..., Any], *facts: Any) -> None:
-    """A plain function runs in a thread of its own, because it may block; every listener has a time limit."""
+    """Call a listener with a time limit; a plain function runs in a thread of its own, because it may block."""
     thread = Threads(1, name="horae-listener")
     name = _name(listener)
 
     def in_thread(work: Callable[[], Ended]) -> Awaitable[Ended]:
         return asyncio.shield(thread.submit(work))
 
-    submit: Submit = here if inspect.iscoroutinefunction(listener) else in_thread
+    submit: Submit = call_here if inspect.iscoroutinefunction(listener) else in_thread
     problem: BaseException | None
     try:
         async with asyncio.timeout(TIME_LIMIT):

@@ -1,4 +1,4 @@
-"""Runs of a worker's own process that came from no queue: what its local timers fire (ALL_NODES)."""
+"""Run the jobs that local timers fire (ALL_NODES); they come from no queue."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ class LocalRuns:
     lease: timedelta
 
     async def fire(self, schedule: Schedule, fire_at: datetime) -> None:
-        """Run a schedule on this node; the run is recorded where the store answers."""
+        """Run a schedule on this node; record the run if the store answers."""
         handler = self.resolve(schedule.handler)
         if handler is None:
-            log.error("%s cannot run here: no code declares it", schedule.handler)
+            log.error("%s cannot run here: this process does not declare it", schedule.handler)
             return
-        job, is_recorded = await self._begun(schedule, fire_at)
+        job, is_recorded = await self._begin(schedule, fire_at)
         ctx = Context(job, self.port, self.declared.services)
         try:
             outcome = await self.declared.occurrences.run_local(ctx, lambda: self.executor.run(handler, ctx))
         except asyncio.CancelledError:  # from outside: the executor contains what the handler raises
             outcome = Outcome("cancelled", error="its worker shut down")
-            await self._ended(job, outcome, is_recorded)
+            await self._end(job, outcome, is_recorded)
             raise
-        await self._ended(job, outcome, is_recorded)
+        await self._end(job, outcome, is_recorded)
 
-    async def _begun(self, schedule: Schedule, fire_at: datetime) -> tuple[Job, bool]:
+    async def _begin(self, schedule: Schedule, fire_at: datetime) -> tuple[Job, bool]:
         stored = schedule if schedule.number else None
         try:
             job = await self.database.call(
@@ -66,11 +66,11 @@ class LocalRuns:
             )  # fmt: skip
         except StoreError as problem:
             log.warning("this run of %s is not recorded: %s", schedule.key, problem)
-            return _unrecorded(schedule, fire_at, self.world.clock.now(), self.node_id), False
+            return _make_unrecorded_job(schedule, fire_at, self.world.clock.now(), self.node_id), False
         self.renewer.hold([job])
         return job, True
 
-    async def _ended(self, job: Job, outcome: Outcome, is_recorded: bool) -> None:
+    async def _end(self, job: Job, outcome: Outcome, is_recorded: bool) -> None:
         if not is_recorded:
             return
         self.renewer.drop(job)
@@ -80,7 +80,7 @@ class LocalRuns:
             log.warning("the end of %s (%s) is not recorded: %s", job.id, job.handler, problem)
 
 
-def _unrecorded(schedule: Schedule, fire_at: datetime, now: datetime, node: str) -> Job:
+def _make_unrecorded_job(schedule: Schedule, fire_at: datetime, now: datetime, node: str) -> Job:
     return Job(
         number=0, handler=schedule.handler, payload=schedule.payload, state="running",
         queue=outside_runs.TRACKED_QUEUE, priority="medium", run_at=fire_at, planned_at=fire_at, created_at=now,

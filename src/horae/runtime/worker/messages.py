@@ -1,6 +1,6 @@
-"""What a worker and its child processes say to each other: one JSON object per line over a socket pair.
+"""Messages between a worker and its child processes: one JSON object per line over a socket pair.
 
-Never pickle: what arrives is data, whoever sent it.
+Never pickle: a message must not be able to run code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Message = dict[str, Any]
 
 
 class Channel:
-    """One end of the line; any thread may send, one receives."""
+    """One end of the socket pair; any thread may send, one thread receives."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
@@ -29,7 +29,7 @@ class Channel:
         self._sending = threading.Lock()
 
     def send(self, message: Message) -> bool:
-        """False when nobody listens any more."""
+        """Send a message; return False if the other side has ended."""
         line = json.dumps(message).encode() + b"\n"
         try:
             with self._sending:
@@ -39,18 +39,18 @@ class Channel:
         return True
 
     def receive(self) -> Message | None:
-        """The next message; None when the other side is gone."""
+        """Return the next message; None when the other side has ended."""
         try:
             line = self._lines.readline()
         except (OSError, ValueError):
             return None
         if not line.endswith(b"\n"):
-            return None  # cut off in the middle of a sentence
+            return None  # cut off in the middle of a message
         message: Message = json.loads(line)
         return message
 
     def hang_up(self) -> None:
-        """Both sides hear the end, also a thread of ours that is waiting for a message."""
+        """End the connection for both sides; this wakes a thread that waits for a message."""
         with suppress(OSError):
             self._end.shutdown(socket.SHUT_RDWR)
 

@@ -1,7 +1,7 @@
-"""What one worker counts of its own work: plain numbers, written by its loop and read by whoever looks.
+"""Counters and histograms of one worker: plain numbers, written by its loop and read from any thread.
 
-Counting must cost less than a microsecond for each job, watched or not: so no locks, no objects for each value, one
-look-up for each series. A reader in another thread may see a sum that is one value ahead of its buckets.
+Counting must cost less than a microsecond per job: so no locks, no objects per value, one lookup per series. A reader
+in another thread may see a sum that is one value ahead of its buckets.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from horae.ports import Clock
 
 DELAYS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 DURATIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
-NOT_RUN = frozenset({"snoozed", "skipped"})  # put off before or instead of running: their times would say nothing
+NOT_RUN = frozenset({"snoozed", "skipped"})  # the handler did not run to its end: a duration would mislead
 
 
 class Measures:
-    """Everything one worker counts; ``counts`` is how its runs ended, whatever their queue."""
+    """All metrics of one worker; ``counts`` is the number of its runs by outcome, over all queues."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -29,20 +29,20 @@ class Measures:
         self._ends: dict[tuple[str, str, str], int] = {}
         self._fires: Counter[str] = Counter()
 
-    # -- the worker writes ---------------------------------------------------------------------------------------
+    # -- counting ------------------------------------------------------------------------------------------------
 
-    def started(self, jobs: Sequence[Job], clock: Clock) -> float:
-        """A claim of one queue has come back, and all of it begins; when that was, on the monotonic clock."""
+    def count_started(self, jobs: Sequence[Job], clock: Clock) -> float:
+        """Count the start of the jobs of one claim; return the time of that on the monotonic clock."""
         buckets = self._delays.get(jobs[0].queue)
-        if buckets is None:  # a worker's queues are its settings: they need no bound
+        if buckets is None:  # no limit on series: the settings list the queues
             buckets = self._delays[jobs[0].queue] = Buckets(DELAYS)
         now = clock.now()
         for job in jobs:
             buckets.add((now - job.run_at).total_seconds())
         return clock.monotonic()
 
-    def ran(self, job: Job, ending: str, seconds: float) -> None:
-        """An attempt is over; whether its ending is accepted is another question."""
+    def count_duration(self, job: Job, ending: str, seconds: float) -> None:
+        """Count the duration of an attempt that has ended, whether or not its outcome will be accepted."""
         if ending in NOT_RUN:
             return
         buckets = self._durations.get((job.queue, job.handler))
@@ -51,8 +51,8 @@ class Measures:
             buckets = self._durations.get(labels) or self._durations.setdefault(labels, Buckets(DURATIONS))
         buckets.add(seconds)
 
-    def ended(self, job: Job, ending: str) -> None:
-        """An ending was accepted; or it was ``stale``, or the lease was ``lost`` before there was one."""
+    def count_ended(self, job: Job, ending: str) -> None:
+        """Count an accepted outcome; ``stale`` for a refused one, ``lost`` for a lost lease."""
         self.counts[ending] += 1
         key = (job.queue, job.handler, ending)
         if key in self._ends:
@@ -61,11 +61,11 @@ class Measures:
             key = (*_labels({labels[:2] for labels in self._ends}, job), ending)
             self._ends[key] = self._ends.get(key, 0) + 1
 
-    def fired(self, firing: Firing, _: Sequence[str]) -> None:
+    def count_fired(self, firing: Firing, _: Sequence[str]) -> None:
         for fire in firing.fires:
             self._fires[fire.verdict] += fire.count
 
-    # -- somebody looks ------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------
 
     def families(self) -> list[Family]:
         ends = list(self._ends.items())
@@ -99,6 +99,6 @@ class Measures:
 
 
 def _labels(known: Collection[tuple[str, str]], job: Job) -> tuple[str, str]:
-    """The labels of a new series: its own while there is room, else those that all further ones share."""
+    """Return the labels of a new series: its own, or beyond the limit of series the shared ones."""
     labels = (job.queue, job.handler)
     return labels if labels in known or len(known) < MOST else (OTHER, OTHER)

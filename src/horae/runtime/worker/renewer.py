@@ -1,4 +1,4 @@
-"""Keeping leases alive, from a thread of its own.
+"""Renew leases from a thread of its own.
 
 A handler that blocks the event loop keeps its lease, because this thread does not depend on the loop; a process
 that is paused loses it, because this thread is paused with it. Only jobs held longer than a third of the lease
@@ -22,7 +22,7 @@ OnStop = Callable[[Job, str], None]  # the job, and "lost" or "cancelled"
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A leased job, and when (monotonic) its lease was last known to be ours."""
+    """A leased job, and when (monotonic) its lease was last confirmed."""
 
     job: Job
     since: float
@@ -30,6 +30,8 @@ class _Held:
 
 
 class Renewer(threading.Thread):
+    """Renew the leases of one worker; call *on_stop* for jobs that are lost or cancelled."""
+
     def __init__(self, source: JobSource, clock: Clock, lease: timedelta, on_stop: OnStop) -> None:
         super().__init__(name="horae-renew", daemon=True)
         self._source = source
@@ -55,14 +57,14 @@ class Renewer(threading.Thread):
             self.round()
 
     def round(self) -> None:
-        """One step that cannot fail: without this thread every lease would be lost."""
+        """Run one step and catch every error: without this thread every lease would be lost."""
         try:
             self.step()
         except Exception:
             log.exception("leases could not be renewed; trying again")
 
     def step(self) -> None:
-        """Renew what has been held for a third of the lease; tell the worker what it has lost."""
+        """Renew the jobs held for a third of the lease; report lost and cancelled ones to the worker."""
         now = self._clock.monotonic()
         old = now - renewal_pause(self._lease).total_seconds() * 0.95
         with self._lock:
@@ -72,7 +74,7 @@ class Renewer(threading.Thread):
         try:
             answer = self._source.renew([Lease(*key) for key in due], lease=self._lease)
         except Exception as problem:
-            log.warning("%d leases could not be renewed: %r", len(due), problem)
+            log.warning("%d leases could not be renewed; trying again: %r", len(due), problem)
             self.expire()
             return
         newest = dict(sorted(due))  # of two attempts at one job only the newer can still be held
@@ -89,7 +91,7 @@ class Renewer(threading.Thread):
                 self._on_stop(job, "cancelled")
 
     def expire(self) -> None:
-        """While the store is silent we still know when our own lease has run out."""
+        """Report the leases as lost that have run out by the local clock, while the store does not answer."""
         now = self._clock.monotonic()
         with self._lock:
             over = [key for key, each in self._held.items() if now - each.since > self._lease.total_seconds()]
@@ -97,7 +99,7 @@ class Renewer(threading.Thread):
             self._lose(key)
 
     def end(self) -> None:
-        """Renew nothing any more, without waiting for a renewal that is under way."""
+        """Stop renewing, without waiting for a renewal under way."""
         self._ended.set()
 
     def _lose(self, key: tuple[int, int]) -> None:

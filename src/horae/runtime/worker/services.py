@@ -1,8 +1,8 @@
-"""What handlers depend on, found by type.
+"""Dependencies of handlers, by type.
 
 An application provides a value or a factory for a type; a job asks for it by annotation or with ``ctx.get(Type)``.
-What is made for the application lives until it stops, what is made for a run ends with the run. Nothing is guessed:
-only types somebody provided, the context, and loggers can be had.
+Shared dependencies live until the application stops, those made for a run end with the run. Nothing is guessed: only
+provided types, the context, and loggers can be asked for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOGGERS: tuple[type, ...] = (logging.Logger, logging.LoggerAdapter)
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """One parameter that wants to be filled."""
+    """A parameter to be filled with a dependency."""
 
     name: str
     kind: Any
@@ -33,18 +33,18 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """How a thing of one type is had."""
+    """How the dependency of one type is made."""
 
     kind: Any
     make: Callable[..., Any]
     wishes: tuple[Wish, ...]
     is_async: bool = False
     per_run: bool = False
-    yields: bool = False  # a generator: what follows its yield cleans up
+    yields: bool = False  # a generator: the code after its yield cleans up
 
 
 class Services:
-    """All that an application provides."""
+    """All dependencies that an application provides."""
 
     def __init__(self) -> None:
         self._providers: dict[Any, Provider] = {}
@@ -78,13 +78,13 @@ class Services:
         return self._providers.get(kind)
 
     def scope(self, given: Mapping[Any, Any]) -> Scope:
-        """What one run may ask for; *given* are the things only it has."""
+        """Return the dependencies of one run; *given* are values of this run alone, by type."""
         return Scope(self, given)
 
     def problems(
         self, wishes: tuple[Wish, ...], given: tuple[type, ...], *, sync: bool, path: tuple[Any, ...] = ()
     ) -> Iterator[str]:
-        """Why these wishes cannot be fulfilled, each as a sentence that says what to do."""
+        """Yield a sentence for each parameter that cannot be filled: what is wrong and what to do."""
         for wish in wishes:
             if wish.optional or _is_logger(wish.kind) or wish.kind in given:
                 continue
@@ -94,24 +94,24 @@ class Services:
                 yield f"nothing provides its {wish.name}: {name}; add app.provide({name}, …)"
             elif wish.kind in path:
                 circle = " → ".join(_name(kind) for kind in (*path[path.index(wish.kind) :], wish.kind))
-                yield f"its dependencies need each other in a circle: {circle}; let one of them be made later"
+                yield f"its dependencies need each other in a circle: {circle}; make one of them without the other"
             elif sync and provider.is_async and provider.per_run:
                 yield f"its {_name(wish.kind)} comes from an async factory; make run an async function"
             else:
                 within = given if provider.per_run else ()
                 yield from self.problems(provider.wishes, within, sync=sync, path=(*path, wish.kind))
 
-    # -- what lives as long as the application -------------------------------------------------------------------
+    # -- shared by all runs --------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Make the things of async factories now, so that plain functions can ask for them too."""
+        """Call the async factories now, so that plain functions can use their values too."""
         self._users += 1
         for provider in list(self._providers.values()):
             if provider.is_async and not provider.per_run:
                 await self.shared_async(provider)
 
     async def close(self) -> None:
-        """End what was made, once the last who opened has closed."""
+        """Close the shared dependencies; with several users, only the last one to close does."""
         self._users -= 1
         if self._users <= 0:
             self._users = 0
@@ -120,7 +120,7 @@ class Services:
             await endings.aclose()
 
     def shared(self, provider: Provider) -> Any:
-        """The application's one thing of that type, made when it is first asked for."""
+        """Return the shared dependency of a type, made at the first call."""
         with self._making:
             if provider.kind not in self._made:
                 if provider.is_async:
@@ -134,11 +134,11 @@ class Services:
             return self.shared(provider)
         made = provider.make(**await Scope(self, {}).fill_async(provider.wishes, _place(provider.make)))
         made = await self._endings.enter_async_context(made) if provider.yields else await made
-        return self._made.setdefault(provider.kind, made)  # two may have been at it; both end with the application
+        return self._made.setdefault(provider.kind, made)  # two tasks may have made one each; both are closed
 
 
 class Scope:
-    """The things of one run; whatever was made for it ends with it, the last first."""
+    """The dependencies of one run; those made for it are closed with it, in reverse order."""
 
     def __init__(self, services: Services, given: Mapping[Any, Any]) -> None:
         self._services = services
@@ -147,7 +147,7 @@ class Scope:
         self._async_endings = AsyncExitStack()
 
     def get(self, kind: type[T]) -> T:
-        """The thing of that type."""
+        """Return the dependency of a type."""
         provider = self._known(kind)
         if provider is None:
             return cast(T, self._values[kind])
@@ -160,7 +160,7 @@ class Scope:
         return cast(T, made)
 
     async def get_async(self, kind: type[T]) -> T:
-        """The same, also where the factory is async."""
+        """Return the dependency of a type, also from an async factory."""
         provider = self._known(kind)
         if provider is None or (provider.per_run and not provider.is_async):
             return self.get(kind)
@@ -172,7 +172,7 @@ class Scope:
         return cast(T, made)
 
     def build(self, kind: Callable[..., T]) -> T:
-        """A fresh instance, its constructor's parameters filled by their annotations."""
+        """Make an instance; fill its constructor's parameters by their annotations."""
         return kind(**self.fill(wishes_of(kind, _name(kind)), _place(kind)))
 
     async def build_async(self, kind: Callable[..., T]) -> T:
@@ -194,7 +194,7 @@ class Scope:
         return known or not wish.optional
 
     def _known(self, kind: Any) -> Provider | None:
-        """The provider to ask; None where the thing is already here."""
+        """Return the provider of a type; None if this run already has the value."""
         if kind in self._values:
             return None
         provider = self._services.provider(kind)
@@ -203,7 +203,7 @@ class Scope:
         return provider
 
     def close(self) -> None:
-        """From a plain function's thread; what an async factory made is ended by :meth:`aclose`."""
+        """Close what plain factories made, from a function's thread; :meth:`aclose` also closes the async ones."""
         self._endings.close()
 
     async def aclose(self) -> None:
@@ -214,10 +214,10 @@ class Scope:
 
 
 def wishes_of(made: Callable[..., Any], who: str) -> tuple[Wish, ...]:
-    """Which parameters want to be filled; one that cannot be is refused."""
+    """Return the parameters to fill; refuse a required one without an annotation."""
     try:
         parameters = inspect.signature(made).parameters.values()
-    except ValueError:  # a builtin class without a signature takes nothing we could give
+    except ValueError:  # a builtin class without a signature has no parameters to fill
         return ()
     wishes = []
     for parameter in parameters:
@@ -257,5 +257,5 @@ def _name(kind: Any) -> str:
 
 
 def _place(made: Any) -> str:
-    """The full name of a class or function: the name of the logger that it gets (S3-14)."""
+    """Return the full name of a class or function, which is the name of its logger (S3-14)."""
     return f"{getattr(made, '__module__', 'horae.services')}.{_name(made)}"

@@ -1,4 +1,4 @@
-"""How a worker serves."""
+"""Settings of a worker."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from horae.runtime.chores.janitor import Chore
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """How a worker serves."""
+    """Queues, limits and switches of one worker."""
 
     queues: Mapping[str, int] = field(default_factory=lambda: {"default": SLOTS})
     lease: timedelta = timedelta(seconds=30)
     grace: timedelta = timedelta(seconds=30)
-    cancel_grace: timedelta = timedelta(seconds=6)  # for what has been cancelled to end, before it is given back
+    cancel_grace: timedelta = timedelta(seconds=6)  # for cancelled attempts to end, before they are released
     look_every: timedelta = timedelta(seconds=60)
-    batch: int = 500  # jobs of one queue in one claim, at most
+    batch: int = 500  # most jobs of one queue in one claim
     version: str = ""
     fault: str = ""
-    retention: Retention | None = None  # None: as the application says
+    retention: Retention | None = None  # None: that of the application
     rates: Mapping[str, Limiter] = field(default_factory=dict)  # how often jobs of a queue may start
     chores: tuple[Chore, ...] = ()
     fires: bool = True  # whether it turns due schedules into jobs
-    cleans: bool = True  # whether it deletes what has been kept long enough, and does chores
+    cleans: bool = True  # whether it deletes old rows and runs chores
 
     def __post_init__(self) -> None:
         for queue in self.queues:

@@ -1,8 +1,8 @@
-"""Endings, written in natural batches: while one batch is being committed, the next one gathers.
+"""Write outcomes to the store in batches: while one batch is being committed, the next one collects.
 
-No timer, so nothing waits when the worker is idle; under load the batches fill by themselves. When the store does
-not answer, the endings are kept and tried again until it does. Endings whose rows somebody has locked are tried again
-in a line of their own, so that the others need not wait for them.
+There is no timer, so an idle worker writes at once, and under load the batches fill by themselves. While the store does
+not answer, outcomes are kept and retried. Outcomes whose rows another transaction has locked are retried in a line of
+their own, so that the others need not wait for them.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from horae.runtime.worker.faults import Faults
 from horae.runtime.worker.tracebacks import error_line
 
 MAX_BATCH = 500
-MAX_WAITS = 2  # endings of one batch that may each wait for a locked row
-# The trouble of the store or the service, not the ending's:
+MAX_WAITS = 2  # outcomes of one batch that may each wait for a locked row
+# Errors of the store or the service, not of an outcome:
 AWAY = (StoreUnavailable, StoreBusy, StoreFull, SchemaMissing, SchemaTooNew, ServiceUnavailable)
 log = logging.getLogger("horae.worker")
 Batch = list[tuple[Job, Outcome]]
-Changes = dict[str, Change | None]  # by the id of the job; None when its ending came too late
+Changes = dict[str, Change | None]  # by job id; None if the outcome was refused because the lease was lost
 Settled = Callable[[Job, Outcome, Change | None], None]
 
 
 class Line:
-    """Endings waiting to be written, and the task that writes them, batch after batch.
+    """Outcomes waiting to be written, and the task that writes them batch by batch.
 
-    That task goes on although somebody cancels it, as asyncio does with all tasks when it is interrupted: a batch is
-    kept until its answer is known.
+    If the task is cancelled, as asyncio does with all tasks on Ctrl-C, it is started again: a batch is kept until the
+    store's answer is known.
     """
 
     def __init__(self, size: int, write: Callable[[Line], Awaitable[Batch]], dice: Dice, aside: Line | None = None):
-        self.batch: Batch = []  # what is being written
+        self.batch: Batch = []  # the batch being written
         self.commit: tuple[Batch, asyncio.Future[Changes]] | None = None  # under way in a thread
         self.backoff = Backoff(dice)
         self._waiting: Batch = []
         self._size = size
-        self._write = write  # returns what could not be written now
-        self._aside = aside  # where locked endings are tried again
+        self._write = write  # returns the outcomes that could not be written now
+        self._aside = aside  # the line that retries outcomes of locked rows
         self._task: asyncio.Task[None] | None = None
-        self._gave_up = False  # the time for writing is over
+        self._gave_up = False  # the worker ends: do not start the task again
 
     @property
     def pending(self) -> Batch:
@@ -81,8 +81,8 @@ class Line:
                 self.batch, self._waiting = self._waiting[: self._size], self._waiting[self._size :]
             left = await self._write(self)
             tried, self.batch = len(self.batch), []
-            if len(left) == tried:  # nothing could be written: the store is away
-                first = MAX_WAITS + 1  # or the first few are locked: begin with others next time
+            if len(left) == tried:  # nothing could be written: the store does not answer,
+                first = MAX_WAITS + 1  # or the first rows are locked: begin with others next time
                 self._waiting = left[first:] + self._waiting + left[:first]
                 await self.backoff.pause()
             else:
@@ -91,7 +91,7 @@ class Line:
 
 
 class Settler:
-    """Takes endings from handlers and tells, after the commit, whether each was accepted."""
+    """Take outcomes of attempts, write them, and report after the commit whether each was accepted."""
 
     def __init__(
         self, source: JobSource, dice: Dice, database: DatabaseThreads, settled: Settled, faults: Faults
@@ -108,11 +108,11 @@ class Settler:
 
     @property
     def pending(self) -> Batch:
-        """What has been handed in and is not known to be written."""
+        """The outcomes that are not known to be written."""
         return [ending for line in self._lines for ending in line.pending]
 
-    async def drained(self, limit: timedelta) -> bool:
-        """Wait until everything handed in has been written; false when the store did not come back in time."""
+    async def drain(self, limit: timedelta) -> bool:
+        """Wait until all outcomes are written; return False if the store did not answer in time."""
         try:
             async with asyncio.timeout(limit.total_seconds()):
                 while tasks := [line.go_on() for line in self._lines if line.pending]:
@@ -124,7 +124,7 @@ class Settler:
         return True
 
     async def _write_and_tell(self, line: Line) -> Batch:
-        """Write a batch and report what was written; return what could not be written now."""
+        """Write a batch and report each written outcome; return those that could not be written now."""
         changes = await self._write(line, line.batch)
         for job, outcome in line.batch:
             if job.id in changes:
@@ -134,19 +134,19 @@ class Settler:
     def _tell(self, job: Job, outcome: Outcome, change: Change | None) -> None:
         try:
             self._settled(job, outcome, change)
-        except Exception:  # one bad listener must not keep the other endings from being written
-            log.exception("the ending of %s is written, but could not be told", job.id)
+        except Exception:  # an error in one report must not keep other outcomes from being written
+            log.exception("the outcome of %s is written, but reporting it failed", job.id)
 
     async def _write(self, line: Line, batch: Batch) -> Changes:
-        """Write a batch; an ending missing from the answer could not be written now and is tried again."""
+        """Write a batch; an outcome missing from the answer could not be written now and is retried."""
         self._faults.at("settle.before")
         try:
-            changes = await self._committed(line, batch)
+            changes = await self._commit(line, batch)
         except AWAY as problem:
             if isinstance(problem, StoreBusy) and len(batch) > 1:
                 return await self._one_by_one(line, batch)  # one row may be locked; the others need not wait for it
             if not line.backoff.failures:
-                log.warning("%d endings wait for the store: %s", len(batch), problem)
+                log.warning("%d outcomes wait until the store answers: %s", len(batch), problem)
             return {}
         except Exception as problem:
             if len(batch) > 1:
@@ -155,8 +155,8 @@ class Settler:
         self._faults.at("settle.after")
         return changes
 
-    async def _committed(self, line: Line, batch: Batch) -> Changes:
-        """Write a batch. Who is cancelled meanwhile finds its answer again, instead of being told that it came late."""
+    async def _commit(self, line: Line, batch: Batch) -> Changes:
+        """Write a batch. After a cancellation the same commit is awaited again: written twice, it would be refused."""
         if line.commit is None or line.commit[0] is not batch:
             line.commit = batch, self._database.submit(lambda: self._source.settle(batch))
         answer = line.commit[1]
@@ -167,34 +167,34 @@ class Settler:
                 line.commit = None
 
     async def _one_by_one(self, line: Line, batch: Batch) -> Changes:
-        """An ending the store refuses must not take its neighbours with it."""
+        """Write the outcomes of a batch one at a time, because one that the store refuses fails the whole batch."""
         changes: Changes = {}
         waited = 0
         for ending in batch:
             written = await self._write(line, [ending])
             waited += not written
             if waited > MAX_WAITS:
-                break  # not single rows: the store as a whole is busy
+                break  # the whole store is busy, not single rows
             changes |= written
         return changes
 
     async def _as_failure(self, job: Job, outcome: Outcome, problem: Exception) -> Changes:
-        """Store an ending that the store refuses in another form; silence would only repeat the job.
+        """Store an outcome that the store refuses in a simpler form; without any outcome the job would run again.
 
-        What ran is told as having run: a success goes without its result first. Whatever else cannot be stored is a
-        failure that says so.
+        A success is stored without its result first, because its work has been done. Anything else becomes a failure
+        that names the problem.
         """
         why = error_line(problem)
         log.error(
-            "the ending of %s cannot be stored as it is: %s", job.id, why, exc_info=problem, extra=job_fields(job)
+            "the outcome of %s cannot be stored as it is: %s", job.id, why, exc_info=problem, extra=job_fields(job)
         )
-        forms = [Outcome("failed", error=truncate(f"its ending ({outcome.ending}) could not be stored: {why}"))]
+        forms = [Outcome("failed", error=truncate(f"its outcome ({outcome.ending}) could not be stored: {why}"))]
         if outcome.ending == "succeeded":
             forms.insert(0, Outcome("succeeded", error=truncate(not_kept(why))))
         for form in forms:
             try:
                 return await self._database.call(partial(self._source.settle, [(job, form)]))
             except Exception:
-                log.exception("nor can %s of %s", form.ending, job.id, extra=job_fields(job))
-        log.error("the lease of %s will run out", job.id, extra=job_fields(job))
+                log.exception("outcome %s of %s cannot be stored either", form.ending, job.id, extra=job_fields(job))
+        log.error("%s has no stored outcome; it runs again when its lease expires", job.id, extra=job_fields(job))
         return {job.id: None}

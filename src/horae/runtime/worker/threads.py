@@ -1,6 +1,6 @@
 """Threads for handlers that are plain functions.
 
-Daemon threads, because a handler that never ends must not keep the whole process from ending.
+They are daemon threads, because a handler that never ends must not keep the process from ending.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Work = tuple[asyncio.Future[Any], contextvars.Context, Callable[[], Any]]
 
 
 class Threads:
-    """A pool that grows up to *count* and never has to be joined."""
+    """A pool of up to *count* threads that never has to be joined."""
 
     def __init__(self, count: int, name: str = "horae-job") -> None:
         self._count = max(1, count)
@@ -28,11 +28,11 @@ class Threads:
         self._lock = threading.Lock()
 
     def submit(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Run *work* in a thread; the answer belongs to the running loop."""
+        """Run *work* in a thread; return a future of the running loop."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         with self._lock:
             if self._closed:
-                raise RuntimeError("these threads have been closed")
+                raise RuntimeError("this pool of threads is closed")
             grow = self._idle <= 0 and self._started < self._count
             if grow:
                 self._started += 1
@@ -45,7 +45,7 @@ class Threads:
         return future
 
     def give_up_one(self) -> None:
-        """One thread may never come back; another may take its place."""
+        """Allow one more thread, in place of one that may never finish."""
         with self._lock:
             self._count += 1
 
@@ -62,7 +62,7 @@ class Threads:
             del task, future, context, work, result, problem  # an idle thread keeps nothing alive
 
     def close(self) -> None:
-        """Idle threads end; busy ones after what they are doing."""
+        """End idle threads now, and busy ones after their current work."""
         with self._lock:
             started, self._closed = (0 if self._closed else self._started), True
         for _ in range(started):
@@ -84,5 +84,5 @@ def _answer(future: asyncio.Future[Any], result: Any, problem: BaseException | N
     if not loop.is_closed():
         try:
             loop.call_soon_threadsafe(set_answer)
-        except RuntimeError:  # closed in between: nobody waits any more
+        except RuntimeError:  # the loop was closed in between: no task waits for the result
             return

@@ -1,8 +1,7 @@
-"""Local timers: jobs that every node runs for itself (``mode="ALL_NODES"``).
+"""Local timers for jobs that every node runs by itself (``mode="ALL_NODES"``).
 
-Each job has a coroutine that sleeps until the next fire, runs it, and only then looks for the one after that, so a
-job never overlaps itself on a node. A timer touches no lock and needs no store; what a node missed while it was down
-is not made up for.
+Each job has a coroutine that sleeps until the next fire, runs it, and only then computes the following one, so a job
+never overlaps itself on a node. A timer takes no lock and needs no store; fires missed while a node was down are lost.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from horae.ports import World
 from horae.runtime.loop import Alarm
 
 log = logging.getLogger("horae.scheduler")
-LONG = timedelta(hours=1)  # a far fire is looked at again now and then, in case the clock was set
+LONG = timedelta(hours=1)  # longest sleep: the clock may be set meanwhile
 LAST_WORDS = 5.0  # seconds for a cancelled run to end
 Fire = Callable[[Schedule, datetime], Awaitable[None]]
 TIMING = ("kind", "expression", "zone", "day_match", "gap", "fold", "lenient", "anchor", "initial_delay", "jitter",
@@ -36,14 +35,14 @@ class Timers:
         self._timers: dict[str, Timer] = {}
 
     def set(self, schedules: Iterable[Schedule]) -> None:
-        """Arm a timer for each; known ones follow the change, others end after what they are running."""
+        """Set a timer for each schedule; change known ones, and end the others after their current run."""
         wanted = {schedule.key: schedule for schedule in schedules if schedule.mode == "ALL_NODES"}
         for key in [key for key in self._timers if key not in wanted]:
             self._timers.pop(key).stop()
         for key, schedule in wanted.items():
             try:
                 self._arm(key, schedule)
-            except InvalidInput as problem:  # its zone is unknown here; the others go on
+            except InvalidInput as problem:  # its zone is unknown on this host; other timers are not affected
                 log.error("%s cannot run on this node: %s", key, problem)
 
     def _arm(self, key: str, schedule: Schedule) -> None:
@@ -58,7 +57,7 @@ class Timers:
         return {key: timer.due_at for key, timer in self._timers.items()}
 
     async def stop(self, grace: timedelta) -> None:
-        """No more fires; wait for what runs, up to the grace, then cancel it."""
+        """Stop all timers; wait for their runs up to the grace, then cancel them."""
         timers, self._timers = list(self._timers.values()), {}
         for timer in timers:
             timer.stop()
@@ -70,7 +69,7 @@ class Timers:
         finally:
             for task in tasks:
                 task.cancel()
-        await asyncio.wait(tasks, timeout=LAST_WORDS)  # the store, to which each tells its end, may be silent
+        await asyncio.wait(tasks, timeout=LAST_WORDS)  # recording their end may hang in the store
 
 
 class Timer:
@@ -82,13 +81,13 @@ class Timer:
         self._alarm = Alarm(world.clock)
         self._stopping = False
         self._armed_at = world.clock.now()
-        self._schedule = self._anchored(schedule)
+        self._schedule = self._anchor(schedule)
         self.task: asyncio.Task[None] | None = None
         self.due_at: datetime | None = self._with_jitter(self._first())
 
     def change(self, schedule: Schedule) -> None:
-        """Go on by another rule; a change that does not touch the timing keeps the rhythm."""
-        before, self._schedule = self._schedule, self._anchored(schedule)
+        """Follow a changed schedule; keep the next fire if the timing is the same."""
+        before, self._schedule = self._schedule, self._anchor(schedule)
         other = any(getattr(before, field) != getattr(self._schedule, field) for field in TIMING)
         if other or (self._schedule.is_active and not before.is_active):
             self.due_at = self._with_jitter(next_fire(self._schedule, self._world.clock.now()))
@@ -110,11 +109,11 @@ class Timer:
         try:
             await self._fire(self._schedule, due)
         except Exception:
-            log.exception("the local run of %s broke off; its timer goes on", self._schedule.key)
+            log.exception("the local run of %s failed; its timer goes on", self._schedule.key)
         self.due_at = self._with_jitter(next_fire(self._schedule, self._world.clock.now()))
 
-    def _anchored(self, schedule: Schedule) -> Schedule:
-        """An interval counts from when this node began, as document 003 wants it."""
+    def _anchor(self, schedule: Schedule) -> Schedule:
+        """Let an interval count from the start of this node, as document 003 requires."""
         return replace(schedule, starts_at=schedule.starts_at or self._armed_at)
 
     def _first(self) -> datetime | None:

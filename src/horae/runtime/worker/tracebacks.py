@@ -1,7 +1,7 @@
-"""Errors as text: whatever an exception does when it is asked for its text, there is some to show.
+"""Render exceptions as text, even those whose ``__str__`` fails.
 
-Frames of our own around a handler say nothing about its failure and are left out; where no other code took part, the
-error is ours, and everything is kept.
+Horae's own frames above a handler say nothing about its failure and are left out. If all frames are Horae's, the error
+is an internal one, and all are kept.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ LONGEST_LINE = 5_000  # characters: the traceback below it must fit into what is
 
 
 class Reported(Exception):
-    """A failure that happened in another process; its text is all there is to tell."""
+    """A failure in another process, of which only the text is known."""
 
 
 def error_line(problem: BaseException) -> str:
-    """Return ``Type: text``, whatever the exception does when it is asked for its text."""
+    """Return ``Type: text``, even if the exception's ``__str__`` fails."""
     name = "error"
     try:
         name = str(type(problem).__name__)
         text = str(problem)
-    except BaseException:  # also SystemExit: an error that ends the process when it is printed
+    except BaseException:  # BaseException: `__str__` may even raise SystemExit
         text = "(its text cannot be shown)"
     return truncate(f"{name}: {text}", LONGEST_LINE)
 
 
 def error_text(problem: BaseException) -> str:
-    """Return ``Type: text`` first, because people read one line, then where it happened."""
+    """Return ``Type: text`` on the first line, then the traceback."""
     if isinstance(problem, Reported):
         return truncate(str(problem))
-    if isinstance(problem, HandlerFailed):  # said on purpose, to whoever owns the job: our files are not their business
+    if isinstance(problem, HandlerFailed):  # meant for the job's owner, whom Horae's files do not concern
         return error_line(problem)
     return truncate(f"{error_line(problem)}\n\n{trace_of(problem)}")
 
 
 def trace_of(problem: BaseException) -> str:
-    """Return the traceback, without our own frames above those of the application."""
+    """Return the traceback without Horae's frames above those of the application."""
     try:
         summary = traceback.TracebackException.from_exception(problem)
         _leave_us_out(summary)
@@ -52,9 +52,9 @@ def trace_of(problem: BaseException) -> str:
 
 
 def loggable(problem: BaseException | None) -> BaseException | None:
-    """Return what to log as ``exc_info``: the exception itself, unless a logger would stumble over its text.
+    """Return the exception to log as ``exc_info``; None if it cannot be printed or its traceback is of no use.
 
-    What was said on purpose, or in another process, has no traceback worth a look.
+    The latter are errors raised on purpose and failures in another process.
     """
     if problem is None or problem.__traceback__ is None or isinstance(problem, HandlerFailed | Reported):
         return None
@@ -64,10 +64,10 @@ def loggable(problem: BaseException | None) -> BaseException | None:
 def for_log(
     problem: BaseException | None, error: str | None, *, is_logged: bool = False
 ) -> tuple[str, BaseException | None]:
-    """Return what a line of the log says of a failure, and the exception to show below it.
+    """Return the text of a log line about a failure, and the exception to print below it.
 
-    Where there is no exception to show, the whole text is said: it may hold the traceback of another process. With
-    *is_logged* another line has said all that already.
+    Without an exception the whole text is logged: it may hold the traceback of another process. With *is_logged*
+    another line has the details already.
     """
     text = error or ""
     shows = loggable(problem)
@@ -75,7 +75,7 @@ def for_log(
 
 
 def without_our_frames(problem: BaseException) -> BaseException:
-    """Let the traceback of an exception begin where the application's code does."""
+    """Remove Horae's frames from the beginning of an exception's traceback."""
     trace = problem.__traceback__
     while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
@@ -83,7 +83,7 @@ def without_our_frames(problem: BaseException) -> BaseException:
 
 
 def is_printable(problem: BaseException) -> bool:
-    """Return whether listeners, tracers and loggers can be trusted with an exception, and with those behind it."""
+    """Return whether an exception, its causes and contexts can be printed by listeners, tracers and loggers."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [problem]
     try:
@@ -107,7 +107,7 @@ def _leave_us_out(summary: traceback.TracebackException) -> None:
         if each is None or id(each) in seen:
             continue
         seen.add(id(each))
-        kept = next((place for place, frame in enumerate(each.stack) if not _is_ours(frame.filename)), 0)
+        kept = next((index for index, frame in enumerate(each.stack) if not _is_ours(frame.filename)), 0)
         del each.stack[:kept]
         waiting += [each.__cause__, each.__context__, *(each.exceptions or ())]
 

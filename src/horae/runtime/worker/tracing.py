@@ -1,4 +1,4 @@
-"""Handlers inside spans, where somebody traces; where nobody does, nothing stands between worker and handler."""
+"""Run handlers inside spans where tracing is on; without it the executor is used as it is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from horae.runtime.worker.executor import Executor, Handler
 
 
 class Traced:
-    """Runs a handler as an executor does, and tells the tracer about it."""
+    """Run a handler with an executor, inside a span."""
 
     def __init__(self, executor: Executor, tracing: Tracing) -> None:
         self._executor, self._tracing = executor, tracing
@@ -25,5 +25,5 @@ class Traced:
             return outcome
 
 
-def traced(executor: Executor, tracing: Tracing | None) -> Executor | Traced:
+def with_tracing(executor: Executor, tracing: Tracing | None) -> Executor | Traced:
     return executor if tracing is None else Traced(executor, tracing)

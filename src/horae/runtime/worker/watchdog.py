@@ -1,8 +1,8 @@
-"""Tells who blocks the event loop.
+"""Log which code blocks the event loop.
 
-An async handler that computes or calls something blocking stops everything else on its loop. Leases survive that,
-because they are renewed elsewhere; other jobs wait. This thread asks the loop for a sign of life and, when none
-comes, says once which line is being executed.
+An async handler that computes or makes a blocking call stops everything else on its loop. Leases survive that, because
+another thread renews them; other jobs wait. This thread pings the loop and, if no answer comes, logs once which line
+is being executed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ LONGEST = timedelta(seconds=1)
 
 
 class Watchdog(threading.Thread):
-    """Made and started on the loop it watches; *is_busy* says whether there is anything to watch.
+    """Watch the loop on which it is made and started; *is_busy* returns whether there are jobs to watch for.
 
-    *also* is called in the same rhythm, for checks that must wait neither for the loop nor for the store.
+    *also* is called in the same interval, for checks that must depend neither on the loop nor on the store.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class Watchdog(threading.Thread):
             self._also()
 
     def step(self) -> None:
-        """Ask for a sign of life, or, when the last one is overdue, say who is in the way."""
+        """Ping the loop, or, if the last answer is overdue, log which code blocks it."""
         now = self._clock.monotonic()
         paused, self._stepped_at = now - self._stepped_at > self._limit * 2, now
         asked_at = self._asked_at
         if asked_at is None:
             if self._is_busy():
                 self._ask(now)
-        elif paused:  # the whole process stood still, so the loop is not to blame
+        elif paused:  # the whole process was suspended: the loop is not blocked
             self._asked_at = now
         elif now - asked_at > self._limit and not self._barked:
             self._barked = True
@@ -65,7 +65,7 @@ class Watchdog(threading.Thread):
 
     def _ask(self, now: float) -> None:
         self._asked_at, self._barked = now, False
-        with suppress(RuntimeError):  # a loop that has ended blocks nobody
+        with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._answered)
 
     def _answered(self) -> None:

@@ -1,11 +1,11 @@
-"""The worker: claim what is due, run it, settle it.
+"""The worker: claim due jobs, run them, settle them.
 
-It claims no more than it has free slots, sleeps exactly until the next due instant, and is woken by hints. A slot is
-free again only after its job's ending has been committed.
+It claims no more jobs than it has free slots, sleeps until the next due instant, and is woken by hints. A slot is free
+again only after its job's outcome has been committed.
 
-Stopping, in this order: claim nothing more; wait for what runs, up to the grace; cancel it; give the leases back, so
-that nobody has to wait for them to run out; stop renewing last. A worker whose own task is cancelled, as asyncio does
-with all tasks when it is interrupted, does the same without waiting for what runs.
+To stop, it claims nothing more, waits for running attempts up to the grace, cancels the rest, releases their leases so
+that other workers need not wait for them to expire, and stops renewing last. A worker whose own task is cancelled, as
+asyncio does with all tasks on Ctrl-C, does the same without the grace.
 """
 
 # size: the whole life of a worker in one place; its parts are modules of their own
@@ -49,24 +49,24 @@ from horae.runtime.worker.renewer import Renewer
 from horae.runtime.worker.settings import WorkerSettings
 from horae.runtime.worker.settler import Settler
 from horae.runtime.worker.threads import Threads
-from horae.runtime.worker.tracing import traced
+from horae.runtime.worker.tracing import with_tracing
 from horae.runtime.worker.watchdog import Watchdog
 
 __all__ = ["Worker", "WorkerSettings"]
 
 log = logging.getLogger("horae.worker")
-SMALL_CLAIM = 50  # above it a claim takes half of the slots, so that one half is settled while the other is claimed
-LOOK_WHILE_BUSY = timedelta(seconds=1)  # also a worker that never runs dry must see cancellations and lost leases
+SMALL_CLAIM = 50  # larger claims take half of the slots, so that one half is settled while the other is claimed
+LOOK_WHILE_BUSY = timedelta(seconds=1)  # a worker that always has work must see cancellations too
 BLOCKED_WAIT = timedelta(milliseconds=250)
-# What a store that does not answer may add to the grace when a worker ends:
-ROUND_PATIENCE = 2.0  # seconds for a claim or a look that was under way
-LAST_WORDS = timedelta(seconds=2)  # for endings to be written, the renewal under way, and the list of nodes
-QUIET_FIRST = timedelta(milliseconds=50)  # how often to look where no hints arrive: soon after work, then less and less
+# How long a worker that ends may wait beyond its grace for a store that does not answer:
+ROUND_PATIENCE = 2.0  # seconds for a claim or a peek under way
+LAST_WORDS = timedelta(seconds=2)  # for outcomes to be written, the renewal under way, and leaving the list of nodes
+QUIET_FIRST = timedelta(milliseconds=50)  # polling without hints: soon after work, then less and less often
 QUIET_LAST = timedelta(seconds=1)
 
 
 class Worker:
-    """One process's share of the work."""
+    """Serve queues in one process."""
 
     def __init__(
         self,
@@ -86,13 +86,13 @@ class Worker:
         self.resolve = resolve
         self.declared = declared or Declared(world, listeners)
         self._started_at = self._claimed_at = world.clock.now()
-        self._task: asyncio.Task[Any] | None = None  # in which it runs
+        self._task: asyncio.Task[Any] | None = None  # the task of `run`
         self.database = DatabaseThreads()
         self._threads = Threads(sum(settings.queues.values()))
         self.port = AttemptPort(source, self._threads, self._time_left, settings.lease)
         self._processes = processes
         executor = Executor(self._threads, processes, world.max_payload_bytes, settings.grace)
-        self._executor = traced(executor, world.tracing)
+        self._executor = with_tracing(executor, world.tracing)
         self._faults = Faults(settings.fault)
         self._runner = AttemptRunner(
             world.clock, resolve, settings.rates, self._executor, self.declared.run, self._faults
@@ -101,7 +101,7 @@ class Worker:
         self._teller = Teller(listeners)
         self._reaper = Reaper(world, self.database, self._teller.dead)
         self.measures = Measures()
-        self._scheduler = Scheduler(world, self.database, self.measures.fired)
+        self._scheduler = Scheduler(world, self.database, self.measures.count_fired)
         self._machinery = Machinery(world, self.database, self.node_id)
         self._janitor = Janitor(world, self.database, settings.retention or Retention(), settings.chores)
         self._held: dict[tuple[int, int], Attempt] = {}
@@ -116,7 +116,7 @@ class Worker:
     # -- life ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Serve until :meth:`stop` is called, then end in order; at once, when cancelled."""
+        """Serve until :meth:`stop` is called, then wait for attempts up to the grace; if cancelled, do not wait."""
         with marking_logs():
             await self._run()
 
@@ -124,14 +124,14 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self._alarm = Alarm(self.world.clock)
-        self._settler = Settler(self.source, self.world.dice, self.database, self._settled, self._faults)
+        self._settler = Settler(self.source, self.world.dice, self.database, self._on_settled, self._faults)
         self._renewer.start()
         busy, expire = lambda: bool(self._held), self._renewer.expire
         self._watchdog = Watchdog(self.world.clock, self.settings.lease, busy, expire)
         self._watchdog.start()
         unsubscribe = self._subscribe()
         beside: list[asyncio.Task[None]] = []
-        ends_by: float | None = None  # when the grace is over; an interrupted worker has all of it for its last words
+        ends_by: float | None = None  # when the grace ends; an interrupted worker spends all of it on writing outcomes
         try:
             await self.declared.open(self.database, self._local_runs().fire)
             if self.settings.fires:
@@ -148,11 +148,11 @@ class Worker:
             await asyncio.gather(
                 self._until_free(self.settings.grace),
                 self.declared.close(self.settings.grace),
-                self._machinery.ended(),
+                self._machinery.wait_until_done(),
                 finish(self.settings.cancel_grace.total_seconds(), *others),
             )
         except asyncio.CancelledError:
-            log.warning("this worker was interrupted; it ends, and what it runs is given back")
+            log.warning("this worker was interrupted; it ends and releases its running jobs")
             raise
         finally:
             unsubscribe()
@@ -160,7 +160,7 @@ class Worker:
             self._stop_attempts()
             for task in beside:
                 task.cancel()
-            if beside:  # until each has seen that: a claim that has just come back is given back
+            if beside:  # let each handle its cancellation: a claim that has just returned is released there
                 await asyncio.wait(beside, timeout=ROUND_PATIENCE)
             await self._end(ends_by or self.world.clock.monotonic() + self.settings.grace.total_seconds())
 
@@ -180,13 +180,13 @@ class Worker:
                 except (StoreError, ServiceUnavailable) as problem:
                     if not backoff.failures:
                         log.warning(
-                            "%s does not answer: %s",
+                            "%s does not answer; trying again: %s",
                             "the store" if isinstance(problem, StoreError) else "the service",
                             problem,
                         )
                     await self._pause(backoff.next())
                 except Exception:
-                    log.exception("a round of this worker failed; it goes on")
+                    log.exception("a round of this worker failed; trying again")
                     await self._pause(backoff.next())
         finally:
             self.stop()
@@ -203,8 +203,8 @@ class Worker:
             self._alarm.ring()
 
     async def _pause(self, duration: timedelta) -> None:
-        """Rest however often the bell rings; only the end of the worker cuts it short."""
-        self._expects_work = True  # whatever rings meanwhile is looked for afterwards
+        """Pause for the whole duration, whatever rings; only :meth:`stop` ends it early."""
+        self._expects_work = True  # a hint may have arrived during the pause
         await self._alarm.until(lambda: self._stopping, duration)
 
     def _subscribe(self) -> Callable[[], None]:
@@ -217,9 +217,9 @@ class Worker:
         return self.source.subscribe(wake)
 
     async def _serve(self) -> None:
-        """One round: claim and start what is due; otherwise look when the next thing is, and sleep until then."""
+        """Run one round: claim and start due jobs; else peek when the next one is due and sleep until then."""
         if self._executor.stuck:
-            log.error("a thread is stuck in a handler; this worker finishes what it has and ends, to be replaced")
+            log.error("a thread is stuck in a handler; this worker finishes its other jobs and ends, to be replaced")
             self.stop()
             return
         claimed, more = await self._claim_all() if self._expects_work else (0, False)
@@ -228,11 +228,11 @@ class Worker:
             self._quiet = QUIET_FIRST
             if looked and more:
                 return
-        elif looked and self._is_full():  # whatever is due, it must wait for a slot; a freed one rings
+        elif looked and self._is_full():  # due jobs must wait for a slot; a freed slot rings
             self._expects_work = True
             await self._alarm.sleep(None, LOOK_WHILE_BUSY)
             return
-        upcoming = await self._look()
+        upcoming = await self._peek()
         now = self.world.clock.now()
         self._machinery.serve(upcoming, now, self._alarm.ring)
         if upcoming.next_expiry_at is not None and upcoming.next_expiry_at < now and await self._reaper.step():
@@ -242,13 +242,13 @@ class Worker:
             await self._sleep(upcoming, now)
 
     async def _claim_all(self) -> tuple[int, bool]:
-        """Claim for every queue with a free slot; how many jobs were started, and may there be more to be had."""
+        """Claim for every queue with a free slot; return how many jobs were started, and whether more may be due."""
         started, more = 0, False
         self._claimed_at = self.world.clock.now()
         for queue, slots in self.settings.queues.items():
             free = min(slots - self._busy[queue], self.settings.batch, max(slots // 2, SMALL_CLAIM))
             if free > 0 and not self._stopping:
-                jobs = await self._claimed(queue, free)
+                jobs = await self._claim(queue, free)
                 if jobs:
                     self._faults.at("claim.after")
                     self._start(jobs)
@@ -256,8 +256,8 @@ class Worker:
                     more = more or len(jobs) == free
         return started, more
 
-    async def _claimed(self, queue: str, free: int) -> list[Job]:
-        """Claim. What arrives after this task was cancelled goes back at once, not only when its lease ends."""
+    async def _claim(self, queue: str, free: int) -> list[Job]:
+        """Claim jobs; if this task is cancelled meanwhile, release what arrives at once."""
         self._claiming = claiming = self.database.submit(
             lambda: self.source.claim(queue, free, worker_id=self.node_id, lease=self.settings.lease)
         )
@@ -277,11 +277,11 @@ class Worker:
     def _is_full(self) -> bool:
         return all(self._busy[queue] >= slots for queue, slots in self.settings.queues.items())
 
-    async def _look(self) -> Upcoming:
-        """When is the next thing due, does anybody want a job of ours to stop; and now and then: we are alive."""
+    async def _peek(self) -> Upcoming:
+        """Read when the next work is due and which held jobs are cancelled; now and then send a heartbeat with it."""
         now = self.world.clock.now()
         open_queues = [queue for queue, slots in self.settings.queues.items() if self._busy[queue] < slots]
-        pause = max(self.settings.look_every * 0.9, timedelta(seconds=4))  # to poll often is no reason to write often
+        pause = max(self.settings.look_every * 0.9, timedelta(seconds=4))  # frequent polls must not all write
         beat = self._beaten_at is None or now - self._beaten_at >= pause
         node = self._node(now) if beat else None
         worker_id = self.node_id if self._held else None
@@ -299,14 +299,14 @@ class Worker:
     async def _sleep(self, upcoming: Upcoming, now: datetime) -> None:
         due = upcoming.next_due_at
         blocked = due is not None and due <= self._claimed_at and self._expects_work
-        if blocked:  # due when we claimed, yet not to be had: a limit is full, or somebody else is at it
+        if blocked:  # it was due at the last claim but not claimed: a limit is full, or another worker takes it
             due = now + BLOCKED_WAIT
         at_most = self.settings.look_every
         if not self.source.hears():
             at_most = min(at_most, self._quiet)
             self._quiet = min(self._quiet * 1.5, QUIET_LAST)
         expiry = upcoming.next_expiry_at
-        if expiry is not None and expiry <= now:  # seen to just now
+        if expiry is not None and expiry <= now:  # the reaper has just handled it
             expiry = now + BLOCKED_WAIT
         wakes = [moment for moment in (due, expiry, self._machinery.next_look(upcoming, now)) if moment is not None]
         rang = await self._alarm.sleep(min(wakes, default=None), at_most)
@@ -317,7 +317,7 @@ class Worker:
 
     def _start(self, jobs: list[Job]) -> None:
         self._renewer.hold(jobs)
-        begun = self.measures.started(jobs, self.world.clock)
+        begun = self.measures.count_started(jobs, self.world.clock)
         for job in jobs:
             attempt = Attempt(job, Context(job, self.port, self.declared.services), begun)
             self._held[job.number, job.token] = attempt
@@ -330,20 +330,20 @@ class Worker:
             unwanted = ended_by(attempt) if attempt.stop_reason else None  # stopped before it began
             outcome = unwanted or await self._runner.run(attempt, self.database.call, self._task)
             outcome = for_owner(job, outcome, is_logged=attempt.ctx.problem is not None)
-        except BaseException:  # Ctrl-C: the loop is about to break, and what it runs is given back
+        except BaseException:  # Ctrl-C: the loop is about to end, so the job is released
             self._settler.add(job, Outcome("released", error="its worker was interrupted"))
             raise
-        self.measures.ran(job, outcome.ending, self.world.clock.monotonic() - attempt.begun)
+        self.measures.count_duration(job, outcome.ending, self.world.clock.monotonic() - attempt.begun)
         if attempt.stop_reason == "lost":
             self._forget(job)
-            self.measures.ended(job, "lost")
+            self.measures.count_ended(job, "lost")
         elif attempt.stop_reason != "given back":
             self._settler.add(job, outcome)
 
-    def _settled(self, job: Job, outcome: Outcome, change: Change | None) -> None:
-        """After the commit: the slot is free, whoever wants to know is told."""
+    def _on_settled(self, job: Job, outcome: Outcome, change: Change | None) -> None:
+        """Free the slot after the commit, count and log the outcome, and report a dead job to listeners."""
         attempt = self._forget(job)
-        self.measures.ended(job, "stale" if change is None else outcome.ending)
+        self.measures.count_ended(job, "stale" if change is None else outcome.ending)
         if change is None or outcome.ending != "succeeded":
             log_ending(job, outcome, change, None if attempt is None else attempt.ctx.problem)
         if change is not None and change.state == "dead":
@@ -355,12 +355,12 @@ class Worker:
         if attempt is not None:
             was_full = self._busy[job.queue] >= self.settings.queues.get(job.queue, 0)
             self._busy[job.queue] -= 1
-            if was_full or self._stopping or self._executor.stuck:  # one more free slot brings no work by itself
+            if was_full or self._stopping or self._executor.stuck:  # otherwise another free slot brings no work
                 self._alarm.ring()
         return attempt
 
     def _stop_from_renewer(self, job: Job, stop_reason: str) -> None:
-        """From the renewing thread: the lease is gone, or somebody wants the job to stop."""
+        """Stop an attempt whose lease is lost or whose job is cancelled; called from the renewing thread."""
         with suppress(RuntimeError):  # the loop has ended, and the attempt with it
             self._loop.call_soon_threadsafe(self._stop_attempt, (job.number, job.token), stop_reason)
 
@@ -376,8 +376,8 @@ class Worker:
         attempt.ctx.cancel()
         task = attempt.task
         if task is None or not attempt.entered:
-            return  # it ends by itself at its first step
-        if not attempt.ctx.in_thread and not task.cancelling():  # a thread can only be asked
+            return  # its first step checks stop_reason
+        if not attempt.ctx.in_thread and not task.cancelling():  # a thread cannot be cancelled
             task.cancel()
 
     def _time_left(self, lease: Lease) -> timedelta | None:
@@ -389,7 +389,7 @@ class Worker:
     # -- the end -------------------------------------------------------------------------------------------------
 
     async def _end(self, ends_by: float) -> None:
-        """Stop what still runs, give it back, and write that down; however that goes, renew nothing any more."""
+        """Cancel and release the attempts that still run and write their outcomes; stop renewing in any case."""
         cancel_grace = self.settings.cancel_grace
         try:
             self._stop_attempts()
@@ -397,16 +397,16 @@ class Worker:
             await asyncio.gather(*hurrying, return_exceptions=True)
             self._give_back()
             left = timedelta(seconds=max(0.0, ends_by - self.world.clock.monotonic()))
-            if not await self._settler.drained(max(left, cancel_grace, LAST_WORDS)):
-                log.error("the store did not come back; what is unwritten is tried again when its lease runs out")
-            await self._teller.drained(cancel_grace)
-            await self.declared.drained(cancel_grace)
+            if not await self._settler.drain(max(left, cancel_grace, LAST_WORDS)):
+                log.error("the store did not answer in time; unwritten jobs run again when their leases expire")
+            await self._teller.drain(cancel_grace)
+            await self.declared.drain(cancel_grace)
             self._watchdog.stop()
             await asyncio.to_thread(self._renewer.stop, LAST_WORDS.total_seconds())
             async with asyncio.timeout(LAST_WORDS.total_seconds()):
                 await self.database.call(lambda: self.source.leave(self._node(self.world.clock.now())))
         except (HoraeError, TimeoutError) as problem:
-            log.debug("this node could not take its name off the list: %r", problem)
+            log.debug("this node could not be removed from the list of nodes: %r", problem)
         finally:
             self._renewer.end()
             self._watchdog.stop()
@@ -415,31 +415,31 @@ class Worker:
             self.database.close()
 
     async def _attempts_over(self, limit: timedelta) -> None:
-        """Wait for what runs, not for its endings to be written: the store may be silent."""
+        """Wait for running attempts, but not for their outcomes to be written: the store may not answer."""
         tasks = [attempt.task for attempt in self._held.values() if attempt.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=limit.total_seconds())
 
     async def _claim_over(self) -> None:
-        """Wait for a claim under way, so that what it brings is given back."""
+        """Wait for a claim under way, so that its jobs are released."""
         if self._claiming is not None:
             await asyncio.wait([self._claiming], timeout=ROUND_PATIENCE)
 
     def give_back_now(self) -> None:
-        """Give back every attempt that has not ended, from any thread: the process is about to end."""
+        """Release every attempt that has not ended, because the process is about to end; from any thread."""
         ended = {job.run_id: (job, outcome) for job, outcome in self._settler.pending}
         held = {attempt.job.run_id: attempt.job for attempt in list(self._held.values())}
         given_back = {run: (job, Outcome("released", error="its worker ended at once")) for run, job in held.items()}
         self.source.settle(list((given_back | ended).values()))
 
     async def _until_free(self, limit: timedelta) -> None:
-        """Until every attempt has ended and been settled, or the time is up."""
+        """Wait until every attempt has ended and been settled, up to *limit*."""
         await self._alarm.until(lambda: not self._held, limit)
 
     def _give_back(self) -> None:
-        """What cannot be stopped is given back all the same: its late ending will be refused."""
+        """Release attempts that did not stop too; their late outcomes will be refused."""
         for attempt in list(self._held.values()):
             ended = attempt.task is not None and attempt.task.done()
-            if not (ended and attempt.entered):  # otherwise its own ending is on its way to the store
+            if not (ended and attempt.entered):  # otherwise its own outcome is already being written
                 attempt.stop_reason = "given back"
                 self._settler.add(attempt.job, Outcome("released", error="its worker shut down"))

@@ -41,7 +41,7 @@ Fetch = Callable[[str], bytes]
 
 @dataclass(frozen=True)
 class Rules:
-    """What a JWT must be."""
+    """The requirements for a JWT."""
 
     secret: str | None = None
     jwks_url: str | None = None
@@ -213,7 +213,7 @@ class KeySet:
                 try:
                     self._keys = keys_from(self._fetch(self._url))
                 except (httpx.HTTPError, OSError, ValueError, RecursionError) as problem:
-                    log.error("the keys for JWTs at %s cannot be had: %s", self._url, problem)
+                    log.error("the keys for JWTs at %s cannot be fetched: %s", self._url, problem)
             return self._keys
 
 

@@ -72,7 +72,7 @@ class Watch:
         try:
             invalid = {id(caller) for caller in find_invalid(world, [each.caller for each in waiting])}
         except HoraeError as problem:  # while the store does not answer, nothing is handed out either
-            log.warning("whether tokens are still valid cannot be asked: %s", problem)
+            log.warning("the validity of tokens cannot be checked now: %s", problem)
             return
         for each in waiting:
             if id(each.caller) in invalid:

@@ -51,7 +51,7 @@ def list_jobs(
     limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
     after: TextFilter = None,
 ) -> list[AdminJob]:
-    """In the order of their ids; `after` is the last id of the page before."""
+    """Jobs are in the order of their ids; `after` is the last id of the previous page."""
     with moment(world):
         found = schedules.find(world, ScheduleFilter(owner=caller.resolve_owner(owner)), limit=limit, after=after)
         return [AdminJob.of(*pair) for pair in zip(found, declared.statuses(world, found), strict=True)]
@@ -89,7 +89,7 @@ def trigger_job(
     responses=refuses(404),
 )
 def update_status(world: CurrentWorld, caller: AdminCaller, body: UpdateStatus, owner: Tenant = None) -> AdminJob:
-    """For good, unless `ephemeral`: then until a worker of its application starts again."""
+    """The change is permanent; with `ephemeral` it lasts until a worker of its application starts again."""
     changed = toggles.switch(
         world,
         body.id,

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from horae.core.schedules.job_status import JobStatus
 from horae.core.schedules.schedule import Schedule
-from horae.core.schedules.status import JobStatus
 from horae.core.time.instants import micros
 from horae.core.traces import trace_id_of
 from horae.ports import Logged
@@ -44,7 +44,7 @@ def took(span: timedelta | None) -> int | None:
 
 
 class AdminJob(BaseModel):
-    """How one job is doing, over the whole cluster."""
+    """The status of one job, over the whole cluster."""
 
     model_config = ConfigDict(
         json_schema_extra={

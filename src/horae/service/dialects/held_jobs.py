@@ -260,7 +260,7 @@ def progress(job_id: JobId, body: JobProgress, world: CurrentWorld, caller: Work
     responses=refuses(404, 409),
 )
 def release(job_id: JobId, body: ReleaseJob, world: CurrentWorld, caller: WorkerCaller) -> JobShape:
-    """At once, and no attempt is counted."""
+    """The job is due again at once, and no attempt is counted."""
     _get_held(world, job_id, body, caller)
     return JobShape.of(endings.release(world, job_id, body.token, reason=body.reason, **caller.reach))
 

@@ -47,8 +47,8 @@ class RetryShape(Body):
         return Retry(self.kind, attempts=attempts, delay=delay, factor=self.factor, cap=cap, jitter=self.jitter)
 
 
-class RetryTold(BaseModel):
-    """What follows a failure."""
+class RetryPolicy(BaseModel):
+    """The retry policy of a job."""
 
     kind: str = Field(examples=["fixed"])
     delay_sec: float = Field(examples=[300])
@@ -227,7 +227,7 @@ class JobShape(BaseModel):
     cancel_requested: bool
     cancel_reason: str | None
     held: bool = Field(description="It waits for others: a full limit, or jobs that must succeed first.")
-    retry: RetryTold
+    retry: RetryPolicy
 
     @classmethod
     def of(cls, job: Job, **more: Any) -> Self:
@@ -240,7 +240,7 @@ class JobShape(BaseModel):
             concurrency_key=shown_key(job.owner, job.concurrency_key),
             trace_id=trace_id_of(job.trace_id),
             held=bool(job.held),
-            retry=RetryTold.of(job.retry),
+            retry=RetryPolicy.of(job.retry),
             **same,
             **more,
         )
@@ -311,7 +311,7 @@ class Reasons(BaseModel):
     def of(cls, job: Job, reasons: tuple[Reason, ...]) -> Self:
         def text_of(reason: Reason) -> str:
             if reason.code == "no_worker":  # callers over HTTP are not listed as workers
-                return f"{reason.text} by itself; it waits for somebody to pull"
+                return f"{reason.text} by itself; it waits until a worker pulls"
             return reason.text.replace(prefix_of(job.owner), "") if job.concurrency_key else reason.text
 
         shapes = [ReasonShape(code=reason.code, text=text_of(reason)) for reason in reasons]
@@ -330,7 +330,7 @@ class RescheduleJob(ReasonBody):
 
 
 class ReviveJobs(ReasonBody):
-    """Which dead letters; every word narrows. Counts first: only `dry_run: false` changes anything."""
+    """A filter for dead letters. By default they are only counted; `dry_run: false` revives them."""
 
     queue: Annotated[str, Field(max_length=100)] | None = None
     handler: Annotated[str, Field(max_length=200)] | None = None

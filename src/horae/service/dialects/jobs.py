@@ -145,7 +145,7 @@ def find(
     cursor: Cursor = None,
     before: Before = None,
 ) -> JobPage:
-    """No job stays `failed`: it is queued again or a dead letter, so that word finds nothing. `state` is `status`."""
+    """`failed` finds nothing: a failed job is queued again or dead. `state` is another name of `status`."""
     words = [*status, *state]
     states = tuple(dict.fromkeys(STATES[word] for word in words if word in STATES))
     if words and not states:
@@ -227,7 +227,7 @@ def cancel(job_id: JobId, world: CurrentWorld, caller: CurrentCaller, body: Reas
     responses=refuses(404, 409),
 )
 def revive(job_id: JobId, world: CurrentWorld, caller: CurrentCaller, body: ReasonBody = NOTHING) -> JobShape:
-    """All its attempts again, due now."""
+    """The job is due now, with all its attempts again."""
     return JobShape.of(verbs.revive(world, job_id, actor=caller.actor, reason=body.reason, **caller.reach))
 
 

@@ -132,7 +132,7 @@ def language_of(
     ] = None,
     accept_language: Annotated[str | None, Header(max_length=1000)] = None,
 ) -> Language:
-    return lang or preferred(accept_language or "")
+    return lang or preferred_language(accept_language or "")
 
 
 RequestLanguage = Annotated[Language, Depends(language_of)]
@@ -149,7 +149,7 @@ async def list_(
     cursor: Cursor = None,
     rooms: CallerRooms = rooms_for(ScheduledTasks.list),
 ) -> Response:
-    """An operator sees those of all users, user by user, or of `user_id`."""
+    """An operator sees the tasks of all users, in order of users, or those of `user_id`."""
     return answer(await rooms.scheduled_tasks.list(user_id=user_id, lang=lang).page(cursor, limit=limit))
 
 
@@ -177,7 +177,7 @@ async def create(
     """
     made = await rooms.scheduled_tasks.create(key=key, reason=reason, lang=lang, **body.terms)
     location = f"{request.scope.get('root_path', '')}/scheduled-tasks/{made.id}"
-    return _tagged(made, 200 if made.deduplicated else 201, Location=location)
+    return _answer_with_etag(made, 200 if made.deduplicated else 201, Location=location)
 
 
 @router.post(
@@ -203,7 +203,7 @@ async def get(
     if_none_match: Annotated[str | None, Header(max_length=1000)] = None,
     rooms: CallerRooms = rooms_for(ScheduledTasks.get),
 ) -> Response:
-    found = _tagged(await rooms.scheduled_tasks.get(task_id, lang=lang))
+    found = _answer_with_etag(await rooms.scheduled_tasks.get(task_id, lang=lang))
     known = [each.strip().removeprefix("W/") for each in (if_none_match or "").split(",")]
     if found.headers["ETag"] in known or "*" in known:
         return Response(status_code=304, headers={name: found.headers[name] for name in ("ETag", "Vary")})
@@ -222,12 +222,14 @@ async def change(
     reason: ReasonQuery = "",
     rooms: CallerRooms = rooms_for(ScheduledTasks.change),
 ) -> Response:
-    """What is left out, or null, stays. `next_run_at` is computed anew when type, expression, zone or `enabled` change.
-    A running attempt is left alone; a lock that has run out is released.
+    """Fields that are left out or null stay unchanged.
+
+    `next_run_at` is computed again when type, expression, zone or `enabled` change. A running attempt goes on; an
+    expired lock is released.
     """
     versions = versions_from(if_match)
     changed = await rooms.scheduled_tasks.change(task_id, version=versions, reason=reason, lang=lang, **body.terms)
-    return _tagged(changed)
+    return _answer_with_etag(changed)
 
 
 @router.delete(
@@ -240,7 +242,7 @@ async def delete(
     reason: ReasonQuery = "",
     rooms: CallerRooms = rooms_for(ScheduledTasks.delete),
 ) -> None:
-    """Its runs go with it. What waits is withdrawn; an attempt under way goes on to its end."""
+    """Its runs are deleted too. A waiting run is withdrawn; an attempt under way goes on to its end."""
     await rooms.scheduled_tasks.delete(task_id, version=versions_from(if_match), reason=reason)
 
 
@@ -251,7 +253,7 @@ async def delete(
 async def runs(
     task_id: str, limit: Limit = 50, cursor: Cursor = None, rooms: CallerRooms = rooms_for(ScheduledTasks.runs)
 ) -> Response:
-    """An attempt under way is among them."""
+    """The list includes an attempt under way."""
     return answer(await rooms.scheduled_tasks.runs(task_id).page(cursor, limit=limit))
 
 
@@ -273,7 +275,7 @@ async def trigger(
 async def preview(
     task_id: str, lang: RequestLanguage, count: Count = 5, rooms: CallerRooms = rooms_for(ScheduledTasks.preview)
 ) -> Response:  # fmt: skip
-    """In UTC and in its zone, with what each change of clocks does to it."""
+    """Times are given in UTC and in the task's zone, with the effect of each change of clocks."""
     return answer(await rooms.scheduled_tasks.preview(task_id, count=count, lang=lang))
 
 
@@ -295,13 +297,14 @@ async def release(
     body: ReasonBody = NO_REASON,
     rooms: CallerRooms = rooms_for(ScheduledTasks.release),
 ) -> Response:
-    """For a lock that will not go away. The task runs again at once; if the worker is alive after all, it runs twice,
-    and what the first one says no longer counts.
+    """Use it for a lock whose worker is dead. The task runs again at once.
+
+    If that worker is alive after all, the task runs twice, and the first worker's result is refused.
     """
-    return _tagged(await rooms.scheduled_tasks.release(task_id, reason=body.reason, lang=lang))
+    return _answer_with_etag(await rooms.scheduled_tasks.release(task_id, reason=body.reason, lang=lang))
 
 
-def _tagged(task: ScheduledTask, status: int = 200, **headers: str) -> Response:
+def _answer_with_etag(task: ScheduledTask, status: int = 200, **headers: str) -> Response:
     """Return a task with its ETag: before the dot the version, for ``If-Match``; behind it a digest of all fields, for
     ``If-None-Match``, as runs and locks change without a new version.
     """
@@ -320,7 +323,7 @@ def versions_from(if_match: str | None) -> frozenset[int] | None:
     return frozenset(int(each[1]) for each in found if each is not None)
 
 
-def preferred(header: str) -> Language:
+def preferred_language(header: str) -> Language:
     """Return English or Chinese, whichever an Accept-Language header prefers."""
     best: tuple[float, Language] = (0.0, "en")
     for part in header.split(","):

@@ -79,7 +79,7 @@ def start(
 def schedule(
     world: CurrentWorld, service: CurrentService, caller: AdminCaller, key: JobKey, body: TimeOfDay
 ) -> Arranged:
-    """Every day at this time, also after a restart; in the schedule's zone unless one is given, UTC for a new one."""
+    """The job runs every day at this time, also after a restart; without a zone in that of the schedule, else UTC."""
     handler, queue = _find_handler(world, service, key)
     expression = f"{body.minute} {body.hour} * * *"
     made = scheduler_dialect.arrange(
@@ -92,7 +92,7 @@ def schedule(
     "/jobs/{key:path}/stop", operation_id="compat_stop_job", summary="Let a job fire no more", responses=refuses(404)
 )
 def stop(world: CurrentWorld, service: CurrentService, caller: AdminCaller, key: JobKey) -> Arranged:
-    """It keeps its times, and can be started again. A job that was never started is stopped already."""
+    """The job keeps its times and can be started again. A job that was never started counts as stopped."""
     try:
         return Arranged.of(toggles.switch(world, key, False, actor=caller.actor), "stopped")
     except NotFound:
@@ -110,7 +110,7 @@ def trigger(
     key: JobKey,
     body: Annotated[dict[str, Any] | None, Body(examples=[{"params": {"day": "20300107"}}])] = None,
 ) -> ExecutionTriggered:
-    """With `{"params": {…}}`, or the parameters themselves as the whole body."""
+    """Send `{"params": {…}}`, or the parameters themselves as the whole body."""
     parameters = _parameters(body)
     try:
         done = firing.trigger(world, key, parameters, actor=caller.actor)

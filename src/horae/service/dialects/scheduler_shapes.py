@@ -30,7 +30,7 @@ class TimeOfDay(Body):
 
 
 class Arranged(BaseModel):
-    """How the job stands now."""
+    """A job and its times."""
 
     job_id: str = Field(examples=["sync_daily"])
     status: Literal["started", "scheduled", "stopped"]

@@ -25,7 +25,7 @@ LARGE_NUMBER = re.compile(rb"(?<![\d.])\d[\d.]*+[eE]\+?(?:[3-9]\d\d|\d{4})\d*+")
 NOT_NUMBERS = re.compile(rb"NaN|Infinity")
 ESCAPED_NUL = re.compile(rb"(?<!\\)(?:\\\\)*+\\u0000")
 SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-DEEPEST = MAX_DEPTH + 20  # a payload may be as deep as it may, and stands inside a few brackets of ours
+DEEPEST = MAX_DEPTH + 20  # the deepest payload, inside the levels of the request itself
 
 
 def fault_of(body: bytes) -> str | None:

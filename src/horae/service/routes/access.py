@@ -40,7 +40,7 @@ Overlap = Annotated[
 
 
 class NewToken(ReasonBody):
-    """Whose token it is, and what it may do."""
+    """The owner of a new token, and its permissions."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"owner": "alice", "scopes": ["tasks", "worker"], "expires_in": 7776000}]}
@@ -96,7 +96,7 @@ class PutSecret(ReasonBody):
 
 
 class RotateSecret(ReasonBody):
-    """How long the old secret still signs."""
+    """The time for which the old secret still signs."""
 
     keep_previous_for: Overlap = OVERLAP.total_seconds()
 
@@ -132,7 +132,7 @@ async def list_tokens(
 async def revoke_token(
     token_id: TokenId, reason: ReasonQuery = "", rooms: CallerRooms = rooms_for(Tokens.revoke)
 ) -> Response:
-    """From the next request on. Revoking twice is no mistake."""
+    """The token is refused from the next request on. Revoking it again is no error."""
     return answer(await rooms.tokens.revoke(token_id, reason=reason))
 
 

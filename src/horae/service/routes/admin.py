@@ -26,7 +26,7 @@ MOST = 1000
 
 
 class CleanRuns(ReasonBody):
-    """Which runs are forgotten: give `before` or `older_than`. Only `dry_run: false` removes anything."""
+    """The runs to delete: give `before` or `older_than`. By default they are only counted."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"older_than": 1209600}]})
 
@@ -104,7 +104,7 @@ async def clean_runs(body: CleanRuns, rooms: CallerRooms = rooms_for(Admin.clean
     response_model=Page[Definition],
 )  # fmt: skip
 async def list_definitions(rooms: CallerRooms = rooms_for(Admin.definitions)) -> Response:
-    """By name. A tenant sees what is open to tenants, and nothing of who stored it."""
+    """Definitions are in order of names. A tenant sees those open to tenants, without who stored them."""
     return answer(await rooms.admin.definitions())
 
 

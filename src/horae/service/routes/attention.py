@@ -97,7 +97,7 @@ class NewEvent(Body):
 
 
 class CancelTask(ReasonBody):
-    """How a task ends."""
+    """Options of cancelling a task."""
 
     graceful: StrictBool = Field(default=False, description="Let a running task clean up, in a few steps.")
 
@@ -111,7 +111,7 @@ class AnswerConfirmation(ReasonBody):
 
 
 class SetControl(ReasonBody):
-    """What an operator forbids; whatever is left out is for the agent's own control to say."""
+    """The restrictions that an operator sets; for those left out the agent's own control decides."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"auto_continue": False, "reason": "release day"}]})
 
@@ -201,7 +201,7 @@ async def cancel_task(
     owner: Tenant = None,
     rooms: CallerRooms = rooms_for(Attention.cancel),
 ) -> Response:
-    """At once, unless it runs: the focus ends at its next safe point (`cancel_requested`). What has ended stays so."""
+    """A task that does not run ends at once; the focus ends at its next safe point (`cancel_requested`)."""
     return answer(await rooms.attention.cancel(lane, task_id, owner=owner, **dict(body)))
 
 
@@ -321,7 +321,7 @@ async def read_journal(
 async def verify_journal(
     lane: LaneName, owner: Tenant = None, rooms: CallerRooms = rooms_for(Attention.verify)
 ) -> Response:
-    """Without gaps, its chain unbroken, and folding to what the store holds."""
+    """Checks that there are no gaps, that the chain is unbroken, and that the journal folds to the stored rows."""
     return answer(await rooms.attention.verify(lane, owner=owner))
 
 

@@ -16,13 +16,13 @@ from horae.actions.jobs.held_jobs import Ending, Hold, Renewal, Settled
 from horae.api.jobs.local import Heartbeat, Upcoming
 from horae.api.jobs.room import Job, Jobs
 from horae.api.operation import Page
-from horae.api.values import published
+from horae.api.values import to_public
 from horae.core.access.callers import Caller
 from horae.core.jobs import job as core
 from horae.ports import World
 from horae.service.fields import Body, Instant, JobId, Lease, Seconds, Token
 from horae.service.inputs import AuditReason
-from horae.service.long_poll import Want, room_of, take
+from horae.service.long_poll import Want, take, waiting_room_of
 from horae.service.models import Model, model_of, value_of
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
@@ -41,7 +41,7 @@ else:
 
 
 class Claim(Body):
-    """Which jobs, how many, and for how long."""
+    """The queues to claim from, the number of jobs, and the length of the lease."""
 
     worker_id: Annotated[str, Field(min_length=1, max_length=200, examples=["worker-1"])]
     queues: list[Annotated[str, Field(max_length=100)]] = Field(default=["default"], min_length=1, max_length=20)
@@ -106,7 +106,7 @@ async def claim(body: Claim, request: Request, rooms: CallerRooms = rooms_for(Jo
         caller.require_queue(queue)
     want = Want(body.worker_id, queues, body.limit, timedelta(seconds=body.lease), caller.sees)
     patience = min(timedelta(seconds=body.wait), service.options.longest_wait)
-    return answer(published(tuple[Job, ...], await claim_or_wait(world_of(request), want, caller, request, patience)))
+    return answer(to_public(tuple[Job, ...], await claim_or_wait(world_of(request), want, caller, request, patience)))
 
 
 @router.post("/peek", operation_id="peek", summary="When is the next job due", response_model=Upcoming)
@@ -152,7 +152,7 @@ async def ack(job_id: JobId, body: Ack, rooms: CallerRooms = rooms_for(Jobs.ack)
 async def fail(
     job_id: JobId, body: Fail, request: Request, later: BackgroundTasks, rooms: CallerRooms = rooms_for(Jobs.fail)
 ) -> Response:
-    """It is tried again by its policy or after `retry_delay`, or is dead when its attempts are used up."""
+    """The job is retried by its policy or after `retry_delay`; it is dead when its attempts are used up."""
     job = await rooms.jobs.fail(job_id, **body.model_dump())
     report_dead(request, later, [job.id] if job.state == "dead" else [])
     return answer(job)
@@ -163,7 +163,7 @@ async def fail(
     responses=refuses(404, 409),
 )  # fmt: skip
 async def release(job_id: JobId, body: Release, rooms: CallerRooms = rooms_for(Jobs.release)) -> Response:
-    """At once, and no attempt is counted."""
+    """The job is due again at once, and no attempt is counted."""
     return answer(await rooms.jobs.release(job_id, body.token, reason=body.reason))
 
 
@@ -193,4 +193,4 @@ async def claim_or_wait(
 ) -> list[core.Job]:
     """Claim what is due; where that is nothing, wait for a job, but no longer than *patience*."""
     jobs, _ = await run_in_threadpool(take, world, want)
-    return jobs or (await room_of(request.app).wait(world, want, caller, request, patience) if patience else [])
+    return jobs or (await waiting_room_of(request.app).wait(world, want, caller, request, patience) if patience else [])

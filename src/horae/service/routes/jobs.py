@@ -58,14 +58,14 @@ class Batch(Body):
 
 
 class Reschedule(ReasonBody):
-    """Where a waiting job is moved to."""
+    """The new time or priority of a waiting job."""
 
     run_at: Instant | None = None
     priority: Literal["high", "medium", "low"] | None = None
 
 
 class Rerun(ReasonBody):
-    """What the new job gets; without `payload` that of the old one."""
+    """The payload of the new job; without it that of the old one."""
 
     payload: Any = None
 
@@ -74,7 +74,7 @@ AGAIN = Rerun()
 
 
 class ReviveMany(ReasonBody):
-    """Which dead jobs; every word narrows. Only `dry_run: false` changes anything."""
+    """A filter for dead jobs. By default they are only counted; `dry_run: false` revives them."""
 
     queue: str | None = None
     handler: str | None = None
@@ -138,7 +138,7 @@ async def list_(
     cursor: Cursor = None,
     rooms: CallerRooms = rooms_for(Jobs.list),
 ) -> Response:
-    """Every word narrows the list."""
+    """Each filter narrows the list."""
     found = rooms.jobs.list(
         state=state, queue=queue, handler=handler, tag=tag, key=key,
         object_type=object_type, object_id=object_id, owner=owner,
@@ -204,7 +204,7 @@ async def cancel(job_id: JobId, body: ReasonBody = NOTHING, rooms: CallerRooms =
     responses=refuses(404, 409),
 )  # fmt: skip
 async def revive(job_id: JobId, body: ReasonBody = NOTHING, rooms: CallerRooms = rooms_for(Jobs.revive)) -> Response:
-    """All its attempts again, due now."""
+    """The job is due now, with all its attempts again."""
     return answer(await rooms.jobs.revive(job_id, reason=body.reason))
 
 
@@ -226,7 +226,7 @@ async def reschedule(job_id: JobId, body: Reschedule, rooms: CallerRooms = rooms
     responses=refuses(404, 409),
 )
 async def rerun(job_id: JobId, body: Rerun = AGAIN, rooms: CallerRooms = rooms_for(Jobs.rerun)) -> Response:
-    """With its payload, or with another one; `rerun_of` of the new job names the old one."""
+    """Makes a new job with the same payload or another one; its `rerun_of` names the old job."""
     return answer(await rooms.jobs.rerun(job_id, payload=body.payload, reason=body.reason), 201)
 
 

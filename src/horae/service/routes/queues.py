@@ -24,19 +24,19 @@ NOTHING = ReasonBody()
 
 
 class LimitQueue(ReasonBody):
-    """How many jobs of a queue run at once."""
+    """The limit of jobs of a queue that run at once."""
 
     max_running: Number | None = Field(description="null lifts the limit.")
 
 
 class OrderQueue(ReasonBody):
-    """Which job of a queue comes first."""
+    """The order in which jobs of a queue are claimed."""
 
     order: Order
 
 
 class SetLimit(ReasonBody):
-    """How many jobs run at once."""
+    """The limit of jobs that run at once."""
 
     max_running: Number | None = Field(description="null: no limit, whatever code says.")
 
@@ -124,5 +124,5 @@ async def reset_limit(
 
 @router.get("/workers", operation_id="list_workers", summary="Who works here", response_model=Page[Worker])
 async def list_workers(rooms: CallerRooms = rooms_for(Workers.list)) -> Response:
-    """For operators; to a tenant, none of them is its own. Workers that claim over HTTP do not register."""
+    """Operators see all workers, tenants see none. Workers that claim over HTTP do not register."""
     return answer(await rooms.workers.list())

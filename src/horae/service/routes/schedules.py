@@ -49,7 +49,7 @@ class ChangedSchedule(TimingBody):
 
 
 class NewSchedule(TimingBody):
-    """What makes a schedule fire, and how: one of cron, every, once and after. Spans are seconds."""
+    """The fields of a schedule: one of cron, every, once and after, and options. Spans are seconds."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -68,7 +68,7 @@ class NewSchedule(TimingBody):
 
 
 class TriggerSchedule(ReasonBody):
-    """What the one run gets beside the stored payload."""
+    """Values for this run, in addition to the stored payload."""
 
     parameters: dict[str, Any] | None = Field(default=None, description="They win over the stored payload.")
 
@@ -77,7 +77,7 @@ AS_STORED = TriggerSchedule()
 
 
 class BackfillRange(ReasonBody):
-    """Which missed fires to make up for. Counts first: only `dry_run: false` enqueues anything."""
+    """The range of missed fires. By default they are only counted; `dry_run: false` enqueues them."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"start": "2030-01-01T00:00:00Z", "end": "2030-01-07T00:00:00Z"}]}
@@ -108,7 +108,7 @@ async def list_(
     cursor: Cursor = None,
     rooms: CallerRooms = rooms_for(Schedules.list),
 ) -> Response:
-    """Every word narrows the list."""
+    """Each filter narrows the list."""
     found = rooms.schedules.list(
         owner=owner, group=group, handler=handler, kind=kind, mode=mode, enabled=enabled, declared=declared
     )
@@ -121,7 +121,7 @@ async def list_(
 )  # fmt: skip
 async def create(body: NewSchedule, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.create)) -> Response:
     timing = value_of(Timing, body)
-    return _tagged(await rooms.schedules.create(body.key, owner=owner, reason=body.reason, **timing), 201)
+    return _answer_with_etag(await rooms.schedules.create(body.key, owner=owner, reason=body.reason, **timing), 201)
 
 
 @router.post(
@@ -153,7 +153,7 @@ async def resume_group(
 async def pause(
     key: ScheduleKey, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.pause)
 ) -> Response:  # fmt: skip
-    return _tagged(await rooms.schedules.pause(key, owner=owner, reason=body.reason))
+    return _answer_with_etag(await rooms.schedules.pause(key, owner=owner, reason=body.reason))
 
 
 @router.post(
@@ -163,7 +163,7 @@ async def pause(
 async def resume(
     key: ScheduleKey, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.resume)
 ) -> Response:
-    return _tagged(await rooms.schedules.resume(key, owner=owner, reason=body.reason))
+    return _answer_with_etag(await rooms.schedules.resume(key, owner=owner, reason=body.reason))
 
 
 @router.post(
@@ -187,7 +187,7 @@ async def trigger(
 async def backfill(
     key: ScheduleKey, body: BackfillRange, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.backfill)
 ) -> Response:
-    """Only what lies behind and never became a job; at most 10,000 fires with one call."""
+    """Makes jobs only for past fires that never became a job; at most 10,000 with one call."""
     how: Any = {"spread": body.spread, "dry_run": body.dry_run, "reason": body.reason}
     return answer(await rooms.schedules.backfill(key, body.start, body.end, owner=owner, **how))
 
@@ -217,7 +217,7 @@ async def history(
     owner: Tenant = None,
     rooms: CallerRooms = rooms_for(Schedules.history),
 ) -> Response:
-    """The newest first. All records of one instant stay together, so a page may be a little longer than asked for."""
+    """Newest first. All records of one instant stay together, so a page may be a little longer than asked for."""
     await refuse_ambiguous(rooms, f"the history of {key!r}", f"{key}/history", owner)
     return answer(await rooms.schedules.history(key, owner=owner).page(cursor, limit=limit))
 
@@ -238,7 +238,7 @@ async def versions(
     response_model=ScheduleDetail, responses=refuses(404),
 )  # fmt: skip
 async def get(key: ScheduleKey, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.get)) -> Response:
-    return _tagged(await rooms.schedules.get(key, owner=owner))
+    return _answer_with_etag(await rooms.schedules.get(key, owner=owner))
 
 
 @router.patch(
@@ -252,9 +252,11 @@ async def change(
     owner: Tenant = None,
     rooms: CallerRooms = rooms_for(Schedules.change),
 ) -> Response:
-    """Only what is named; the next fire is computed anew. With `If-Match`, only if it was not changed meanwhile."""
+    """Changes only the given fields and computes the next fire again. With `If-Match`, only that version."""
     version, timing = version_from(if_match), value_of(Timing, body)
-    return _tagged(await rooms.schedules.change(key, version=version, owner=owner, reason=body.reason, **timing))
+    return _answer_with_etag(
+        await rooms.schedules.change(key, version=version, owner=owner, reason=body.reason, **timing)
+    )
 
 
 @router.delete(
@@ -267,7 +269,7 @@ async def delete(
     reason: Annotated[AuditReason, Query()] = "",
     rooms: CallerRooms = rooms_for(Schedules.delete),
 ) -> None:
-    """Its fires go with it; jobs that it made live on."""
+    """Its fires are deleted too; its jobs stay."""
     await rooms.schedules.delete(key, owner=owner, reason=reason)
 
 
@@ -281,10 +283,10 @@ async def forecast(
     owner: Tenant = None,
     rooms: CallerRooms = rooms_for(Schedules.forecast),
 ) -> Response:
-    """As the rules say now: what is paused or off does not fire, and later changes are not foreseen."""
+    """Computed from the current rules: paused and disabled schedules do not fire."""
     return answer(await rooms.schedules.forecast(hours=hours, owner=owner, limit=limit))
 
 
-def _tagged(schedule: Schedule, status: int = 200) -> Response:
+def _answer_with_etag(schedule: Schedule, status: int = 200) -> Response:
     """Return a schedule with its version as the ETag."""
     return answer(schedule, status, ETag=etag(schedule.version))

@@ -19,7 +19,7 @@ class Owners:
         self.connection = connection
 
     def lock(self, owner: str, now: datetime) -> Mapping[str, Any]:
-        """Let nobody else count this tenant's things until the transaction ends; its settings."""
+        """Lock a tenant, so that no other transaction checks its quotas until this one ends; return its settings."""
         query = select(owners.c.settings).where(owners.c.owner == owner).with_for_update()
         found = self.connection.execute(query).scalar()
         if found is None:  # looking first: to insert what is there takes a weaker lock, and two such holders deadlock

@@ -1,4 +1,4 @@
-"""How the three databases differ, as named facts. Callers ask for a fact, never for a vendor."""
+"""Differences between the three databases, as named facts. Callers ask for a fact, never for a vendor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}  # the second: non
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a statement may rely on."""
+    """Facts about a database that statements depend on."""
 
     name: str
     partial_indexes: bool  # an index over the waiting rows only
@@ -27,8 +27,8 @@ class Dialect:
     position_function: str  # where a text begins in another, compared byte by byte
     rows_need_values: bool  # (a, b) IN (VALUES (1, 2)) instead of (a, b) IN ((1, 2))
     time_micros: str  # the database's own time in microseconds, NULL where the system's clock rules
-    no_limits: tuple[str, ...] = ()  # lift every limit of a session of ours
-    limits_end_with_transaction: bool = True  # so that lifting them concerns nobody else
+    no_limits: tuple[str, ...] = ()  # statements that lift every limit of a session
+    limits_end_with_transaction: bool = True  # so that lifting them affects no other transaction
 
 
 SQLITE = Dialect(

@@ -18,7 +18,7 @@ def adapt_placeholders(sql: str, placeholder: str) -> str:
 
 
 class Driver:
-    """Plain DB-API, inside a transaction that somebody else opened."""
+    """Plain DB-API calls inside a transaction that the caller opened."""
 
     __slots__ = ("connection", "placeholder")
 

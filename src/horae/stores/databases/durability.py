@@ -1,4 +1,4 @@
-"""What a database promises about an acknowledged commit, read from its own settings."""
+"""The durability of an acknowledged commit, read from the database's own settings."""
 
 from __future__ import annotations
 

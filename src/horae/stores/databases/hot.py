@@ -35,7 +35,7 @@ SKIP_FIRE = (
     "UPDATE horae_fires SET verdict = 'skipped', reason = %s "
     "WHERE schedule_id = %s AND kind = 'schedule' AND fire_at = %s AND job_id = %s"
 )
-# All of them are in the first band, and nobody pauses their queue.
+# These jobs are all in the first band, and their queue cannot be paused.
 NEXT_MACHINERY = (
     f"(SELECT run_at FROM horae_jobs WHERE queue = '{MACHINERY}' AND state = 'queued' AND held = '' AND band = 0 "
     "ORDER BY run_at LIMIT 1)"
@@ -77,7 +77,7 @@ class Hot:
 
     def claim(self, driver: Driver, claim: Claim, now: datetime) -> list[Job]:
         """Lease due jobs of one queue to one worker, in the queue's order, within every limit."""
-        own = claim.queue == MACHINERY  # nobody pauses or limits what Horae has promised
+        own = claim.queue == MACHINERY  # Horae's own jobs can be neither paused nor limited
         order, paused = ("priority", False) if own else self._read_queue(driver, claim)
         limits = {} if own else self.slots.limits(driver)
         taken: list[tuple[Any, ...]] = []

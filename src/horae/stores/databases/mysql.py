@@ -127,7 +127,7 @@ class MysqlStore(SqlStore):
         return MysqlFirings(self.hot, self._add_in_chunks)
 
     @contextmanager
-    def driving(self) -> Iterator[Driver]:
+    def open_driver(self) -> Iterator[Driver]:
         pooled = self.acquire(self._hot_pool.connect)
         self.limit(pooled.driver_connection, self.timeouts.hot)
         try:

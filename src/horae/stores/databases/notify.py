@@ -113,10 +113,10 @@ class Notifier:
     def _hear(self, connection: psycopg.Connection[Any]) -> None:
         self._source.limit(connection, self._source.timeouts.ping)
         connection.execute(f"LISTEN {CHANNEL}")
-        connection.execute("SELECT pg_notify(%s, '')", [CHANNEL])  # our own ping: does a hint arrive at all?
+        connection.execute("SELECT pg_notify(%s, '')", [CHANNEL])  # a ping to itself: tests whether hints arrive
         silent, quiet = True, 0.0
         patience = max(LISTEN_STEP, (self._source.timeouts.silence - self._source.timeouts.ping).total_seconds())
-        self._source.tell_listeners("*")  # whatever came while nobody listened
+        self._source.tell_listeners("*")  # notifications may have been missed while not connected
         while not self._ended.is_set():
             quiet += LISTEN_STEP
             for note in connection.notifies(timeout=LISTEN_STEP, stop_after=1):

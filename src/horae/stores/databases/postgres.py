@@ -78,7 +78,7 @@ def _listed(prefix: str, names: Iterable[str]) -> str:
 # Ends a batch in one statement: fenced delete of the jobs, feeding their final run rows; tells which were accepted.
 # The lateral lookup and `= ANY(ARRAY(…))` leave the planner no choice but the primary key; as a plain join it read the
 # whole table, or compared every ending with every job. For the same reason the state is compared as an expression:
-# nobody shall walk the index of leases, full of entries that have just died, to find one job by its number.
+# the planner must not scan the index of leases, full of dead entries, to find one job by its number.
 FINISH = (
     f"WITH {_ENDINGS}, held AS MATERIALIZED (SELECT j.*, {_listed('e.', ENDING)}, e.state FROM ended e "
     f"CROSS JOIN LATERAL (SELECT id, token, {', '.join((*ATTEMPT, *SNAPSHOT))} FROM horae_jobs WHERE id = e.id "
@@ -108,11 +108,13 @@ ADMITTED = (
 
 @lru_cache(maxsize=64)
 def claim_sql(order: str | None, limit: int) -> str:
-    """One claim, band by band, in one statement. The inner limit is a literal, so that the planner trusts the
-    index; the outer one is exact, and no more rows are locked than it lets through.
+    """Return the SQL of one claim, band by band, in one statement.
 
-    A queue with settings of its own, a candidate with a concurrency key, or one of a tenant's whose handler is not
-    open, needs the longer way round: then a row marked true comes back, and nothing of that kind has been touched.
+    The inner limit is a literal, so that the planner trusts the index; the outer one is exact, so that no more rows are
+    locked than are claimed.
+
+    A queue with settings of its own, a candidate with a concurrency key, or a tenant's job whose handler is not open
+    needs the longer way: then a row marked true is returned, and no such job has been changed.
     """
     special = "paused_at IS NOT NULL" + ("" if order else " OR sorting <> 'priority'")
     limited = "EXISTS (SELECT 1 FROM horae_limits WHERE name IN ('global', 'queue:' || %s) OR name LIKE 'group:%%')"
@@ -137,7 +139,7 @@ def claim_sql(order: str | None, limit: int) -> str:
 
 
 def _endings(settlements: Iterable[Settlement], *, final: bool) -> list[str | None]:
-    """The endings column by column, for unnest."""
+    """Return the outcomes as one list per column, for unnest."""
     return arrays((s.number, s.token, *ending_row(s), s.change.state if final else None) for s in settlements)
 
 
@@ -213,7 +215,7 @@ class PostgresStore(SqlStore):
         try:
             yield connection
         except BaseException as problem:
-            connection.close()  # whatever state it is in, nobody else shall find out
+            connection.close()  # its state is unknown: it must not return to the pool
             if isinstance(problem, psycopg.OperationalError) and not isinstance(problem, RETRIED):
                 self._drop_spares()  # they lead to the same server; each would cost another caller a timeout
             raise
@@ -269,7 +271,7 @@ class PostgresStore(SqlStore):
             driver.limit = before
 
     @contextmanager
-    def driving(self) -> Iterator[Driver]:
+    def open_driver(self) -> Iterator[Driver]:
         with self.direct() as connection, connection.transaction():
             yield Driver(connection)
 
@@ -358,7 +360,7 @@ class PostgresStore(SqlStore):
         return self._alone(lambda driver: instant(driver.rows("SELECT " + self.dialect.time_micros)[0][0]))
 
     def _alone(self, work: Callable[[Driver], T]) -> T:
-        """Without a transaction around it, because an idle worker may say two things a minute, not seven."""
+        """Run a statement without a transaction: an idle worker may send two statements a minute, not seven."""
 
         def attempt() -> T:
             with self.direct() as connection:
@@ -431,7 +433,7 @@ def in_order(jobs: Sequence[Job], order: Order | None) -> list[Job]:
 
 
 def _is_stale(connection: psycopg.Connection[Any]) -> bool:
-    """A server that has gone away leaves something to read on an idle connection: its farewell, or the end."""
+    """Return whether the server has closed an idle connection: then there is something to read, or its end."""
     return connection.closed or bool(sockets.select([connection], [], [], 0)[0])
 
 
@@ -439,7 +441,7 @@ def _is_plain(settlement: Settlement) -> bool:
     """Return whether only a run row is to be written: no retry, name, dependent or lease is concerned."""
     ends = settlement.change.state in ("succeeded", "cancelled") and settlement.outcome.ending != "skipped"
     ends = ends and settlement.expired_before is None
-    return ends and not settlement.unique and not settlement.linked and settlement.entry is None
+    return ends and not settlement.unique and not settlement.has_dependents and settlement.entry is None
 
 
 def _first_line(problem: Exception) -> str:

@@ -1,6 +1,6 @@
 """SQLite: one file, one writer at a time, group commit.
 
-Inside a process all writes go through one lock, and enqueues that wait for it are written together by whoever
+Inside a process all writes go through one lock, and enqueues that wait for it are written together by the thread that
 gets it first. Between processes ``BEGIN IMMEDIATE`` and a busy timeout queue the writers up. Readers never block.
 """
 
@@ -39,7 +39,7 @@ MAX_GROUP = 5_000
 INSERT = f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES ({marks(len(INSERT_COLUMNS))})"
 DAMAGED = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}  # the first: another kind of file, in most cases
 LONG_AGO = 1  # microseconds: the end of a lease of an earlier boot; 0 would look like no lease at all
-_MAKING = threading.Lock()  # nobody connects to a new file before it is closed
+_MAKING = threading.Lock()  # no thread connects to a new file before it is closed
 Synchronous = Literal["FULL", "NORMAL", "EXTRA", "OFF"]
 
 
@@ -98,16 +98,16 @@ def create_sqlite_engine(url: str, synchronous: Synchronous = "FULL") -> Engine:
 
 
 def _keep_private(engine: Engine, path: str) -> None:
-    """A new file is its owner's alone, whatever the umask: payloads and audit are nobody else's to read.
+    """Make a new file readable for its owner alone, whatever the umask: payloads and audit are private.
 
-    A file that is there must not be touched: closing it would drop every lock that this process's connections have on
-    it, and the next process to leave would take their log along.
+    An existing file must not be opened here: closing it would drop every lock that this process's connections have on
+    it, and the next process to close the database would delete their log.
     """
 
     @event.listens_for(engine, "do_connect")
     def make(*_: Any) -> None:
         _make_folder(Path(path).parent)
-        with _MAKING, suppress(OSError):  # whatever is wrong with the place, SQLite says it in its own words
+        with _MAKING, suppress(OSError):  # SQLite itself reports a path that cannot be used
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
@@ -151,7 +151,7 @@ class SqliteStore(SqlStore):
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """The process's turn to write; a thread that already has it would wait for itself."""
+        """Hold the process's write lock; refuse a thread that already holds it, as it would wait for itself."""
         me = threading.get_ident()
         if self._writer == me:
             raise StoreBusy("transaction_nested")
@@ -166,7 +166,7 @@ class SqliteStore(SqlStore):
             self._lock.release()
 
     @contextmanager
-    def driving(self) -> Iterator[Driver]:
+    def open_driver(self) -> Iterator[Driver]:
         with self._alone():
             connection = self._hot()
             connection.execute("BEGIN IMMEDIATE")
@@ -216,7 +216,7 @@ class SqliteStore(SqlStore):
         return ticket.numbers
 
     def _write_waiting(self, ticket: _Ticket) -> None:
-        """Write this ticket and whoever waits behind it in one transaction, unless somebody already has."""
+        """Write this ticket and those waiting behind it in one transaction, unless another thread already has."""
         while not ticket.is_written():
             try:
                 with self._alone():
@@ -226,7 +226,7 @@ class SqliteStore(SqlStore):
                 try:
                     self._waiting.remove(ticket)
                 except ValueError:
-                    continue  # somebody is writing it right now, and will say how that went
+                    continue  # another thread is writing it right now and will set its result
                 raise
 
     def _next_group(self, ticket: _Ticket) -> list[_Ticket]:
@@ -279,7 +279,7 @@ class SqliteStore(SqlStore):
         return LeaseLine(began, is_stored=False) if stored is None else LeaseLine(stored)
 
     def _fix_at_once(self, boot: Boot, began: datetime) -> datetime | None:
-        """Store the start of this boot, but wait for nobody: whoever is writing may be our own caller."""
+        """Store the start of this boot without waiting for a writer, which may be the caller's own transaction."""
         if not self._lock.acquire(blocking=False):
             return None
         try:
@@ -375,7 +375,7 @@ class _Watch(threading.Thread):
 
     def run(self) -> None:
         while not self._ended.is_set():
-            with suppress(sqlite3.Error, SQLAlchemyError):  # a disk in trouble; whoever writes to it says so
+            with suppress(sqlite3.Error, SQLAlchemyError):  # an error of the disk; writers will report it
                 self._look_on()
             self._ended.wait(WATCH_AGAIN)
 
@@ -385,7 +385,7 @@ class _Watch(threading.Thread):
             seen = None
             while not self._ended.wait(WATCH_EVERY):
                 version = cursor.execute("PRAGMA data_version").fetchone()[0]
-                if version != seen:  # the first reading too: somebody may have committed before anybody watched
+                if version != seen:  # the first reading too: a commit may have come before the watch
                     self._store.tell_listeners("*")
                 seen = version
 

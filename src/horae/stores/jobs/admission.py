@@ -1,11 +1,11 @@
 """Keep tenants' jobs away from handlers that are not open to tenants.
 
 The check stands inside the claim of a house worker, so every way by which a tenant's row comes to be due (an enqueue,
-a fire, a trigger, a backfill, a retry) passes it. What is stored decides, never who happens to be alive. A job that
-is refused is held and leaves the claim index; storing its handler as open releases it.
+a fire, a trigger, a backfill, a retry) passes it. The stored definition decides, not which workers are alive. A job
+that is refused is held and leaves the claim index; storing its handler as open releases it.
 
-Whoever holds jobs back and whoever changes a definition do so behind one lock: a claim that has read "closed" cannot
-hold a job after the release that opening the handler brings.
+Claims that hold jobs and changes of definitions take one lock: a claim that has read "closed" cannot hold a job after
+the handler was opened and its jobs released.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Admission:
         if not tenants or not self._closed(driver, tenants):
             return rows, False
         self._slots.lock(driver, [LOCK])
-        closed = self._closed(driver, tenants)  # again: somebody may have opened the handler meanwhile
+        closed = self._closed(driver, tenants)  # again, under the lock: the handler may have been opened meanwhile
         for start in range(0, len(closed), CHUNK):
             chunk = closed[start : start + CHUNK]
             driver.change(
@@ -65,7 +65,7 @@ class Admission:
         return len(released), {row[1] for row in released}
 
     def lock(self, driver: Driver) -> None:
-        """Let nobody hold a job back, or change a definition, until this transaction ends."""
+        """Lock the definitions: no other transaction may hold jobs or change a definition until this one ends."""
         self._slots.lock(driver, [LOCK])
 
     def _closed(self, driver: Driver, rows: Sequence[Row]) -> list[int]:

@@ -27,7 +27,7 @@ class Definitions:
         return [DEFINITIONS.read(row) for row in rows]
 
     def lock(self) -> None:
-        """Let no claim hold a job back, and nobody else change a definition, until this transaction ends."""
+        """Lock the definitions: no claim may hold jobs, and no other transaction change one, until this one ends."""
         self._admission.lock(self._driver)
 
     def put(self, definition: StoredDefinition) -> None:

@@ -1,9 +1,9 @@
-"""Where the last full claim of a queue ended, so that the next one need not walk over its remains.
+"""Remember where the last full claim of a queue ended, so that the next one need not scan dead index entries.
 
-Claimed rows leave dead entries at the head of PostgreSQL's index of waiting jobs. While somebody holds an old snapshot
-they cannot be cleaned away, and every claim walks over all of them: a worker that drained 100,000 jobs lost half of its
-speed (docs/decisions/0023-claim-hints.md). A hint is only an optimisation. It is dropped when a claim comes back short,
-when anybody announces new work, and after a second, because jobs may have been put back behind it.
+Claimed rows leave dead entries at the head of PostgreSQL's index of waiting jobs. While a transaction holds an old
+snapshot they cannot be removed, and every claim scans all of them: a worker that drained 100,000 jobs lost half of its
+speed (docs/decisions/0023-claim-hints.md). A hint is only an optimisation. It is dropped when a claim returns fewer
+jobs than asked for, when new work is announced, and after a second, because jobs may have been put back behind it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Hints:
         return tuple(end[1:3] if band == end[0] else HEAD for band in range(len(PRIORITIES)))
 
     def keep(self, queue: str, taken: Sequence[Job], now: int) -> None:
-        """A claim came back full, in order of priority. The second counts from the last one that began at the head."""
+        """Store where a full claim ended. The hint's second counts from the last claim without a hint."""
         end, last = self._ends.get(queue), taken[-1]
         began = now if end is None or now - end[3] > LASTS else end[3]
         self._ends[queue] = (PRIORITIES.index(last.priority), micros(last.run_at), last.number, began)

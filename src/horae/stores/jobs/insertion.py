@@ -37,7 +37,7 @@ class Insertion:
             return self._insert(asked, now, self._find_holders(asked))
         try:
             placed = self._insert_typed(asked, now, self._find_holders(asked))
-        except KeyConflict:  # perhaps an object of another type has taken the default key since we looked
+        except KeyConflict:  # an object of another type may have taken the default key meanwhile
             placed = self._insert_typed(asked, now, self._find_holders(asked, latest=True))
         return placed
 
@@ -181,7 +181,7 @@ class Insertion:
         return [answer.inserted_primary_key[0] for answer in answers]  # type: ignore[index]
 
     def _register_names(self, new: Sequence[NewJob], numbers: Sequence[int], now: datetime) -> list[Placed]:
-        """Take the names of fresh jobs; whoever lost a race for one becomes the winner's duplicate."""
+        """Take the names of new jobs; a job that lost the race for its name becomes a duplicate of the winner."""
         rows = [
             {"scope": name[0], "owner": name[1], "name": name[2], "job_id": number,
              "request_hash": _stored_hash(name, job), "created_at": micros(now)}

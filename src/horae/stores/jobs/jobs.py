@@ -48,7 +48,7 @@ FINISHED = ("succeeded", "cancelled")  # what lives on only in the history
 
 
 class Position(FunctionElement[int]):
-    """Where a text begins in another, from 1 on, compared byte by byte; LIKE would ignore case on some databases."""
+    """Return where a text begins in another, from 1 on, compared by bytes: LIKE ignores case on some databases."""
 
     type = Integer()
     inherit_cache = True
@@ -207,7 +207,7 @@ class Jobs:
         return [(job, root) for job, root in self.connection.execute(query.order_by(lost.c.id).limit(limit))]
 
     def may_move(self, queues: Iterable[str]) -> bool:
-        """Return whether any of these queues holds a job that runs, or may run one day without anybody's help."""
+        """Return whether any of these queues holds a job that runs, or will run without manual help."""
         live = [jobs.c.queue.in_(sorted(queues)), jobs.c.state.in_(("queued", "running")), jobs.c.held != CLOSED]
         moving = select(jobs.c.id).where(*live, jobs.c.held != "needs").limit(1)
         if self.connection.execute(moving).first() is not None:
@@ -230,7 +230,7 @@ class Jobs:
         if job.held in ("", "slot", CLOSED):
             values |= {"held": "", "held_for": None}  # its turn is decided again when its new time has come
         changed = self._update_guarded(job, values)
-        if changed and job.state == "dead" and job.linked:
+        if changed and job.state == "dead" and job.has_dependents:
             from horae.stores.jobs.links import Links
 
             Links(self._dialect).needs.revive(self._driver(), [job.number], now)
@@ -279,7 +279,7 @@ class Jobs:
         if job.held == "needs":  # it is not cancelled for a parent, so no parent brings it back
             self.connection.execute(delete(needs).where(needs.c.job_id == job.number))
         self._let_next_in(job)
-        if job.linked:
+        if job.has_dependents:
             from horae.stores.jobs.links import Ended, Links
 
             Links(self._dialect).settle(self._driver(), [Ended(job.number, job.schedule_id, False)], now)
@@ -304,12 +304,12 @@ class Jobs:
         return Insertion(self.connection).insert(new, now)
 
     def start(self, number: int, *, worker_id: str, until: datetime, now: datetime) -> None:
-        """Mark a job as running in the hands of whoever stored it."""
+        """Mark a job as running, held by the process that stored it."""
         held = {"worker_id": worker_id, "leased_until": micros(until), "started_at": micros(now)}
         self.connection.execute(update(jobs).where(jobs.c.id == number).values(state="running", token=1, **held))
 
     def unfinished(self, owner: str, at_most: int) -> int:
-        """Return how many jobs of an owner wait or run; nobody counts further than *at_most*."""
+        """Return how many jobs of an owner wait or run, counting up to *at_most*."""
         live = (jobs.c.owner == owner, jobs.c.state.in_(("queued", "running")), jobs.c.queue != MACHINERY)
         conditions = select(jobs.c.id).where(*live)
         return int(

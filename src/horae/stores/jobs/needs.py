@@ -231,7 +231,7 @@ class Needs:
         return len(failed) + len(revived) + len(met), queues
 
     def find_lost(self, driver: Driver) -> int:
-        """Mark what waits for a job that is dead or gone although nobody said so: the net under it all."""
+        """Mark jobs that wait for a dead or missing job and were not marked when it ended: a safety net."""
         return driver.change(
             "UPDATE horae_needs SET state = 'failed' WHERE state = 'open' AND NOT EXISTS (SELECT 1 FROM horae_jobs "
             "WHERE horae_jobs.id = horae_needs.needed_id AND horae_jobs.state IN ('queued', 'running')) "

@@ -20,7 +20,7 @@ class RunningLimits:
         self._slots = Slots(self._dialect)
 
     def lock(self, name: str) -> None:
-        """Let nobody else change this limit, or take a place under it, until the transaction ends."""
+        """Lock a limit: no other transaction may change it or take a slot under it until this one ends."""
         self._slots.lock(self._driver(), [name])
 
     def sources(self, name: str | None = None, *, app: str | None = None) -> list[LimitSource]:
@@ -52,7 +52,7 @@ class RunningLimits:
         self._slots.apply_limit(self._driver(), name)
 
     def running(self) -> dict[str, int]:
-        """Return how many jobs run under each limit now; only places that a limit gave are counted."""
+        """Return how many jobs run under each limit now, counted by the slots that they hold."""
         query = select(slots.c.name, func.count()).where(slots.c.place != LOCK).group_by(slots.c.name)
         return {row[0]: int(row[1]) for row in self.connection.execute(query)}
 

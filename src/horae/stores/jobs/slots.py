@@ -1,9 +1,9 @@
-"""Places to run in: for a concurrency key, a group, a queue, or everywhere.
+"""Slots of limits: for a concurrency key, a group, a queue, or all jobs.
 
-A taken place is a row whose key (name, place) nobody else can have, so a limit cannot be passed even by a bug. A place
-belongs to a running job and goes with it: whatever ends or loses the job gives it back. A job that finds no place
-is held and leaves the claim index, so that a full key never blocks a queue; whoever gives a place back lets the next
-one in. Both sides do so behind the name's lock, so that none is forgotten.
+A taken slot is a row with the unique key (name, place), so a limit cannot be exceeded even by a bug. A slot belongs to
+a running job: whatever ends or loses the job frees it. A job that finds no free slot is held and leaves the claim
+index, so that a full key never blocks a queue; the transaction that frees a slot lets the next job in. Both sides hold
+the name's lock, so that no held job is forgotten.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Row = tuple[Any, ...]
 
 
 class Slots:
-    """The flows around places; ``driver`` is always inside an open transaction."""
+    """Take and free slots; ``driver`` is always inside an open transaction."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -61,7 +61,7 @@ class Slots:
         return granted, {slot[2] for slot in taken_slots}, bool(held) and full is None and len(granted) < room
 
     def give_back(self, driver: Driver, numbers: Sequence[int]) -> set[str]:
-        """Free the places of these jobs and let held ones in; answers with the queues that may have work now."""
+        """Free the slots of these jobs and let held ones in; return the queues that may have work now."""
         if not numbers:
             return set()
         condition = f"job_id IN ({marks(len(numbers))})"
@@ -125,14 +125,14 @@ class Slots:
 
     def lock(self, driver: Driver, names: Iterable[str]) -> None:
         before, behind = self._dialect.insert_ignore
-        for name in sorted(names):  # always in one order, so that nobody waits in a circle
+        for name in sorted(names):  # always in one order, against deadlocks
             driver.change(f"{before} horae_slots (name, place) VALUES (%s, {LOCK}) {behind}", [name])
             sql = f"SELECT name FROM horae_slots WHERE name = %s AND place = {LOCK}"
             driver.rows(sql + self._dialect.waiting_lock, [name])
 
 
 def _names(row: Row, queue: str, limits: dict[str, int]) -> dict[str, int]:
-    """Return the places one job needs and how many there are; whole queues first, because a full one ends the claim."""
+    """Return the limits of one job by name; whole queues first, because a full queue ends the claim."""
     shared = ("global", f"queue:{queue}", *([] if row[GROUP] is None else [f"group:{row[GROUP]}"]))
     names = {name: limits[name] for name in shared if name in limits}
     return names if row[KEY] is None else names | {f"key:{row[KEY]}": row[LIMIT]}
@@ -146,9 +146,9 @@ def _take_one(taken: set[int]) -> int:
 
 
 def _choose_next(waiting: Sequence[Row], limit: int | None, taken: int) -> list[Row]:
-    """As many as there is room for, in each queue: one that is paused must not keep a shared place from the others.
+    """Choose as many jobs as have room in each queue: a paused queue must not keep a shared slot from the others.
 
-    Whoever is let in and finds the place taken after all is simply held again.
+    A job that is let in and finds the slot taken is held again.
     """
     let: dict[str, list[Row]] = {}
     for row in waiting:

@@ -49,7 +49,7 @@ def add_removed(driver: Driver, dialect: Dialect, removed: Iterable[Removed]) ->
     numbers = [int(name) for scope, name in counts if scope == SCHEDULE]
     known = {str(number) for number in _known_schedules(driver, numbers)}
     before, behind = dialect.insert_ignore
-    for scope, name in sorted(counts):  # in one order, so that nobody waits in a circle
+    for scope, name in sorted(counts):  # in one order, against deadlocks
         if scope == HANDLER or name in known:
             added = f"{before} horae_run_totals (scope, name, run_count, fail_count) VALUES (%s, %s, 0, 0) {behind}"
             driver.change(added, [scope, name])
@@ -61,7 +61,7 @@ def add_removed(driver: Driver, dialect: Dialect, removed: Iterable[Removed]) ->
 
 
 def _known_schedules(driver: Driver, numbers: list[int]) -> list[int]:
-    """Return those that still exist; nobody asks for the counts of one that was deleted."""
+    """Return those that still exist; the counts of a deleted one are of no use."""
     if not numbers:
         return []
     sql = f"SELECT id FROM horae_schedules WHERE id IN ({marks(len(numbers))})"
@@ -98,7 +98,7 @@ def tallies(connection: Connection, scope: str, names: Sequence[Any]) -> dict[An
 
 
 def _names(scope: str) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
-    """How runs and totals name what they belong to."""
+    """Return the columns by which runs and totals are grouped."""
     if scope == HANDLER:
         return runs.c.handler, run_totals.c.name
     return runs.c.schedule_id, cast(run_totals.c.name, BigInteger)

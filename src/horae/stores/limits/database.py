@@ -41,7 +41,7 @@ DROP = "DELETE FROM horae_calls WHERE ticket = %s AND rate = %s"
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """What the table says at one moment, for one ticket."""
+    """The rows of one limit at one moment, seen from one ticket."""
 
     made: int
     ahead: int

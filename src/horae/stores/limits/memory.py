@@ -14,7 +14,7 @@ SECOND = 1_000_000  # in microseconds
 
 @dataclass(slots=True)
 class _Book:
-    """What is known of one limit: calls in order, with their tickets, and who waits until when."""
+    """The state of one limit: calls in order with their tickets, and the waiting tickets with their expiry."""
 
     calls: list[int] = field(default_factory=list)
     tickets: list[str] = field(default_factory=list)

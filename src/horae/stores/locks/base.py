@@ -55,7 +55,7 @@ class Locks(ABC):
     # -- the port ------------------------------------------------------------------------------------------------
 
     def try_lock(self, key: str, ttl: Span, wait: Span = 0, retry_interval: Span = 0.05) -> HeldLock | None:
-        """Acquire for *ttl*, or None when somebody else holds it and still does after *wait*."""
+        """Acquire the lock for *ttl*; None if another holder still has it after *wait*."""
         checked_key(key)
         lasting, patience, interval = checked_ttl(ttl), span(wait).total_seconds(), span(retry_interval).total_seconds()
         if patience > 0 and interval <= 0:
@@ -73,7 +73,7 @@ class Locks(ABC):
     def try_lock_for(
         self, key: str, ttl: Span, holder: LockHolder, is_over: Callable[[LockHolder], bool]
     ) -> HeldLock | None:
-        """Acquire for an attempt at a job, without waiting; None when somebody else holds it.
+        """Acquire the lock for an attempt at a job, without waiting; None if another attempt holds it.
 
         The lock of an earlier attempt at the same job is taken over, and so is one of another attempt that *is_over*.
         Its old holder, if it still lives, can neither extend nor release it any more.
@@ -115,7 +115,7 @@ class HeldLock:
         return self._locks.move(self.key, self.token, checked_ttl(ttl))
 
     def restore(self, ttl: Span) -> bool:
-        """Put the lock back after its back end forgot it; false when somebody else holds it by now."""
+        """Acquire the lock again after its back end forgot it; False if another holder has it by now."""
         return self._locks.put(self.key, self.token, checked_ttl(ttl))
 
     def release(self) -> bool:
@@ -140,7 +140,7 @@ class HeldLock:
             log.warning("Lock %s was lost before its block ended: give it a longer ttl, or extend it", self.key)
 
     def __repr__(self) -> str:
-        return f"<lock {self.key}>"  # the token stays out of logs: whoever knows it can release the lock
+        return f"<lock {self.key}>"  # the token stays out of logs: it allows releasing the lock
 
 
 def checked_key(key: str) -> str:

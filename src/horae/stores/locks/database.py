@@ -37,7 +37,7 @@ class DatabaseLocks(Locks):
         now = self._clock.steady()
         until = micros(now + ttl)
 
-        # Taking over comes first: a failed insert would share-lock the row, and two who then want more would deadlock.
+        # Taking over comes first: a failed insert would share-lock the row, and two updates after it would deadlock.
         def write(driver: Driver) -> bool:
             if driver.change(TAKE_OVER, (token, until, self._holder, key, micros(now))) == 1:
                 return True

@@ -125,7 +125,10 @@ class Firings:
         followed = self.find_followed(driver, numbers)
         followed |= {firing.schedule.number for firing, _ in decided if firing.schedule.anchor == "finish"}
         return [
-            (firing, [replace(job, linked=True) for job in jobs] if firing.schedule.number in followed else jobs)
+            (
+                firing,
+                [replace(job, has_dependents=True) for job in jobs] if firing.schedule.number in followed else jobs,
+            )
             for firing, jobs in decided
         ]
 

@@ -15,7 +15,7 @@ from horae.ports import ScheduledTaskRun
 from horae.stores.tables.jobs import JOBS, RUNS, jobs, running_run, runs
 from horae.stores.tables.schedules import SCHEDULES, fires, schedules
 
-# What was given back or put off is not a run; what was called off is one only if it had begun.
+# Released and snoozed attempts are no runs; a cancelled one is a run only if it had begun.
 RAN = ("succeeded", "failed", "timed_out", "lost", "cancelled")
 LIVE = ("queued", "running")
 
@@ -27,7 +27,7 @@ class ScheduledTasks:
         self.connection = connection
 
     def get(self, task_id: str, owner: str | None, *, lock: bool = False) -> Schedule | None:
-        """Return a task by its id; only for an operator, whose *owner* is None, every tenant is looked through."""
+        """Return a task by its id; with *owner* None, which is for operators, of any tenant."""
         query = select(*SCHEDULES.select).where(schedules.c.schedule_key == task_id, _is_task())
         query = query if owner is None else query.where(schedules.c.owner == owner)
         row = self.connection.execute(query.with_for_update() if lock else query).first()
@@ -36,10 +36,10 @@ class ScheduledTasks:
     def find(
         self, owner: str | None, *, limit: int, after: tuple[str, int, int] | None, queues: Collection[str] = ()
     ) -> list[Schedule]:
-        """Return the last changed first; everybody's go tenant by tenant, along the same index.
+        """Return tasks, the last changed first; those of all tenants in order of tenants, along the same index.
 
-        *after* is owner, change (in microseconds) and number of the last one of the page before. With *queues*, only
-        those that fire into one of them.
+        *after* is owner, change (in microseconds) and number of the last task of the previous page. With *queues*,
+        return only tasks that fire into one of them.
         """
         c = schedules.c
         order = (c.updated_at.desc(), c.id.desc())
@@ -58,8 +58,9 @@ class ScheduledTasks:
         return [SCHEDULES.read(row) for row in self.connection.execute(query)]
 
     def count_enabled(self, owner: str) -> int:
-        """How many tasks of a tenant may still run by themselves: one that had its only run, and got it over with,
-        counts no more. A run by hand (it has one attempt) makes nothing enabled.
+        """Return how many tasks of a tenant are enabled, that is, may still run by themselves.
+
+        A task whose only run has ended no longer counts. A run by hand (it has one attempt) enables nothing.
         """
         c = schedules.c
         is_on = func.coalesce(c.toggled, c.enabled) == 1

@@ -82,7 +82,7 @@ class Schedules:
         return int(answer.inserted_primary_key[0])
 
     def put(self, schedule: Schedule, *, expected_version: int) -> None:
-        """Write a changed schedule, unless somebody else changed it since it was read."""
+        """Write a changed schedule; refuse if another transaction changed it since it was read."""
         guard = (schedules.c.id == schedule.number, schedules.c.version == expected_version)
         done = self.connection.execute(update(schedules).where(*guard).values(SCHEDULES.row(schedule)))
         if done.rowcount != 1:

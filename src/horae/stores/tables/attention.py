@@ -71,7 +71,7 @@ TASKS = Declaration(
     Field("ready_since", INSTANT),
     Field("due_by", INSTANT),
     Field("expires_at", INSTANT),
-    Field("place", COUNT),
+    Field("stack_index", COUNT, column="place"),
     Field("turn", COUNT, required=True),
     Field("step", COUNT, required=True),
     Field("intent", LONG_TEXT),

@@ -35,7 +35,7 @@ AUDIT = Declaration(
 )
 audit = AUDIT.table
 
-# How far each owner's chain of audit entries has come; the row of nobody is the sealers' lock.
+# The head of each owner's chain of audit entries; the row with an empty owner is the lock of sealing.
 chains = Table(
     "horae_chains",
     metadata,

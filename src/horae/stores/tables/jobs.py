@@ -55,7 +55,7 @@ JOBS = Declaration(
     Field("state", text(12), required=True),
     Field("held", text(12), INSERTED, required=True, server_default=""),
     Field("held_for", NAME, INSERTED),  # what it waits for: a slot, other jobs, its lock, a handler that is not open
-    Field("linked", FLAG, INSERTED, required=True, server_default="0"),  # its end concerns others
+    Field("has_dependents", FLAG, INSERTED, column="linked", required=True, server_default="0"),
     Field("priority", PRIORITY, ENCODED | FINAL_RUN, column="band", source="band", required=True),
     Field("run_at", INSTANT, INSERTED | FINAL_RUN, required=True),
     Field("planned_at", INSTANT, INSERTED | FINAL_RUN, required=True),

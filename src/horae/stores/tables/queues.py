@@ -42,7 +42,7 @@ LIMIT_SOURCES = Declaration(
 )
 limit_sources = LIMIT_SOURCES.table
 
-# One row for each taken place: the key makes a second holder of a place impossible. Place -1 is the lock of a name.
+# One row for each taken slot: the key makes a second holder impossible. Place -1 is the lock of a name.
 slots = Table(
     "horae_slots",
     metadata,
@@ -67,7 +67,7 @@ NODES = Declaration(
 )
 nodes = NODES.table
 
-# SQLite: when the boot to which its leases belong began, by the clock as it was when somebody first looked. One row.
+# SQLite: the start of the boot to which its leases belong, by the clock when it was first stored. One row.
 lease_line = Table(
     "horae_lease_line",
     metadata,

@@ -94,7 +94,7 @@ class AccessConformance:
         assert store.read(lambda tx: tx.owners.all(limit=10, after="alice")) == []
 
     def test_what_is_counted_behind_a_tenants_lock_is_counted_by_one_at_a_time(self, store: Store) -> None:
-        """I11: nobody reads what another is about to change."""
+        """I11: a locked row cannot be read by a transaction that would change it too."""
 
         def raise_by_one(_: int) -> None:
             def write(tx: Tx) -> None:

@@ -113,7 +113,7 @@ class DefinitionConformance:
         assert hold_of(store, number) == ("closed", "greet")
 
     def test_a_tenants_own_worker_takes_what_the_house_may_not(self, store: Store) -> None:
-        """In order, among those that nobody has met yet; and what it takes is held no more."""
+        """In order, among jobs that no claim has held yet; a job that it takes is no longer held."""
         made = put(store, a_new_job(owner="alice", handler="a"), a_new_job(owner="bob"), a_new_job())
         take(store)
         made += put(store, a_new_job(owner="alice", handler="b", run_at=NOON - timedelta(minutes=1)))

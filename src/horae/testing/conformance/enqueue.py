@@ -20,7 +20,7 @@ class RuleBroken(Exception):
 
 
 class EnqueueConformance:
-    """New jobs: exact, in order, deduplicated by key and unique name, inside whoever's transaction."""
+    """New jobs: exact, in order, deduplicated by key and unique name, inside the caller's transaction."""
 
     def test_a_stored_job_is_what_was_asked_for(self, store: Store) -> None:
         """S0-5: every field, and the defaults of the rest."""

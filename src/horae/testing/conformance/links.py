@@ -246,7 +246,7 @@ class LinkConformance(InVirtualTime):
     # -- places: S3-53 -------------------------------------------------------------------------------------------
 
     def test_threads_together_keep_the_limit_of_a_group(self, world: World, clock: VirtualClock) -> None:
-        """I11: by places that nobody can have twice, not by counting."""
+        """I11: by slots with a unique key, not by counting."""
         _fire_group(world, clock, 12)
         set_limit(world, "group:night", 3)
 

@@ -102,7 +102,7 @@ class ScheduleConformance(InVirtualTime):
             ("Daily", "ann"),
             *(("daily", owner) for owner in ("ann", "bob", "cem", "dan", "eve")),
         ]
-        assert len(list(schedules.every(world, ScheduleFilter(owner="ann")))) == 2
+        assert len(list(schedules.iterate(world, ScheduleFilter(owner="ann")))) == 2
 
     def test_a_page_of_the_history_never_parts_the_records_of_one_instant(self, world: World) -> None:
         number = schedules.create(world, a_schedule()).number

@@ -15,7 +15,7 @@ from horae.testing.clock import NOON
 
 T = TypeVar("T")
 
-# Text that has broken somebody's database before. NUL and lone surrogates never reach a store.
+# Text that has broken databases before. NUL and lone surrogates never reach a store.
 HOSTILE: tuple[Any, ...] = (
     "",
     "'; DROP TABLE horae_jobs; --",

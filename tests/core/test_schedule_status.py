@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from horae.core.schedules.schedule import Schedule
-from horae.core.schedules.standing import standing, why_silent
+from horae.core.schedules.status import schedule_status, why_silent
 from horae.testing.clock import NOON
 
 LATER = NOON + timedelta(hours=1)
@@ -18,7 +18,7 @@ def a_schedule(**fields: Any) -> Schedule:
 
 
 def test_a_schedule_that_will_fire_has_nothing_to_excuse() -> None:
-    assert standing(a_schedule()) == "active"
+    assert schedule_status(a_schedule()) == "active"
     assert why_silent(a_schedule(), NOON) == ()
 
 
@@ -41,7 +41,7 @@ def test_a_silent_schedule_says_why(fields: dict[str, Any], word: str, code: str
     silent = a_schedule(**({"next_fire_at": None, "next_due_at": None} | fields))
     (reason,) = why_silent(silent, NOON)
 
-    assert standing(silent) == word
+    assert schedule_status(silent) == word
     assert reason.code == code
     assert said in reason.text
 
@@ -50,7 +50,7 @@ def test_every_reason_is_told_the_strongest_first() -> None:
     silent = a_schedule(enabled=False, inactive="unknown handler", paused_at=NOON, next_fire_at=None)
 
     assert [reason.code for reason in why_silent(silent, NOON)] == ["inactive", "disabled", "paused"]
-    assert standing(silent) == "inactive"
+    assert schedule_status(silent) == "inactive"
 
 
 def test_one_that_nobody_fires_says_since_when_it_is_due() -> None:
