@@ -13,7 +13,7 @@ from pathlib import Path
 from horae.actions.jobs.jobs import truncate
 from horae.errors import HandlerFailed
 
-OURS = f"{Path(__file__).parents[1]}{os.sep}"
+OURS = f"{Path(__file__).parents[2]}{os.sep}"  # the folder of the package
 LONGEST_LINE = 5_000  # characters: the traceback below it must fit into what is stored
 
 
